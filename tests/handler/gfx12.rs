@@ -9,13 +9,15 @@ use crate::common::llvm::{self, Target};
 use crate::common::place::{CODE, DATA};
 use crate::common::{Ram, Recorder};
 use crate::{FIRST, FIRST_TMA, SECOND, SECOND_TMA};
-use gpu_wave::{run_workgroup, Dispatch, Isa, Stop, Trap};
+use gpu_wave::{run_workgroup, Dispatch, Isa, Stop, Trap, WaveStart};
 
 const MODULE_SOURCE: &str = include_str!("../../rust/hw/gfx12/trap.s");
 
-/// EXCP_FLAG_PRIV.MEMVIOL and ILLEGAL_INST.
+/// EXCP_FLAG_PRIV.MEMVIOL, ILLEGAL_INST, WAVE_START and TRAP_AFTER_INST.
 const MEMORY: u32 = 1 << 4;
 const ILLEGAL: u32 = 1 << 6;
+const WAVE_START: u32 = 1 << 8;
+const AFTER_INST: u32 = 1 << 11;
 
 /// Second-level handler: stores through v[10:11] to the memory in ttmp[14:15] the state it was
 /// entered with (ttmp0, 1, EXCP_FLAG_PRIV, ttmp12, ttmp11, SCHED_MODE) and returns past an
@@ -59,6 +61,16 @@ const AROUND_A_TRAP: &str =
 
 /// Runs a wave with the module's trap handler and a second level at `second` (0 for none).
 fn run(code: &str, second: u64, debugger: u32) -> (Ram, Result<(), Stop>) {
+    run_started(code, second, debugger, WaveStart::default())
+}
+
+/// As [`run`], with a wave that starts as a debugger demands.
+fn run_started(
+    code: &str,
+    second: u64,
+    debugger: u32,
+    start: WaveStart,
+) -> (Ram, Result<(), Stop>) {
     let assemble = |text| llvm::assemble_for(Target::Wave32, text);
     let ram = Ram::new(CODE, (DATA - CODE) as usize + 0x1_0000);
     ram.put_u32(CODE, &assemble(code));
@@ -83,7 +95,8 @@ fn run(code: &str, second: u64, debugger: u32) -> (Ram, Result<(), Stop>) {
         lds_bytes: 512,
         ..Dispatch::default()
     };
-    let result = run_workgroup(&ram, &Recorder::default(), &dispatch, [0, 3, 0]);
+    let host = Recorder::started(start);
+    let result = run_workgroup(&ram, &host, &dispatch, [0, 3, 0]);
     (ram, result)
 }
 
@@ -115,6 +128,24 @@ fn enters_second_level_handler() {
     let (ram, result) = run("s_nop 0\n s_code_end", SECOND, 0);
     assert!(matches!(result, Err(Stop::Halted { at }) if at.pc == CODE + 4));
     assert_eq!(ram.get_u32(SECOND_TMA + 8, 1), [ILLEGAL]);
+}
+
+#[test]
+fn debugger_stops_waves_at_the_start_and_after_instructions() {
+    let start = WaveStart::default();
+    let first = WaveStart {
+        trap_on_start: true,
+        ..start
+    };
+    let steps = WaveStart {
+        single_step: true,
+        ..start
+    };
+    for (start, pc, flags) in [(first, CODE, WAVE_START), (steps, CODE + 4, AFTER_INST)] {
+        let (ram, result) = run_started("s_nop 0\n s_nop 0\n s_endpgm", SECOND, 1, start);
+        assert!(matches!(result, Err(Stop::Halted { at }) if at.pc == pc));
+        assert_eq!(ram.get_u32(SECOND_TMA + 8, 1), [flags]);
+    }
 }
 
 #[test]

@@ -1,14 +1,17 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! Saves waves of gfx942 by a trap handler, and restores them from memory.
+//! Saves waves by a trap handler, and restores them from memory.
 
 use std::sync::atomic::Ordering;
 use std::sync::Mutex;
 
+use super::common::llvm::{self, Target};
 use super::common::place::{CODE, DATA};
-use super::common::{llvm, Ram, Recorder};
+use super::common::{Ram, Recorder};
 use super::module;
-use gpu_wave::{Dispatch, Host, Message, SavedWave, Stop, Trap, WaveStart, Workgroup};
+use gpu_wave::{
+    Dispatch, Host, Isa, Message, SavedWave, Scratch, Stop, Trap, WaveStart, Workgroup,
+};
 
 pub(super) const HANDLER: u64 = CODE + 0x1_0000;
 pub(super) const TMA: u64 = CODE + 0x1_8000;
@@ -16,8 +19,8 @@ pub(super) const AREA: u64 = DATA + 0x10_0000;
 /// Bytes that the kernel writes.
 const RESULT: usize = 0x8000;
 
-/// Kernel of four waves that uses all kinds of state: VGPRs, accumulators, SGPRs, VCC, SCC, M0,
-/// EXEC, MODE, index mode, LDS and barriers.
+/// Kernel of four waves of gfx942 that uses all kinds of state: VGPRs, accumulators, SGPRs, VCC,
+/// SCC, M0, EXEC, MODE, index mode, LDS and barriers.
 const KERNEL: &str = "
     v_and_b32 v1, 0x3ff, v0
     v_lshlrev_b32 v2, 2, v1
@@ -73,6 +76,86 @@ loop:
     s_endpgm
 ";
 
+/// Scratch memory of gfx12, of which only the address is used.
+const SCRATCH: Scratch = Scratch {
+    base: 0x7000_0020_0000,
+    wave_stride: 1024,
+    slots: 4,
+};
+
+/// Returns a kernel of four waves of gfx12 that uses all kinds of state: VGPRs, SGPRs, VCC, SCC,
+/// M0, EXEC, MODE, SCHED_MODE, SCRATCH_BASE, LDS, and a barrier with work between signal and wait.
+fn kernel_gfx12(target: Target) -> String {
+    let (wide, b, low) = match target {
+        Target::Wave32 => ("_lo", "b32", "s8"),
+        _ => ("", "b64", "s[8:9]"),
+    };
+    format!(
+        "
+    v_and_b32 v1, 0x3ff, v0
+    v_lshlrev_b32 v2, 2, v1
+    v_mul_u32_u24 v3, v1, v1
+    ds_store_b32 v2, v3
+    v_mov_b32 v30, v3
+    v_mov_b32 v4, 0
+    v_mov_b32 v5, 0x11111111
+    v_mov_b32 v11, 0x22222222
+    s_movk_i32 s4, 5
+    s_mov_b32 s20, 0x1234
+    s_mov_b32 s104, 0x77
+    s_mov_b32 m0, 0xabcd
+    s_setreg_imm32_b32 hwreg(HW_REG_MODE, 0, 4), 10
+    s_setreg_imm32_b32 hwreg(26, 0, 2), 2
+    s_wait_dscnt 0x0
+    s_barrier_signal -1
+    s_barrier_wait -1
+loop:
+    v_xor_b32 v6, 0x80, v2
+    ds_load_b32 v7, v6
+    s_wait_dscnt 0x0
+    s_barrier_signal -1
+    v_cmp_gt_u32 vcc{wide}, v1, v4
+    s_and_saveexec_{b} {low}, vcc{wide}
+    v_add_nc_u32 v3, v3, v7
+    s_barrier_wait -1
+    v_add_nc_u32 v4, 77, v4
+    s_mov_{b} exec{wide}, {low}
+    ds_store_b32 v2, v3
+    v_add_nc_u32 v31, v5, v4
+    v_add_nc_u32 v8, v30, v3
+    v_mov_b32 v30, v8
+    s_wait_dscnt 0x0
+    s_barrier_signal -1
+    s_add_co_u32 s20, s20, s104
+    s_barrier_wait -1
+    s_sub_co_u32 s4, s4, 1
+    s_cmp_lg_u32 s4, 0
+    s_cbranch_scc1 loop
+    v_lshlrev_b32 v2, 5, v1
+    v_mov_b32 v10, s20
+    v_add_nc_u32 v9, vcc_lo, v31
+    global_store_b64 v2, v[10:11], s[0:1]
+    global_store_b64 v2, v[8:9], s[0:1] offset:8
+    global_store_b64 v2, v[4:5], s[0:1] offset:16
+    s_getreg_b32 s6, hwreg(HW_REG_MODE)
+    s_getreg_b32 s7, hwreg(26)
+    s_add_co_u32 s6, s6, s7
+    s_add_co_u32 s6, s6, m0
+    v_mov_b32 v10, s6
+    s_getreg_b32 s6, hwreg(HW_REG_SCRATCH_BASE_LO)
+    s_getreg_b32 s7, hwreg(HW_REG_SCRATCH_BASE_HI)
+    s_add_co_u32 s6, s6, s7
+    s_add_co_u32 s6, s6, ttmp9
+    s_add_co_u32 s6, s6, ttmp8
+    v_mov_b32 v11, s6
+    global_store_b64 v2, v[10:11], s[0:1] offset:24
+    s_sendmsg sendmsg(MSG_DEALLOC_VGPRS)
+    s_nop 0
+    s_endpgm
+"
+    )
+}
+
 /// A save area: records from its start on.
 #[derive(Default)]
 pub(super) struct Area {
@@ -124,36 +207,61 @@ impl Host for Area {
     }
 }
 
-fn dispatch() -> Dispatch {
-    Dispatch {
-        grid: [256, 1, 1],
-        workgroup: [256, 1, 1],
-        entry: CODE,
-        // 32 VGPRs, of which 16 are architectural, and 48 SGPRs.
-        rsrc1: 3 | 5 << 6,
-        rsrc2: 2 << 1,
-        rsrc3: 3,
-        user_sgprs: vec![DATA as u32, (DATA >> 32) as u32],
-        lds_bytes: 1024,
-        trap: Some(Trap {
-            tba: HANDLER,
-            tma: TMA,
-        }),
-        ..Dispatch::default()
-    }
-}
+/// A kernel, and the target of the handler that saves it.
+#[derive(Clone, Copy)]
+struct Program(Target);
 
-fn ram(handler: &[u32]) -> Ram {
-    let ram = Ram::new(CODE, (AREA - CODE) as usize + 0x10_0000);
-    ram.put_u32(CODE, &llvm::assemble(KERNEL));
-    ram.put_u32(HANDLER, handler);
-    ram
+impl Program {
+    fn dispatch(self) -> Dispatch {
+        let items = 4 * self.0.lanes() as u32;
+        let dispatch = Dispatch {
+            isa: self.0.isa(),
+            wave32: self.0.lanes() == 32,
+            grid: [items, 1, 1],
+            workgroup: [items as u16, 1, 1],
+            entry: CODE,
+            // 32 VGPRs, of which 16 are architectural on gfx942, and 48 SGPRs there.
+            rsrc1: 3 | 5 << 6,
+            rsrc2: 2 << 1,
+            rsrc3: 3,
+            user_sgprs: vec![DATA as u32, (DATA >> 32) as u32],
+            lds_bytes: 1024,
+            trap: Some(Trap {
+                tba: HANDLER,
+                tma: TMA,
+            }),
+            ..Dispatch::default()
+        };
+        match self.0.isa() {
+            Isa::Gfx942 => dispatch,
+            // VGPRs are in units of 4 for wave64.
+            Isa::Gfx1201 => Dispatch {
+                rsrc1: if dispatch.wave32 { 3 } else { 7 },
+                scratch: SCRATCH,
+                ..dispatch
+            },
+        }
+    }
+
+    fn code(self) -> Vec<u32> {
+        match self.0 {
+            Target::Gfx942 => llvm::assemble(KERNEL),
+            target => llvm::assemble_for(target, &kernel_gfx12(target)),
+        }
+    }
+
+    fn ram(self, handler: &[u32]) -> Ram {
+        let ram = Ram::new(CODE, (AREA - CODE) as usize + 0x10_0000);
+        ram.put_u32(CODE, &self.code());
+        ram.put_u32(HANDLER, handler);
+        ram
+    }
 }
 
 /// Runs the kernel, and saves and restores its waves after `rounds` turns of one instruction each,
 /// 0 for never. Returns the result, and whether the waves were saved.
-fn run(handler: &[u32], rounds: u64) -> (Vec<u32>, bool) {
-    let (ram, d) = (ram(handler), dispatch());
+fn run(program: Program, handler: &[u32], rounds: u64) -> (Vec<u32>, bool) {
+    let (ram, d) = (program.ram(handler), program.dispatch());
     let host = Area {
         start: AREA,
         sizes: (d.record_bytes(), d.lds_bytes.into()),
@@ -180,10 +288,11 @@ fn run(handler: &[u32], rounds: u64) -> (Vec<u32>, bool) {
 }
 
 /// Saves and restores at each instruction boundary.
-fn at_each_instruction(handler: &[u32]) {
-    let (expected, _) = run(handler, 0);
+fn at_each_instruction(target: Target, handler: &[u32]) {
+    let program = Program(target);
+    let (expected, _) = run(program, handler, 0);
     for rounds in 1.. {
-        let (result, was_saved) = run(handler, rounds);
+        let (result, was_saved) = run(program, handler, rounds);
         for (n, (ours, theirs)) in result.iter().zip(&expected).enumerate() {
             assert_eq!(
                 ours,
@@ -201,11 +310,15 @@ fn at_each_instruction(handler: &[u32]) {
 }
 
 /// Returns the handler of the C driver.
-fn stock_handler() -> Vec<u32> {
+pub(super) fn stock_handler(isa: Isa) -> Vec<u32> {
     let text = rkfd_abi_oracle::amd_text("amdkfd/cwsr_trap_handler.h");
-    let array = text.split("cwsr_trap_gfx9_4_3_hex[] = {").nth(1);
+    let name = match isa {
+        Isa::Gfx942 => "cwsr_trap_gfx9_4_3_hex",
+        Isa::Gfx1201 => "cwsr_trap_gfx12_hex",
+    };
+    let array = text.split(&format!("{name}[] = {{")).nth(1);
     let words = array.and_then(|rest| rest.split('}').next());
-    let words = words.expect("the handler of gfx942").split(',');
+    let words = words.expect(name).split(',');
     let words = words.filter_map(|word| word.trim().strip_prefix("0x"));
     words
         .map(|word| u32::from_str_radix(word, 16).expect("a dword"))
@@ -214,17 +327,18 @@ fn stock_handler() -> Vec<u32> {
 
 #[test]
 fn stock_handler_saves_at_each_instruction() {
-    at_each_instruction(&stock_handler());
+    at_each_instruction(Target::Gfx942, &stock_handler(Isa::Gfx942));
 }
 
 #[test]
 fn module_handler_saves_at_each_instruction() {
-    at_each_instruction(&module::FIRST_LEVEL);
+    at_each_instruction(Target::Gfx942, &module::FIRST_LEVEL);
 }
 
 /// Waves that are halted at the start are saved, and again before they have returned to their halt.
-fn halted_waves(handler: &[u32]) {
-    let (ram, d) = (ram(handler), dispatch());
+fn halted_waves(target: Target, handler: &[u32]) {
+    let program = Program(target);
+    let (ram, d) = (program.ram(handler), program.dispatch());
     let mut host = Area {
         start: AREA,
         sizes: (d.record_bytes(), d.lds_bytes.into()),
@@ -245,10 +359,26 @@ fn halted_waves(handler: &[u32]) {
 
 #[test]
 fn stock_handler_saves_halted_waves() {
-    halted_waves(&stock_handler());
+    halted_waves(Target::Gfx942, &stock_handler(Isa::Gfx942));
 }
 
 #[test]
 fn module_handler_saves_halted_waves() {
-    halted_waves(&module::FIRST_LEVEL);
+    halted_waves(Target::Gfx942, &module::FIRST_LEVEL);
+}
+
+const GFX12: [Target; 2] = [Target::Wave32, Target::Wave64];
+
+#[test]
+fn stock_handler_of_gfx12_saves_at_each_instruction() {
+    for target in GFX12 {
+        at_each_instruction(target, &stock_handler(Isa::Gfx1201));
+    }
+}
+
+#[test]
+fn stock_handler_of_gfx12_saves_halted_waves() {
+    for target in GFX12 {
+        halted_waves(target, &stock_handler(Isa::Gfx1201));
+    }
 }

@@ -293,9 +293,14 @@ impl Dispatch {
         }
     }
 
-    /// Returns the bytes of a wave in the context save area of gfx942, without LDS: VGPRs, SGPRs,
-    /// hardware registers and trap temporaries, and 64 bytes that are not used.
+    /// Returns the bytes of a wave in the context save area, without LDS: VGPRs, SGPRs, hardware
+    /// registers and trap temporaries, and on gfx942 64 bytes that are not used.
     pub fn record_bytes(&self) -> u64 {
-        self.vgprs() as u64 * 256 + self.allocated_sgprs() as u64 * 4 + 3 * 64
+        let unused = match self.isa {
+            Isa::Gfx942 => 64,
+            Isa::Gfx1201 => 0,
+        };
+        let vgprs = self.vgprs() as u64 * u64::from(self.lanes()) * 4;
+        vgprs + self.allocated_sgprs() as u64 * 4 + 128 + unused
     }
 }

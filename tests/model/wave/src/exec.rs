@@ -28,7 +28,7 @@ mod wmma;
 pub(crate) use control::gfx1201::{Barrier, BARRIERS};
 
 use crate::inst::{Body, Inst};
-use crate::wave::{Step, Wave};
+use crate::wave::{violation, Step, Wave};
 use crate::{Dispatch, Host, Isa, Memory};
 
 /// State outside of the wave.
@@ -45,6 +45,9 @@ pub(crate) struct Ctx<'a> {
 pub(crate) fn step(wave: &mut Wave, ctx: &mut Ctx<'_>, inst: &Inst) -> Step {
     if wave.mode & control::VSKIP != 0 && is_skipped(wave, &inst.body) {
         return Ok(());
+    }
+    if wave.no_vgprs && !is_scalar(&inst.body) {
+        return violation("a vector instruction after MSG_DEALLOC_VGPRS");
     }
     match &inst.body {
         Body::Salu(i) => salu::step(wave, ctx, i, inst.bytes),
@@ -66,9 +69,12 @@ pub(crate) fn step(wave: &mut Wave, ctx: &mut Ctx<'_>, inst: &Inst) -> Step {
 
 /// Returns whether MODE.VSKIP, which is set, skips an instruction.
 fn is_skipped(wave: &Wave, body: &Body) -> bool {
-    wave.isa == Isa::Gfx942
-        && !matches!(
-            body,
-            Body::Salu(_) | Body::Smem(_) | Body::ScalarLoad(_) | Body::CacheControl
-        )
+    wave.isa == Isa::Gfx942 && !is_scalar(body)
+}
+
+fn is_scalar(body: &Body) -> bool {
+    matches!(
+        body,
+        Body::Salu(_) | Body::Smem(_) | Body::ScalarLoad(_) | Body::CacheControl
+    )
 }

@@ -69,10 +69,12 @@
 //! Nothing traps inside the handler: there every event stops the workgroup.
 //!
 //! A debugger sets how waves start ([`Host::wave_start`]). Watchpoints ([`Memory::take_watched`])
-//! and, on gfx942, single steps (`MODE.DEBUG_EN`) trap after the instruction.
+//! and single steps (`MODE.DEBUG_EN`; on gfx1201 `TRAP_CTRL.TRAP_AFTER_INST`) trap after the
+//! instruction.
 //!
-//! [`Workgroup::save`] sets `TRAPSTS.SAVECTX` (gfx942): each wave enters the handler, which stores
-//! its state at an address of [`Host::save_waves`] and executes `s_endpgm_saved`.
+//! [`Workgroup::save`] sets `TRAPSTS.SAVECTX` (gfx942) or `EXCP_FLAG_PRIV.SAVE_CONTEXT` (gfx1201):
+//! each wave enters the handler, which stores its state at an address of [`Host::save_waves`] and
+//! executes `s_endpgm_saved`.
 //! [`Workgroup::restore`] starts waves in the restore routine of the handler, 4 bytes behind TBA,
 //! with nothing but the address.
 //!

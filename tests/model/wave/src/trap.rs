@@ -49,9 +49,16 @@ pub(crate) mod gfx1201 {
     pub(crate) mod excp {
         /// Watchpoints 0 to 3.
         pub(crate) const ADDR_WATCH: u32 = 0xf;
-        pub(crate) const WAVE_START: u32 = 1 << 9;
         pub(crate) const MEMVIOL: u32 = 1 << 4;
+        pub(crate) const SAVE_CONTEXT: u32 = 1 << 5;
         pub(crate) const ILLEGAL_INST: u32 = 1 << 6;
+        pub(crate) const WAVE_START: u32 = 1 << 8;
+        pub(crate) const TRAP_AFTER_INST: u32 = 1 << 11;
+    }
+
+    /// TRAP_CTRL.
+    pub(crate) mod ctrl {
+        pub(crate) const TRAP_AFTER_INST: u32 = 1 << 9;
     }
 
     /// STATUS, read-only.
@@ -63,6 +70,7 @@ pub(crate) mod gfx1201 {
         pub(crate) const IN_WG: u32 = 1 << 11;
         pub(crate) const TRAP_BARRIER_COMPLETE: u32 = 1 << 15;
         pub(crate) const VALID: u32 = 1 << 16;
+        pub(crate) const NO_VGPRS: u32 = 1 << 24;
         pub(crate) const WAVE64: u32 = 1 << 29;
     }
 
@@ -89,20 +97,30 @@ fn trap_id(isa: Isa, id: u8) -> u64 {
     }
 }
 
+/// Returns the bit of TRAPSTS or EXCP_FLAG_PRIV by which a wave saves its context.
+fn save_context(isa: Isa) -> u32 {
+    match isa {
+        Isa::Gfx942 => trapsts::SAVECTX,
+        Isa::Gfx1201 => gfx1201::excp::SAVE_CONTEXT,
+    }
+}
+
 impl Wave {
     /// Returns whether the wave enters the trap handler to save its context.
     pub(crate) fn wants_save(&self) -> bool {
-        self.isa == Isa::Gfx942
-            && self.trapsts & trapsts::SAVECTX != 0
-            && !self.privileged
-            && !self.state.is_over()
+        self.trapsts & save_context(self.isa) != 0 && !self.privileged && !self.state.is_over()
+    }
+
+    /// Requests that the wave saves its context.
+    pub(crate) fn request_save(&mut self) {
+        self.trapsts |= save_context(self.isa);
     }
 
     /// Enters the trap handler to save the context. A wave at a barrier executes the instruction
     /// again when it is restored, as does one whose wait for GWS was cancelled.
     pub(crate) fn enter_to_save(&mut self, handler: Trap, host: &dyn Host) {
         let rewind = match self.state {
-            State::Barrier => 4,
+            State::Barrier | State::Signals(_) => 4,
             State::Gws(ticket) if host.cancel_gws(ticket) => 8,
             _ => 0,
         };
@@ -123,8 +141,11 @@ impl Wave {
             *exceptions &= !all;
         }
         *exceptions |= start.exceptions << all.trailing_zeros() & all;
-        if start.single_step && self.isa == Isa::Gfx942 {
-            self.mode |= mode::DEBUG_EN;
+        if start.single_step {
+            match self.isa {
+                Isa::Gfx942 => self.mode |= mode::DEBUG_EN,
+                Isa::Gfx1201 => self.trap_ctrl |= gfx1201::ctrl::TRAP_AFTER_INST,
+            }
         }
         if start.trap_on_start {
             self.trapsts |= match self.isa {
@@ -158,8 +179,15 @@ impl Wave {
 
     /// Ends an instruction in single-step mode.
     pub(crate) fn step_over(&mut self) {
-        if self.isa == Isa::Gfx942 && self.mode & mode::DEBUG_EN != 0 && !self.state.is_over() {
-            self.trapsts |= trapsts::TRAP_AFTER_INST;
+        let (steps, flag) = match self.isa {
+            Isa::Gfx942 => (self.mode & mode::DEBUG_EN != 0, trapsts::TRAP_AFTER_INST),
+            Isa::Gfx1201 => (
+                self.trap_ctrl & gfx1201::ctrl::TRAP_AFTER_INST != 0,
+                gfx1201::excp::TRAP_AFTER_INST,
+            ),
+        };
+        if steps && !self.state.is_over() {
+            self.trapsts |= flag;
             self.raised = true;
         }
     }

@@ -73,6 +73,8 @@ pub(crate) enum State {
     Yield,
     /// Waiting for signals of the barrier with this number (gfx1201).
     Signals(usize),
+    /// Waiting for the reply to `MSG_RTN_SAVE_WAVE` (gfx1201).
+    Reply,
     /// Waiting for GWS.
     Gws(u64),
     /// STATUS.HALT is set outside of a trap handler.
@@ -124,8 +126,10 @@ pub(crate) struct Wave {
     pub(crate) halt: bool,
     /// An exception is raised that traps before the next instruction.
     pub(crate) raised: bool,
-    /// Sent MSG_SAVEWAVE and waits for the address of its record in EXEC.
-    pub(crate) asks: bool,
+    /// Sent MSG_SAVEWAVE and waits for the address of its record in these two scalar registers.
+    pub(crate) asks: Option<u8>,
+    /// STATUS.NO_VGPRS: released its VGPRs (gfx1201).
+    pub(crate) no_vgprs: bool,
     /// Other bits of STATUS and IB_STS (STATE_PRIV and SCHED_MODE on gfx1201), as written by a trap
     /// handler.
     pub(crate) status: u32,
@@ -233,7 +237,8 @@ impl Wave {
             privileged: false,
             halt: false,
             raised: false,
-            asks: false,
+            asks: None,
+            no_vgprs: false,
             status: 0,
             ib_sts: 0,
             mask: 0,
@@ -257,10 +262,14 @@ impl Wave {
         let mut s = [UNDEFINED; code::COUNT];
         s[usize::from(code::ZERO)..usize::from(code::SINK)].fill(0);
         let mut wave = Wave::blank(d, workgroup, saved.index, s);
-        wave.scratch = d.scratch.slot_base(saved.scratch_slot);
+        wave.scratch = match d.isa {
+            Isa::Gfx942 => d.scratch.slot_base(saved.scratch_slot),
+            // SCRATCH_BASE is written by the handler.
+            Isa::Gfx1201 => UNDEFINED.into(),
+        };
         wave.pc = trap.tba + RESTORE_ENTRY;
         wave.privileged = true;
-        wave.set_exec(saved.record);
+        wave.set_s64(code::EXEC, saved.record);
         wave
     }
 

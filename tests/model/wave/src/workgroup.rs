@@ -5,7 +5,6 @@
 use crate::code::{BadCode, Page};
 use crate::decode::{self, Bad, Limits};
 use crate::exec::{self, Barrier, Ctx, BARRIERS};
-use crate::trap::trapsts;
 use crate::wave::{Halt, State, Wave, FIRST_WAVE};
 use crate::{Dispatch, Host, Isa, Memory, SavedWave, Stop, WaveSlots};
 use std::ops::Deref;
@@ -102,9 +101,10 @@ impl<D: Deref<Target = Dispatch>> Workgroup<D> {
     /// [`Stop::BadDispatch`] if there is no trap handler.
     pub fn restore(dispatch: D, wg: [u32; 3], waves: &[SavedWave]) -> Result<Self, Stop> {
         let d: &Dispatch = &dispatch;
-        let Some(trap) = d.trap.filter(|_| d.isa == Isa::Gfx942) else {
+        let Some(trap) = d.trap else {
             return Err(Stop::BadDispatch("no trap handler restores waves".into()));
         };
+        let count = d.waves_per_workgroup();
         let restored = waves.iter().map(|saved| Wave::restored(d, trap, wg, saved));
         Ok(Workgroup {
             limits: [d.limits(false), d.limits(true)],
@@ -114,7 +114,7 @@ impl<D: Deref<Target = Dispatch>> Workgroup<D> {
             started: true,
             ready: false,
             lds: vec![UNDEFINED; d.lds_bytes as usize],
-            barriers: [Barrier::new(waves.len() as u32); BARRIERS],
+            barriers: [Barrier::restored(count, waves.len() as u32); BARRIERS],
             dispatch,
         })
     }
@@ -145,7 +145,9 @@ impl<D: Deref<Target = Dispatch>> Workgroup<D> {
                     wave.enter_to_save(handler, host);
                 }
                 match wave.state {
-                    State::Barrier | State::Halted | State::Ended | State::Saved => continue,
+                    State::Barrier | State::Halted | State::Reply | State::Ended | State::Saved => {
+                        continue
+                    }
                     State::Signals(n) if !wave.barrier_complete(n, &self.barriers) => continue,
                     State::Gws(ticket) if !host.gws_over(ticket) => {}
                     _ => {
@@ -167,7 +169,8 @@ impl<D: Deref<Target = Dispatch>> Workgroup<D> {
                         }
                     }
                 }
-                if !wave.state.is_over() && !matches!(wave.state, State::Barrier | State::Halted) {
+                let waits = matches!(wave.state, State::Barrier | State::Halted | State::Reply);
+                if !wave.state.is_over() && !waits {
                     self.ready = true;
                     if host.poll() {
                         return Err(Stop::Interrupted);
@@ -175,8 +178,8 @@ impl<D: Deref<Target = Dispatch>> Workgroup<D> {
                 }
             }
             self.turn = 0;
-            self.reply_to_save(host);
-            if std::mem::take(&mut self.ready) {
+            let replied = self.reply_to_save(host);
+            if std::mem::take(&mut self.ready) || replied {
                 continue;
             }
             // The last wave that others waited for may have ended in this round.
@@ -186,6 +189,13 @@ impl<D: Deref<Target = Dispatch>> Workgroup<D> {
             // A restored wave that returned to its halt in this round may have to be saved again.
             let saves = |w: &Wave| w.wants_save() && self.dispatch.trap.is_some();
             if self.waves.iter().any(|w| complete(w) || saves(w)) {
+                continue;
+            }
+            // Waves of other workgroups are not ready to be saved.
+            if self.waves.iter().any(|w| w.state == State::Reply) {
+                if host.poll() {
+                    return Err(Stop::Interrupted);
+                }
                 continue;
             }
             // A halted wave never reaches a barrier.
@@ -210,36 +220,42 @@ impl<D: Deref<Target = Dispatch>> Workgroup<D> {
         }
     }
 
-    /// Sets TRAPSTS.SAVECTX of all waves, which then enter the trap handler, if there is one, to
-    /// save their context. [`Workgroup::run`] stops with [`Stop::Saved`] when all waves have ended.
+    /// Sets TRAPSTS.SAVECTX, on gfx1201 EXCP_FLAG_PRIV.SAVE_CONTEXT, of all waves, which then enter
+    /// the trap handler, if there is one, to save their context. [`Workgroup::run`] stops with
+    /// [`Stop::Saved`] when all waves have ended.
     pub fn save(&mut self) {
         for wave in self.waves.iter_mut().filter(|w| !w.state.is_over()) {
-            wave.trapsts |= trapsts::SAVECTX;
+            wave.request_save();
         }
     }
 
     /// Returns whether all waves that have not ended have sent MSG_SAVEWAVE.
     fn all_ask(&self) -> bool {
         let mut waves = self.waves.iter().filter(|w| !w.state.is_over());
-        waves.clone().next().is_some() && waves.all(|w| w.asks)
+        waves.clone().next().is_some() && waves.all(|w| w.asks.is_some())
     }
 
-    /// Replies to MSG_SAVEWAVE once all waves have sent it.
-    fn reply_to_save(&mut self, host: &dyn Host) {
+    /// Replies to MSG_SAVEWAVE once all waves have sent it. Returns whether it did.
+    fn reply_to_save(&mut self, host: &dyn Host) -> bool {
         if !self.all_ask() {
-            return;
+            return false;
         }
         let left = self.waves.iter_mut().filter(|w| !w.state.is_over());
         let mut left: Vec<&mut Wave> = left.collect();
         let indices: Vec<u32> = left.iter().map(|w| w.index).collect();
         let Some(records) = host.save_waves(left[0].workgroup, &indices) else {
-            return;
+            return false;
         };
         for (n, (wave, record)) in left.iter_mut().zip(records).enumerate() {
             let first = if n == 0 { FIRST_WAVE } else { 0 };
-            wave.set_exec(record | first);
-            wave.asks = false;
+            if let Some(to) = wave.asks.take() {
+                wave.set_s64(to, record | first);
+            }
+            if wave.state == State::Reply {
+                wave.state = State::Ready;
+            }
         }
+        true
     }
 
     /// Returns the number of instructions executed by all waves.

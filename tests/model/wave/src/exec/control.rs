@@ -89,9 +89,9 @@ pub(super) fn getreg(w: &Wave, ctx: &Ctx<'_>, imm: i32) -> Result<u32, Halt> {
     Ok((value & field_mask(offset, size)) >> offset)
 }
 
-pub(super) fn setreg(w: &mut Wave, imm: i32, value: u32) -> Step {
+pub(super) fn setreg(w: &mut Wave, ctx: &Ctx<'_>, imm: i32, value: u32) -> Step {
     if w.isa == Isa::Gfx1201 {
-        return gfx1201::setreg(w, imm, value);
+        return gfx1201::setreg(w, ctx, imm, value);
     }
     let (reg, offset, size) = split(imm);
     let mask = field_mask(offset, size);
@@ -174,7 +174,9 @@ fn other(w: &mut Wave, ctx: &mut Ctx<'_>, i: &Salu, bytes: u8) -> Step {
                 return Err(Halt::Trap(imm as u8));
             }
         }
-        s_sendmsg if w.isa == Isa::Gfx1201 && imm & 0xffff == MSG_DEALLOC_VGPRS => {}
+        s_sendmsg if w.isa == Isa::Gfx1201 && imm & 0xffff == MSG_DEALLOC_VGPRS => {
+            w.no_vgprs = true;
+        }
         s_sendmsg
             if w.isa == Isa::Gfx942 && imm as u8 & 0xf == MSG_GET_DOORBELL && w.privileged =>
         {
@@ -183,7 +185,7 @@ fn other(w: &mut Wave, ctx: &mut Ctx<'_>, i: &Salu, bytes: u8) -> Step {
         }
         s_sendmsg if w.isa == Isa::Gfx942 && imm as u8 & 0xf == MSG_SAVEWAVE && w.privileged => {
             // The address of the record comes in EXEC.
-            w.asks = true;
+            w.asks = Some(code::EXEC);
             w.state = State::Yield;
         }
         s_sendmsg | s_sendmsghalt => {

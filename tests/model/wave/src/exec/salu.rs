@@ -380,11 +380,11 @@ pub(super) fn step(w: &mut Wave, ctx: &mut Ctx<'_>, i: &Salu, bytes: u8) -> Step
         s_mulk_i32 => W(w.s[d].wrapping_mul(i.imm as u32)),
         s_getreg_b32 => W(control::getreg(w, ctx, i.imm)?),
         s_setreg_b32 => {
-            control::setreg(w, i.imm, w.s[d])?;
+            control::setreg(w, ctx, i.imm, w.s[d])?;
             Out::None
         }
         s_setreg_imm32_b32 => {
-            control::setreg(w, i.imm, i.literal)?;
+            control::setreg(w, ctx, i.imm, i.literal)?;
             Out::None
         }
         _ => match scalar_float::step(w, i, [a, b]) {

@@ -100,9 +100,23 @@ fn barrier_with_ended_unsignalled_or_single_waves() {
     let (_, result) = run("s_barrier_wait -1\n s_endpgm", &dispatch(64), [0, 0, 0]);
     assert!(matches!(result, Err(Stop::Violation { text, .. }) if text.contains("s_barrier_wait")));
     // A single wave has no barrier.
-    run("s_barrier_wait -1\n s_endpgm", &dispatch(32), [0, 0, 0])
+    let alone = format!(
+        "s_barrier_signal -1\n s_barrier_wait -1\n s_get_barrier_state s2, -1\n s_mov_b32 s3, 0\n\
+         s_mov_b32 s4, 0\n s_mov_b32 s5, 0\n s_mov_b32 s6, 0\n {STORE}"
+    );
+    let (ram, result) = run(&alone, &dispatch(32), [0, 0, 0]);
+    result.unwrap();
+    assert_eq!(ram.get_u32(DATA, 1)[0] & 1, 0, "valid barrier");
+}
+
+#[test]
+fn released_vgprs_are_gone() {
+    let code = |rest: &str| format!("s_sendmsg sendmsg(MSG_DEALLOC_VGPRS)\n {rest}\n s_endpgm");
+    run(&code("s_mov_b32 s2, 1"), &dispatch(32), [0, 0, 0])
         .1
         .unwrap();
+    let (_, result) = run(&code("v_mov_b32 v0, 1"), &dispatch(32), [0, 0, 0]);
+    assert!(matches!(result, Err(Stop::Violation { text, .. }) if text.contains("DEALLOC")));
 }
 
 /// Not supported: typed accesses, block loads and stores, transposing loads, ordered counts,

@@ -130,6 +130,16 @@ pub struct Recorder {
     pub start: WaveStart,
 }
 
+impl Recorder {
+    /// Returns a host whose waves start in this way.
+    pub fn started(start: WaveStart) -> Self {
+        Recorder {
+            start,
+            ..Recorder::default()
+        }
+    }
+}
+
 impl Host for Recorder {
     fn message(&self, message: &Message) -> bool {
         self.messages.lock().unwrap().push(*message);

@@ -36,6 +36,7 @@ mod message {
     pub(super) const GET_DOORBELL: u32 = 0x80;
     pub(super) const GET_TMA: u32 = 0x82;
     pub(super) const GET_REALTIME: u32 = 0x83;
+    pub(super) const SAVE_WAVE: u32 = 0x84;
     pub(super) const GET_TBA: u32 = 0x85;
     pub(super) const GET_SE_AID_ID: u32 = 0x87;
 }
@@ -72,8 +73,19 @@ impl Barrier {
         }
     }
 
+    /// Returns the barriers of a workgroup of which only `members` waves are restored.
+    pub(crate) fn restored(waves: u32, members: u32) -> Self {
+        Barrier {
+            members,
+            ..Barrier::new(waves)
+        }
+    }
+
     /// A wave signals. Returns whether it is the first.
     fn signal(&mut self) -> bool {
+        if !self.is_valid() {
+            return false;
+        }
         self.signals += 1;
         let first = self.signals == 1;
         self.complete();
@@ -84,6 +96,11 @@ impl Barrier {
     pub(crate) fn leave(&mut self) {
         self.members -= 1;
         self.complete();
+    }
+
+    /// Returns whether there is a barrier: a workgroup of one wave has none.
+    fn is_valid(&self) -> bool {
+        self.waves > 1
     }
 
     fn complete(&mut self) {
@@ -115,6 +132,11 @@ impl Wave {
     pub(crate) fn barrier_complete(&self, n: usize, barriers: &[Barrier; BARRIERS]) -> bool {
         self.rounds[n] != barriers[n].round
     }
+
+    /// Sets whether the barrier has completed since the wave's last wait.
+    fn set_barrier_complete(&mut self, n: usize, complete: bool, barriers: &[Barrier; BARRIERS]) {
+        self.rounds[n] = barriers[n].round.wrapping_sub(complete.into());
+    }
 }
 
 /// `s_getreg` of gfx1201.
@@ -135,6 +157,7 @@ pub(super) fn getreg(w: &Wave, ctx: &Ctx<'_>, imm: i32) -> Result<u32, Halt> {
                     bits::status::TRAP_BARRIER_COMPLETE,
                 )
                 | bits::status::VALID
+                | bit(w.no_vgprs, bits::status::NO_VGPRS)
                 | bit(!w.wave32, bits::status::WAVE64)
         }
         hwreg::STATE_PRIV => {
@@ -144,7 +167,8 @@ pub(super) fn getreg(w: &Wave, ctx: &Ctx<'_>, imm: i32) -> Result<u32, Halt> {
                     bits::state::BARRIER_COMPLETE,
                 )
         }
-        hwreg::GPR_ALLOC => (d.rsrc1 & 0x3f) << 12,
+        // In units of 4 VGPRs, of 32 lanes or of 64.
+        hwreg::GPR_ALLOC => (d.vgprs() as u32 / 4 - 1) << 12,
         hwreg::LDS_ALLOC => (d.lds_bytes / 512) << 12,
         // Counters: all accesses complete before the next instruction.
         hwreg::IB_STS | hwreg::IB_STS2 => 0,
@@ -164,7 +188,7 @@ pub(super) fn getreg(w: &Wave, ctx: &Ctx<'_>, imm: i32) -> Result<u32, Halt> {
 }
 
 /// `s_setreg` of gfx1201.
-pub(super) fn setreg(w: &mut Wave, imm: i32, value: u32) -> Step {
+pub(super) fn setreg(w: &mut Wave, ctx: &Ctx<'_>, imm: i32, value: u32) -> Step {
     let (reg, offset, size) = split(imm);
     let mask = field_mask(offset, size);
     let value = value << offset & mask;
@@ -175,7 +199,18 @@ pub(super) fn setreg(w: &mut Wave, imm: i32, value: u32) -> Step {
         hwreg::SCHED_MODE => put(&mut w.ib_sts, SCHED_MODE),
         hwreg::TRAP_CTRL if w.privileged => put(&mut w.trap_ctrl, TRAP_CTRL),
         hwreg::EXCP_FLAG_PRIV if w.privileged => put(&mut w.trapsts, u32::MAX),
-        hwreg::STATE_PRIV if w.privileged => w.set_state_priv(mask, value),
+        hwreg::STATE_PRIV if w.privileged => {
+            w.set_state_priv(mask, value);
+            let complete = bits::state::BARRIER_COMPLETE;
+            if mask & complete != 0 {
+                w.set_barrier_complete(0, value & complete != 0, ctx.barriers);
+            }
+        }
+        hwreg::SCRATCH_BASE_LO | hwreg::SCRATCH_BASE_HI if w.privileged => {
+            let shift = 32 * u32::from(reg == hwreg::SCRATCH_BASE_HI);
+            let mask = u64::from(mask) << shift;
+            w.scratch = w.scratch & !mask | u64::from(value) << shift;
+        }
         other => return violation(format!("s_setreg of hardware register {other}")),
     }
     Ok(())
@@ -220,6 +255,11 @@ pub(super) fn step(w: &mut Wave, ctx: &mut Ctx<'_>, i: &Salu) -> Option<Step> {
         s_round_mode => w.mode = w.mode & !0xf | imm & 0xf,
         s_denorm_mode => w.mode = w.mode & !0xf0 | (imm & 0xf) << 4,
         s_sleep_var => w.state = State::Yield,
+        // The wave waits for the reply, as it does before it reads one.
+        s_sendmsg_rtn_b64 if imm & 0xff == message::SAVE_WAVE && w.privileged => {
+            w.asks = Some(i.dst);
+            w.state = State::Reply;
+        }
         s_sendmsg_rtn_b32 | s_sendmsg_rtn_b64 => match reply(w, ctx, i.imm as u32 & 0xff) {
             Ok(value) if i.op == s_sendmsg_rtn_b64 => w.set_s64(i.dst, value),
             Ok(value) => w.s[usize::from(i.dst)] = value as u32,
@@ -239,13 +279,13 @@ pub(super) fn step(w: &mut Wave, ctx: &mut Ctx<'_>, i: &Salu) -> Option<Step> {
         s_get_barrier_state => match barrier(w, w.scalar(i.src[0]) as i32) {
             Ok(n) => {
                 let of = ctx.barriers[n];
-                w.s[usize::from(i.dst)] = 1 | of.members << 4 | of.signals << 16;
+                let valid = u32::from(of.is_valid());
+                w.s[usize::from(i.dst)] = valid | of.members << 4 | of.signals << 16;
             }
             Err(halt) => return Some(Err(halt)),
         },
         s_barrier_wait => match barrier(w, i.imm) {
-            // A workgroup of one wave has no barrier.
-            Ok(n) if ctx.barriers[n].waves <= 1 => {}
+            Ok(n) if !ctx.barriers[n].is_valid() => {}
             Ok(n) => {
                 if !w.passes(n, ctx.barriers) {
                     w.state = State::Signals(n);
