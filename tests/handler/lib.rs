@@ -10,6 +10,7 @@ mod gfx12;
 #[path = "../../rust/hw/gfx9_4_3/trap.rs"]
 mod module;
 mod record;
+mod record_gfx12;
 mod save;
 
 use common::place::{CODE, DATA};

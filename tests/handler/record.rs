@@ -11,17 +11,17 @@ use super::module;
 use super::save::{Area, AREA, HANDLER, TMA};
 use gpu_wave::{Dispatch, SavedWave, Scratch, Stop, Trap, Workgroup};
 
-const SECOND: u64 = HANDLER + 0x4000;
-const AREAS: [u64; 2] = [AREA, AREA + 0x8_0000];
-const AREA_BYTES: usize = 0x8_0000;
+pub(super) const SECOND: u64 = HANDLER + 0x4000;
+pub(super) const AREAS: [u64; 2] = [AREA, AREA + 0x8_0000];
+pub(super) const AREA_BYTES: usize = 0x8_0000;
 /// Contents of the save areas before a save.
-const BLANK: u32 = 0x5c5c_5c5c;
+pub(super) const BLANK: u32 = 0x5c5c_5c5c;
 /// Limit of turns: a wave that loops in the handler is a failure.
 const PATIENCE: u64 = 100_000;
 
 /// Values in registers of the kernel.
-const EXEC: u64 = 0x8123_4567_fedc_ba98;
-const VCC: u64 = 0x1357_9bdf_0246_8ace;
+pub(super) const EXEC: u64 = 0x8123_4567_fedc_ba98;
+pub(super) const VCC: u64 = 0x1357_9bdf_0246_8ace;
 const XNACK_MASK: u64 = 0x0f1e_2d3c_4b5a_6978;
 /// Index 3 in index mode for source 0 and the destination.
 const M0: u32 = 0xabcd_9003;
@@ -41,19 +41,19 @@ const ALLOW_REPLAY: u32 = 1 << 22;
 const COND_DBG_USER: u32 = 1 << 20;
 const SPI_PRIO: u32 = 1 << 1;
 
-fn vgpr(n: usize, item: usize) -> u32 {
+pub(super) fn vgpr(n: usize, item: usize) -> u32 {
     (0x4000_0000 | n << 16 | item) as u32
 }
 
-fn sgpr(n: usize) -> u32 {
+pub(super) fn sgpr(n: usize) -> u32 {
     0x5000_0000 | n as u32
 }
 
-fn ttmp(n: usize) -> u32 {
+pub(super) fn ttmp(n: usize) -> u32 {
     0x6000_0000 | n as u32
 }
 
-fn lds(offset: usize, item: usize) -> u32 {
+pub(super) fn lds(offset: usize, item: usize) -> u32 {
     (0x7000_0000 | offset << 12 | item) as u32
 }
 
@@ -350,7 +350,13 @@ impl Case {
 }
 
 /// Runs waves until they loop, or are halted, at `pc`.
-fn loops(group: &mut Workgroup<&Dispatch>, ram: &Ram, host: &Area, halted: bool, pc: u64) {
+pub(super) fn loops(
+    group: &mut Workgroup<&Dispatch>,
+    ram: &Ram,
+    host: &Area,
+    halted: bool,
+    pc: u64,
+) {
     host.recorder.patience.store(1000, Ordering::Relaxed);
     match group.run(ram, host) {
         Err(Stop::Halted { at }) if halted => assert_eq!(at.pc, pc),
@@ -360,7 +366,12 @@ fn loops(group: &mut Workgroup<&Dispatch>, ram: &Ram, host: &Area, halted: bool,
 }
 
 /// Saves the waves.
-fn save(group: &mut Workgroup<&Dispatch>, ram: &Ram, host: &Area, name: &str) -> Vec<SavedWave> {
+pub(super) fn save(
+    group: &mut Workgroup<&Dispatch>,
+    ram: &Ram,
+    host: &Area,
+    name: &str,
+) -> Vec<SavedWave> {
     host.recorder.patience.store(PATIENCE, Ordering::Relaxed);
     group.save();
     let mut result = group.run(ram, host);

@@ -8,7 +8,7 @@ use std::sync::Mutex;
 use super::common::llvm::{self, Target};
 use super::common::place::{CODE, DATA};
 use super::common::{Ram, Recorder};
-use super::module;
+use super::{gfx12, module};
 use gpu_wave::{
     Dispatch, Host, Isa, Message, SavedWave, Scratch, Stop, Trap, WaveStart, Workgroup,
 };
@@ -377,8 +377,22 @@ fn stock_handler_of_gfx12_saves_at_each_instruction() {
 }
 
 #[test]
+fn module_handler_of_gfx12_saves_at_each_instruction() {
+    for target in GFX12 {
+        at_each_instruction(target, gfx12::handler());
+    }
+}
+
+#[test]
 fn stock_handler_of_gfx12_saves_halted_waves() {
     for target in GFX12 {
         halted_waves(target, &stock_handler(Isa::Gfx1201));
+    }
+}
+
+#[test]
+fn module_handler_of_gfx12_saves_halted_waves() {
+    for target in GFX12 {
+        halted_waves(target, gfx12::handler());
     }
 }
