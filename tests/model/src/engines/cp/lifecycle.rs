@@ -150,7 +150,7 @@ impl Engine<'_> {
     /// Starts to unmap a queue.
     pub(super) fn start_unmap(&mut self, slot: Slot, how: Unmap, keep: bool) {
         let stuck = self.is_stuck(slot);
-        let saves_by_handler = self.generation() == Generation::Gfx9;
+        let isa = self.isa();
         let queue = self.queues[usize::from(slot.0)].as_ref();
         let sites = queue.map_or_else(Vec::new, |queue| self.sites(queue));
         let Some(queue) = &mut self.queues[usize::from(slot.0)] else {
@@ -162,7 +162,7 @@ impl Engine<'_> {
             Unmap::Preempt if queue.config.save_area.is_none() => Unmap::Drain,
             how => how,
         };
-        let saves = how == Unmap::Preempt && saves_by_handler && queue.restores.is_none();
+        let saves = how == Unmap::Preempt && queue.restores.is_none();
         if how != Unmap::Drain && !saves && !stuck {
             for job in queue.work.jobs() {
                 job.request_stop();
@@ -175,7 +175,7 @@ impl Engine<'_> {
             forced: false,
         });
         if saves && !stuck && queue.saving.is_none() {
-            let saving = Arc::new(Saving::new(sites.iter().map(|site| site.area)));
+            let saving = Arc::new(Saving::new(isa, sites.iter().map(|site| site.area)));
             for job in queue.work.jobs() {
                 let first = if job.is_spread() {
                     0

@@ -85,7 +85,9 @@ pub struct SaveArea {
 /// there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SavedState {
-    /// Control stack, in VMID 0.
+    /// Address space and address from which on the control stack has its offset.
+    pub vmid: u8,
+    /// See `vmid`.
     pub base: u64,
     /// Offset of its start.
     pub stack: u32,
@@ -328,7 +330,7 @@ pub struct Queue {
     /// Number of the save that is to be restored: the work in flight lacks the saved waves of all
     /// XCCs. On an XCC that does not execute the packets it stays.
     pub restores: Option<u64>,
-    /// Save in progress (gfx9).
+    /// Save in progress.
     pub saving: Option<Arc<Saving>>,
     /// Work in flight.
     pub work: Work,

@@ -2,14 +2,9 @@
 
 //! MQD load and save, CWSR: keeps the work of unmapped queues.
 //!
-//! On gfx9 the trap handler saves the waves, and they are restored from memory (see
+//! The trap handler saves the waves, and they are restored from memory (see
 //! [`cwsr`](super::cwsr)); the model keeps the packets in flight and the workgroups that have not
 //! started, by a number in the control stack.
-//!
-//! On gfx12 the model also keeps the waves: the wave area gets one record that identifies them,
-//! `compute_wave_restore_addr` in the MQD points to the record, and the offsets of control stack
-//! and wave area move as if the waves were there. Restore reads the record, so a save area that the
-//! driver freed, moved or overwrote is detected.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -17,7 +12,6 @@ use std::time::Duration;
 
 use gpu_regs::gc_9_4_3 as gc;
 use rkfd_abi::bits::join;
-use rkfd_abi::cwsr as area;
 use rkfd_abi::mqd::v12;
 use rkfd_abi::mqd::v9::{self, dw};
 
@@ -36,20 +30,15 @@ use crate::{event, strict};
 
 /// First dword of every compute MQD.
 const MQD_HEADER: u32 = 0xc031_0800;
-/// First word of the model's record in a save area.
-const MAGIC: u64 = 0x7265_636f_7264_4350;
-/// Bytes of the record.
-const RECORD: u32 = 64;
 /// Poll interval for workers to stop; the message usually comes first.
 const POLL: Duration = Duration::from_micros(500);
 
-/// MQD layout and CWSR details that differ between generations. The dwords that are loaded into the
+/// MQD layout that differs between generations. The dwords that are loaded into the
 /// registers are at the same offsets in all.
 struct Layout {
     restore_addr_lo: usize,
     restore_addr_hi: usize,
     restore_control: usize,
-    stack_bytes_per_wave: u32,
 }
 
 fn layout(generation: Generation) -> Layout {
@@ -58,13 +47,11 @@ fn layout(generation: Generation) -> Layout {
             restore_addr_lo: dw::compute_wave_restore_addr_lo,
             restore_addr_hi: dw::compute_wave_restore_addr_hi,
             restore_control: dw::compute_wave_restore_control,
-            stack_bytes_per_wave: area::CNTL_STACK_BYTES_PER_WAVE_GFX9,
         },
         Generation::Gfx12 => Layout {
             restore_addr_lo: v12::dw::compute_wave_restore_addr_lo,
             restore_addr_hi: v12::dw::compute_wave_restore_addr_hi,
             restore_control: v12::dw::compute_wave_restore_control,
-            stack_bytes_per_wave: area::CNTL_STACK_BYTES_PER_WAVE_GFX10,
         },
     }
 }
@@ -166,8 +153,6 @@ crate::errors! {
         Fault { fault: VmFault } => "{fault}",
         /// The control stack was overwritten.
         Stack { error: StackError } => "the control stack was overwritten: {error}",
-        /// The record was overwritten (gfx12).
-        Record { at: u64 } => "the save area at {at:#x} was overwritten",
         /// No such dispatch.
         Job { job: u64 } => "the control stack has waves of dispatch {job}",
         /// No such queue.
@@ -184,12 +169,6 @@ fn compute_registers(mqd: &[u32]) -> Vec<u32> {
     let mut registers = mqd[COMPUTE_DWORDS].to_vec();
     registers.resize(COMPUTE.len(), 0);
     registers
-}
-
-/// Returns the address of the control stack in VMID 0: not the save area, but the pages behind the
-/// MQD (`kfd_mqd_manager_v9.c`, `allocate_mqd`).
-fn stack_base(queue: &Queue) -> u64 {
-    queue.config.mqd.wrapping_add(0x1000)
 }
 
 impl Engine<'_> {
@@ -466,10 +445,7 @@ impl Engine<'_> {
         };
         let (number, stack, state) = match (left, queue.saved) {
             (Left::Waves(waves), _) => {
-                let (stack, state) = match self.generation() {
-                    Generation::Gfx9 => self.write_control_stack(&queue, area, &waves)?,
-                    Generation::Gfx12 => self.save_waves(&queue, area, &waves)?,
-                };
+                let (stack, state) = self.write_control_stack(&queue, area, &waves)?;
                 (self.saves.last, area.stack - stack, area.stack + state)
             }
             (Left::Unchanged(number), Some(saved)) => (number, saved.stack, saved.state),
@@ -498,6 +474,16 @@ impl Engine<'_> {
         Ok(())
     }
 
+    /// Returns address space and address from which on a control stack has its offset. On gfx9 it
+    /// is not in the save area, but in the pages behind the MQD (`kfd_mqd_manager_v9.c`,
+    /// `allocate_mqd`).
+    fn stack_base(&self, queue: &Queue, area: SaveArea) -> (u8, u64) {
+        match self.generation() {
+            Generation::Gfx9 => (0, queue.config.mqd.wrapping_add(0x1000)),
+            Generation::Gfx12 => (queue.config.vmid, area.base),
+        }
+    }
+
     /// Writes the control stack of waves that the trap handler has saved. Returns the bytes of
     /// control stack and wave area.
     fn write_control_stack(
@@ -507,11 +493,12 @@ impl Engine<'_> {
         waves: &Waves,
     ) -> Result<(u32, u32), VmFault> {
         self.saves.last += 1;
-        let dwords = control_stack(self.saves.last, &waves.stack);
+        let dwords = control_stack(self.isa(), self.saves.last, &waves.stack);
         let bytes: Vec<u8> = dwords.iter().flat_map(|w| w.to_le_bytes()).collect();
         let used = bytes.len() as u32;
-        let at = stack_base(queue) + u64::from(area.stack.saturating_sub(used));
-        self.env.write(0, at, &bytes)?;
+        let (vmid, base) = self.stack_base(queue, area);
+        let at = base + u64::from(area.stack.saturating_sub(used));
+        self.env.write(vmid, at, &bytes)?;
         event!(
             self.env.trace(),
             "cp",
@@ -531,9 +518,10 @@ impl Engine<'_> {
     /// Returns where the saved waves are that an MQD refers to.
     fn saved_state(&self, queue: &Queue, mqd: &[u32]) -> Option<SavedState> {
         let layout = layout(self.generation());
-        queue.config.save_area?;
+        let (vmid, base) = self.stack_base(queue, queue.config.save_area?);
         (mqd[layout.restore_control] != 0).then(|| SavedState {
-            base: stack_base(queue),
+            vmid,
+            base,
             stack: mqd[dw::cp_hqd_cntl_stack_offset],
             state: mqd[dw::cp_hqd_wg_state_offset],
         })
@@ -555,13 +543,13 @@ impl Engine<'_> {
             false => self.env.peer(site.space.xcc),
         };
         let env = other.as_deref().unwrap_or(self.env);
-        env.read(0, at, &mut bytes)
+        env.read(saved.vmid, at, &mut bytes)
             .map_err(|fault| RestoreError::Fault { fault })?;
         let dwords = bytes.chunks_exact(4);
         let dwords = dwords.map(|b| u32::from_le_bytes([b[0], b[1], b[2], b[3]]));
         let dwords: Vec<u32> = dwords.collect();
         let from = |offset: u32| area.base + u64::from(offset);
-        cwsr::parse(&dwords, from(area.stack), from(saved.state))
+        cwsr::parse(self.isa(), &dwords, from(area.stack), from(saved.state))
             .map_err(|error| RestoreError::Stack { error })
     }
 
@@ -599,8 +587,8 @@ impl Engine<'_> {
             return;
         };
         let bottom = area.base + u64::from(area.stack);
-        let stack = control_stack(0, &waves.stack);
-        match cwsr::parse(&stack, bottom, bottom + waves.bytes) {
+        let stack = control_stack(self.isa(), 0, &waves.stack);
+        match cwsr::parse(self.isa(), &stack, bottom, bottom + waves.bytes) {
             Ok((_, groups)) => self.queue_groups(queue, groups, jobs),
             Err(error) => self.not_restored(queue, &RestoreError::Stack { error }),
         }
@@ -626,47 +614,6 @@ impl Engine<'_> {
         );
     }
 
-    /// Writes the record. Returns the bytes of control stack and wave area that count as used.
-    fn save_waves(
-        &mut self,
-        queue: &Queue,
-        area: SaveArea,
-        waves: &Waves,
-    ) -> Result<(u32, u32), VmFault> {
-        let per_wave = u64::from(layout(self.generation()).stack_bytes_per_wave);
-        let stack_room = u64::from(area.stack.saturating_sub(area::HEADER_SIZE));
-        let stack = (waves.count * per_wave).min(stack_room) as u32;
-        let room = area.size.saturating_sub(area.stack);
-        let state = (u64::from(RECORD) + waves.bytes).min(room.into()) as u32;
-        if room < RECORD {
-            strict!(
-                self.env.strict(),
-                "cp",
-                "queue {}: save area of {:#x} bytes with a control stack of {:#x}",
-                queue.slot,
-                area.size,
-                area.stack
-            );
-        }
-        self.saves.last += 1;
-        let head = [MAGIC, self.saves.last, queue.config.mqd, waves.count];
-        let mut record: Vec<u8> = head.iter().flat_map(|w| w.to_le_bytes()).collect();
-        record.resize(RECORD as usize, 0);
-        let to = area.base.wrapping_add(area.stack.into());
-        self.env.write(queue.config.vmid, to, &record)?;
-        event!(
-            self.env.trace(),
-            "cp",
-            "waves_saved",
-            "queue={} pasid={} token={} waves={} bytes={state:#x} to={to:#x}",
-            queue.slot,
-            queue.pasid,
-            self.saves.last,
-            waves.count
-        );
-        Ok((stack, state))
-    }
-
     /// Restores the work of a queue, if its MQD refers to saved work.
     fn restore(&mut self, queue: &mut Queue, mqd: &[u32]) {
         let layout = layout(self.generation());
@@ -676,28 +623,10 @@ impl Engine<'_> {
                 .retain(|_, saved| saved.mqd != queue.config.mqd);
             return;
         }
-        let from = join(mqd[layout.restore_addr_lo], mqd[layout.restore_addr_hi]);
-        if self.generation() == Generation::Gfx9 {
-            return match self.read_control_stack(&self.site(queue)) {
-                Ok((token, _)) => self.restore_queue(queue, token),
-                Err(error) => self.not_restored(queue, &error),
-            };
+        match self.read_control_stack(&self.site(queue)) {
+            Ok((token, _)) => self.restore_queue(queue, token),
+            Err(error) => self.not_restored(queue, &error),
         }
-        let mut record = [0; 24];
-        if let Err(fault) = self.env.read(queue.config.vmid, from, &mut record) {
-            self.fault(queue, &fault, client::CPC);
-            return;
-        }
-        let word = |n: usize| {
-            let mut bytes = [0; 8];
-            bytes.copy_from_slice(&record[n * 8..n * 8 + 8]);
-            u64::from_le_bytes(bytes)
-        };
-        if word(0) != MAGIC || word(2) != queue.config.mqd {
-            self.not_restored(queue, &RestoreError::Record { at: from });
-            return;
-        }
-        self.restore_queue(queue, word(1));
     }
 
     /// Restores the packets in flight.
@@ -727,9 +656,7 @@ impl Engine<'_> {
         queue.work = saved.work;
         queue.rptr = saved.rptr;
         queue.halt = saved.halt;
-        if self.generation() == Generation::Gfx9 {
-            queue.restores = Some(token);
-        }
+        queue.restores = Some(token);
         event!(
             self.env.trace(),
             "cp",

@@ -20,6 +20,54 @@ const KERNARG: u64 = 0x7_0000;
 const ENDPGM: u32 = 0xbfb0_0000;
 /// `s_branch` to itself.
 const FOREVER: u32 = 0xbfa0_ffff;
+/// Trap handler that saves and restores EXEC and the program counter.
+const HANDLER: [u32; 27] = [
+    // s_branch main
+    0xbfa0_0001,
+    // s_branch restore
+    0xbfa0_0012,
+    // main: s_mov_b64 ttmp[2:3], exec
+    0xbeee_017e,
+    // s_sendmsg_rtn_b64 ttmp[8:9], sendmsg(MSG_RTN_SAVE_WAVE)
+    0xbef4_4d84,
+    // s_wait_kmcnt 0
+    0xbfc7_0000,
+    // s_and_b32 ttmp9, ttmp9, 0xffff
+    0x8b75_ff75,
+    0x0000_ffff,
+    // s_mov_b32 exec_lo, 15
+    0xbefe_008f,
+    // v_writelane_b32 v0, ttmp0, 0
+    0xd761_0000,
+    0x0001_006c,
+    // v_writelane_b32 v0, ttmp1, 1
+    0xd761_0000,
+    0x0001_026d,
+    // v_writelane_b32 v0, ttmp2, 2
+    0xd761_0000,
+    0x0001_046e,
+    // v_writelane_b32 v0, ttmp3, 3
+    0xd761_0000,
+    0x0001_066f,
+    // global_store_addtid_b32 v0, ttmp[8:9] scope:SCOPE_SYS
+    0xee0a_4074,
+    0x000c_0000,
+    0x0000_0000,
+    // s_endpgm_saved
+    0xbfb1_0000,
+    // restore: s_and_b32 exec_hi, exec_hi, 0xffff
+    0x8b7f_ff7f,
+    0x0000_ffff,
+    // s_load_b128 ttmp[0:3], exec, 0x0 scope:SCOPE_SYS
+    0xf460_5b3f,
+    0xf800_0000,
+    // s_wait_kmcnt 0
+    0xbfc7_0000,
+    // s_mov_b64 exec, ttmp[2:3]
+    0xbefe_016e,
+    // s_rfe_b64 ttmp[0:1]
+    0xbe80_4a6c,
+];
 /// GC segment 0 in dwords.
 const SEGMENT0: u32 = 0x1260;
 
@@ -78,6 +126,13 @@ fn map(card: &mut Card<'_>, user: User, wptr: u64) -> bool {
 fn start(card: &mut Card<'_>) -> User {
     start_mec(card);
     let user = put_pm4(card);
+    for (n, &word) in (0..).zip(&HANDLER) {
+        card.mock().put32(TBA + 4 * n, word);
+    }
+    let trap_en = gc12::SPI_GDBG_PER_VMID_CNTL__TRAP_EN.mask;
+    let mock = card.mock();
+    mock.set_vmid_reg(VMID, gc12::regSQ_SHADER_TBA_LO, (TBA >> 8) as u32);
+    mock.set_vmid_reg(VMID, gc12::regSPI_GDBG_PER_VMID_CNTL, trap_en);
     assert!(map(card, user, user.wptr()));
     card.settle();
     card.assert_clean();
@@ -241,9 +296,12 @@ fn wave32_dispatch_survives_preemption() {
         let mqd = |n| card.mqd(user.mqd(), n);
         assert_eq!(mqd(v12::dw::compute_wave_restore_control), 1);
         assert_eq!(mqd(v12::dw::cp_hqd_active), 0);
-        // Two waves of twelve bytes each.
+        // Leader, state of the queue, dispatch, workgroup, resources, and two waves.
         let used = 0x1000 - mqd(v12::dw::cp_hqd_cntl_stack_offset);
-        assert_eq!(used, 24);
+        assert_eq!(used, 4 * (2 + 1 + 1 + 1 + 2 + 2));
+        // 16 VGPRs, SGPRs, hardware registers and trap temporaries of two waves.
+        let used = mqd(v12::dw::cp_hqd_wg_state_offset) - 0x1000;
+        assert_eq!(used, 2 * (16 * 128 + 512 + 128));
         assert!(map(card, user, user.wptr()));
         card.settle();
         assert_eq!(mqd_of(card, user, v12::dw::compute_wave_restore_control), 0);
@@ -290,6 +348,13 @@ fn start_aql(card: &mut Card<'_>) -> User {
 fn start_aql_with(card: &mut Card<'_>, status: u32) -> User {
     start_mec(card);
     let user = put_pm4(card);
+    for (n, &word) in (0..).zip(&HANDLER) {
+        card.mock().put32(TBA + 4 * n, word);
+    }
+    let trap_en = gc12::SPI_GDBG_PER_VMID_CNTL__TRAP_EN.mask;
+    let mock = card.mock();
+    mock.set_vmid_reg(VMID, gc12::regSQ_SHADER_TBA_LO, (TBA >> 8) as u32);
+    mock.set_vmid_reg(VMID, gc12::regSPI_GDBG_PER_VMID_CNTL, trap_en);
     let put = |n: usize, value: u32| card.mock().put32(user.mqd() + n as u64 * 4, value);
     put(v12::dw::cp_hqd_pq_control, 2 << 18 | 9);
     put(v12::dw::cp_hqd_aql_control, 1);
