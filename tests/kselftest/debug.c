@@ -13,6 +13,7 @@
 #include <linux/kfd_sysfs.h>
 
 #include "debugger.h"
+#include "waves.h"
 
 TEST(session)
 {
@@ -651,52 +652,6 @@ TEST(watchpoints_are_counted)
 		ASSERT_OK(set_watch(&s, k.node.gpu_id, &s, 0, &ids[i]));
 }
 
-/* Bits of saved registers of gfx942. */
-#define STATUS_HALT (1u << 13)
-#define TRAPSTS_WATCH0 (1u << 7)
-#define TRAPSTS_WAVE_START (1u << 23)
-#define TRAPSTS_AFTER_INST (1u << 25)
-#define MODE_DEBUG (1u << 11)
-
-/* Hardware registers in the record of a wave. */
-enum { M0, PC_LO, PC_HI, EXEC_LO, EXEC_HI, STATUS, TRAPSTS, XNACK_MASK, MODE };
-
-/*
- * Calls `fn` with the hardware registers of each saved wave of a queue, on all XCCs. Returns their
- * number. tests/kselftest/cwsr.c describes the save area.
- */
-static unsigned int for_each_wave(struct kfd_queue *q, void (*fn)(uint32_t *hwregs, void *data),
-				  void *data)
-{
-	unsigned int waves = 0;
-
-	for (uint32_t xcc = 0; xcc < q->k->node.num_xcc; xcc++) {
-		char *area = (char *)q->cwsr->va + xcc * q->k->node.cwsr_size;
-		const struct kfd_context_save_area_header *header = (void *)area;
-		const uint32_t *stack = (void *)(area + header->wave_state.control_stack_offset);
-		char *top = area + header->wave_state.wave_state_offset;
-		uint32_t state = 0;
-
-		for (uint32_t n = 2; n < header->wave_state.control_stack_size / 4; n++) {
-			if (stack[n] & 1u << 30)
-				continue;
-			if (stack[n] & 1u << 31) {
-				state = stack[n];
-				continue;
-			}
-			top -= 64 + (stack[n] & 1u << 17 ? (state >> 9 & 0xff) * 512 : 0) + 64 + 64;
-			fn((uint32_t *)top, data);
-			top -= (state >> 6 & 7) * 16 * 4 + ((state & 0x3f) + 1) * 8 * 256;
-			waves++;
-		}
-	}
-	return waves;
-}
-
-struct wave_bits {
-	uint32_t status, trapsts;
-};
-
 /* All of these bits are set. */
 static void expect_bits(uint32_t *hwregs, void *data)
 {
@@ -708,27 +663,26 @@ static void expect_bits(uint32_t *hwregs, void *data)
 
 static void continue_wave(uint32_t *hwregs, void *data)
 {
-	(void)data;
-	hwregs[STATUS] &= ~STATUS_HALT;
+	const struct wave_bits *halted = data;
+
+	hwregs[STATUS] &= ~halted->status;
 }
 
-/* Suspends the queue and expects that all its waves have these bits. */
-static void expect_saved(struct session *s, struct fixture *f, unsigned int waves, uint32_t status,
-			 uint32_t trapsts)
+/* Suspends the queue and expects that all its waves are halted and have these exceptions. */
+static void expect_saved(struct session *s, struct fixture *f, uint32_t trapsts)
 {
-	struct wave_bits bits = { status, trapsts };
+	struct wave_bits bits = { bits_halt(&f->k.node).status, trapsts };
 	uint32_t id = f->q.id;
 
 	ASSERT_RET(suspend_queues(s, &id, 1, 0), 1);
-	ASSERT_EQ(for_each_wave(&f->q, expect_bits, &bits), waves);
+	/* The 11 workgroups have 64 work-items. */
+	ASSERT_EQ(for_each_wave(&f->q, expect_bits, &bits), is_gfx12(&f->k.node) ? 22 : 11);
 }
 
-static void needs_gfx9(struct session *s, struct fixture *f)
+static void debug_new_queue(struct session *s, struct fixture *f)
 {
 	debug_queue(s, f);
 	expect_event(s, EC(QUEUE_NEW), f->k.node.gpu_id, f->q.id);
-	if (is_gfx12(&f->k.node))
-		SKIP("the trap handler of gfx12 does not save waves");
 }
 
 /* Starts 11 waves of the endless kernel, which do not get far. */
@@ -746,16 +700,18 @@ static volatile uint32_t *start_stopped(struct fixture *f)
 TEST(waves_start_halted)
 {
 	volatile uint32_t *words;
+	struct wave_bits halted;
 	struct session s;
 	struct fixture f;
 	uint32_t id;
 
-	needs_gfx9(&s, &f);
+	debug_new_queue(&s, &f);
 	ASSERT_OK(launch_mode(&s, KFD_DBG_TRAP_WAVE_LAUNCH_MODE_HALT));
 	words = start_stopped(&f);
-	expect_saved(&s, &f, 11, STATUS_HALT, 0);
+	expect_saved(&s, &f, 0);
 	ASSERT_OK(launch_mode(&s, KFD_DBG_TRAP_WAVE_LAUNCH_MODE_NORMAL));
-	for_each_wave(&f.q, continue_wave, NULL);
+	halted = bits_halt(&f.k.node);
+	for_each_wave(&f.q, continue_wave, &halted);
 	id = f.q.id;
 	ASSERT_RET(resume_queues(&s, &id, 1), 1);
 	ASSERT(becomes(&words[0], 11, WAIT_MS), "%u of 11 waves", words[0]);
@@ -770,11 +726,11 @@ TEST(halted_waves_are_suspended_again)
 	struct fixture f;
 	uint32_t id;
 
-	needs_gfx9(&s, &f);
+	debug_new_queue(&s, &f);
 	ASSERT_OK(launch_mode(&s, KFD_DBG_TRAP_WAVE_LAUNCH_MODE_HALT));
 	start_stopped(&f);
 	for (int i = 0; i < 200; i++) {
-		expect_saved(&s, &f, 11, STATUS_HALT, 0);
+		expect_saved(&s, &f, 0);
 		id = f.q.id;
 		ASSERT_RET(resume_queues(&s, &id, 1), 1);
 	}
@@ -787,10 +743,10 @@ TEST(trap_on_wave_start)
 	struct session s;
 	struct fixture f;
 
-	needs_gfx9(&s, &f);
+	debug_new_queue(&s, &f);
 	ASSERT_OK(launch_override(&s, KFD_DBG_TRAP_OVERRIDE_OR, &enable, &request));
 	start_stopped(&f);
-	expect_saved(&s, &f, 11, STATUS_HALT, TRAPSTS_WAVE_START);
+	expect_saved(&s, &f, is_gfx12(&f.k.node) ? 1u << 8 : 1u << 23);
 }
 
 /* A wave in single-step mode traps after its first instruction. */
@@ -799,10 +755,10 @@ TEST(single_step)
 	struct session s;
 	struct fixture f;
 
-	needs_gfx9(&s, &f);
+	debug_new_queue(&s, &f);
 	ASSERT_OK(launch_mode(&s, KFD_DBG_TRAP_WAVE_LAUNCH_MODE_DEBUG));
 	start_stopped(&f);
-	expect_saved(&s, &f, 11, STATUS_HALT, TRAPSTS_AFTER_INST);
+	expect_saved(&s, &f, is_gfx12(&f.k.node) ? 1u << 11 : 1u << 25);
 }
 
 /* Waves that read a watched word trap. */
@@ -813,7 +769,7 @@ TEST(watchpoint)
 	struct session s;
 	struct fixture f;
 
-	needs_gfx9(&s, &f);
+	debug_new_queue(&s, &f);
 	ASSERT_OK(launch_override(&s, KFD_DBG_TRAP_OVERRIDE_OR, &enable, &request));
 	words = f.data->va;
 	/* Not that of the other mode. */
@@ -835,7 +791,7 @@ TEST(watchpoint)
 	words[64] = 1;
 	usleep(300000);
 	EXPECT_EQ(f.signal.s->value, 1);
-	expect_saved(&s, &f, 11, STATUS_HALT, TRAPSTS_WATCH0);
+	expect_saved(&s, &f, is_gfx12(&f.k.node) ? 1u << 0 : 1u << 7);
 }
 
 /* Another process, which this one traces or not. */
