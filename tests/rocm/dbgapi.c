@@ -19,6 +19,7 @@
 #include "ktap.h"
 
 #define WAVES 6u
+/* Maximum number of lanes of a wave. */
 #define LANES 64u
 
 /* A debugged program. */
@@ -28,6 +29,8 @@ struct target {
 	FILE *out;
 	/* The word that ends its kernel, and the counts of its lanes. */
 	uint64_t end, counts;
+	/* Lanes of a wave. */
+	unsigned int lanes;
 	amd_dbgapi_process_id_t process;
 	int notifier;
 	/* The library's breakpoint in the runtime, on the CPU, and the byte that it replaces. */
@@ -169,7 +172,8 @@ static void read_addresses(struct target *t)
 {
 	void *end, *counts;
 
-	ASSERT(fscanf(t->out, "%p %p", &end, &counts) == 2);
+	ASSERT(fscanf(t->out, "%p %p %u", &end, &counts, &t->lanes) == 3);
+	ASSERT(t->lanes <= LANES);
 	t->end = (uintptr_t)end;
 	t->counts = (uintptr_t)counts;
 }
@@ -353,6 +357,7 @@ TEST_TIMEOUT(registers, 120)
 	amd_dbgapi_register_id_t v;
 	amd_dbgapi_wave_id_t wave, none;
 	uint32_t old[LANES], new[LANES], read[LANES];
+	amd_dbgapi_size_t bytes;
 	uint64_t exec, pc;
 	struct target t;
 
@@ -360,17 +365,18 @@ TEST_TIMEOUT(registers, 120)
 	next_event(&t, &none);
 	wave = stop_first(&t);
 	MUST(amd_dbgapi_wave_get_info(wave, AMD_DBGAPI_WAVE_INFO_EXEC_MASK, sizeof(exec), &exec));
-	EXPECT_EQ(exec, ~0ull);
+	EXPECT_EQ(exec, ~0ull >> (64 - t.lanes));
 	MUST(amd_dbgapi_read_register(wave, find_register(wave, "pc"), 0, sizeof(pc), &pc));
 	EXPECT_EQ(pc, pc_of(wave));
 	v = find_register(wave, "v5");
-	MUST(amd_dbgapi_read_register(wave, v, 0, sizeof(old), old));
-	for (unsigned int i = 0; i < LANES; i++)
+	bytes = t.lanes * sizeof(*old);
+	MUST(amd_dbgapi_read_register(wave, v, 0, bytes, old));
+	for (unsigned int i = 0; i < t.lanes; i++)
 		new[i] = old[i] + i * 3 + 1;
-	MUST(amd_dbgapi_write_register(wave, v, 0, sizeof(new), new));
-	MUST(amd_dbgapi_read_register(wave, v, 0, sizeof(read), read));
-	EXPECT(!memcmp(read, new, sizeof(new)));
-	MUST(amd_dbgapi_write_register(wave, v, 0, sizeof(old), old));
+	MUST(amd_dbgapi_write_register(wave, v, 0, bytes, new));
+	MUST(amd_dbgapi_read_register(wave, v, 0, bytes, read));
+	EXPECT(!memcmp(read, new, bytes));
+	MUST(amd_dbgapi_write_register(wave, v, 0, bytes, old));
 	resume(wave, AMD_DBGAPI_RESUME_MODE_NORMAL);
 	detach(&t);
 }

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 /*
  * The program that dbgapi debugs: a kernel whose waves count in memory until a line on the standard
- * input of the program. It prints the addresses of its memory once all waves run.
+ * input of the program. It prints the addresses of its memory and the lanes of a wave once all
+ * waves run.
  */
 #include <hip/hip_runtime.h>
 
@@ -10,8 +11,6 @@
 #include <unistd.h>
 
 #define WAVES 6u
-#define LANES 64u
-#define COUNT (WAVES * LANES)
 
 static void must(hipError_t error, const char *call)
 {
@@ -34,18 +33,22 @@ static __global__ void count_until(volatile unsigned int *end, volatile unsigned
 int main(void)
 {
 	volatile unsigned int *words, *counts;
+	unsigned int count;
+	int lanes;
 	char byte;
 
-	MUST(hipHostMalloc((void **)&words, (COUNT + 64) * sizeof(*words), hipHostMallocDefault));
+	MUST(hipDeviceGetAttribute(&lanes, hipDeviceAttributeWarpSize, 0));
+	count = WAVES * lanes;
+	MUST(hipHostMalloc((void **)&words, (count + 64) * sizeof(*words), hipHostMallocDefault));
 	counts = words + 64;
-	for (unsigned int i = 0; i < COUNT + 64; i++)
+	for (unsigned int i = 0; i < count + 64; i++)
 		words[i] = 0;
-	hipLaunchKernelGGL(count_until, dim3(WAVES), dim3(LANES), 0, 0, words, counts);
+	hipLaunchKernelGGL(count_until, dim3(WAVES), dim3(lanes), 0, 0, words, counts);
 	MUST(hipGetLastError());
-	for (unsigned int i = 0; i < COUNT; i++)
+	for (unsigned int i = 0; i < count; i++)
 		while (!counts[i])
 			usleep(1000);
-	printf("%p %p\n", (void *)words, (void *)counts);
+	printf("%p %p %d\n", (void *)words, (void *)counts, lanes);
 	fflush(stdout);
 	if (read(0, &byte, 1) != 1)
 		return 1;
