@@ -162,9 +162,6 @@ static void run(struct target *t, bool traced)
 		/* It has executed execve(). */
 		ASSERT(waitpid(t->pid, &status, 0) == t->pid && WIFSTOPPED(status));
 	}
-	snprintf(path, sizeof(path), "/proc/%d/mem", t->pid);
-	t->mem = open(path, O_RDWR | O_CLOEXEC);
-	ASSERT(t->mem >= 0);
 }
 
 /* Waits until all waves of the program run. */
@@ -181,7 +178,12 @@ static void read_addresses(struct target *t)
 static void attach_library(struct target *t)
 {
 	const char *level = getenv("DBGAPI_LOG");
+	char path[64];
 
+	/* The memory of the program, which has executed execve(). */
+	snprintf(path, sizeof(path), "/proc/%d/mem", t->pid);
+	t->mem = open(path, O_RDWR | O_CLOEXEC);
+	ASSERT(t->mem >= 0);
 	MUST(amd_dbgapi_initialize(&callbacks));
 	amd_dbgapi_set_log_level(level ? atoi(level) : AMD_DBGAPI_LOG_LEVEL_WARNING);
 	MUST(amd_dbgapi_process_attach((amd_dbgapi_client_process_id_t)t, &t->process));
