@@ -163,6 +163,9 @@ pub(super) struct Area {
     pub(super) start: u64,
     /// Bytes of a record and of LDS.
     pub(super) sizes: (u64, u64),
+    /// Scratch memory, and the number of the first wave there.
+    pub(super) scratch: Scratch,
+    pub(super) first: u64,
     pub(super) saved: Mutex<Vec<SavedWave>>,
 }
 
@@ -184,7 +187,7 @@ impl Host for Area {
             .map(|(n, (&index, &address))| SavedWave {
                 index,
                 record: address | if n == 0 { 1 << 58 } else { 0 },
-                scratch_slot: 0,
+                scratch_slot: self.scratch.slot(self.first + u64::from(index)),
             })
             .collect();
         Some(addresses)
