@@ -54,7 +54,8 @@ enum Encoding {
     Ds,
     Flat,
     Mubuf,
-    /// VINTRP, MTBUF, MIMG, EXP and unassigned encodings.
+    Mtbuf,
+    /// VINTRP, MIMG, EXP and unassigned encodings.
     Other,
 }
 
@@ -82,6 +83,7 @@ fn encoding(word: u32) -> Encoding {
         0b11_0110 => Encoding::Ds,
         0b11_0111 => Encoding::Flat,
         0b11_1000 => Encoding::Mubuf,
+        0b11_1010 => Encoding::Mtbuf,
         _ => Encoding::Other,
     }
 }
@@ -148,6 +150,7 @@ fn gfx942(word: u32, second: u32, limits: &Limits) -> Decoded {
         Encoding::Ds => lds::ds(word, second, limits),
         Encoding::Flat => vmem::flat(word, second, limits),
         Encoding::Mubuf => vmem::mubuf(word, second, limits),
+        Encoding::Mtbuf => vmem::mtbuf(word, second, limits),
         Encoding::Other => illegal(format!("encoding {:#08b}", word >> 26)),
     }?;
     inst.bytes = words(word) as u8 * 4;

@@ -53,6 +53,7 @@ pub(crate) fn step(wave: &mut Wave, ctx: &mut Ctx<'_>, inst: &Inst) -> Step {
         Body::Salu(i) => salu::step(wave, ctx, i, inst.bytes),
         Body::Smem(i) => smem::step(wave, ctx, i),
         Body::ScalarLoad(i) => smem::load(wave, ctx, i),
+        Body::ScalarAtomic(i) => smem::atomic(wave, ctx, i),
         Body::Valu(i) => valu::step(wave, i),
         Body::Dual(pair) => valu::dual(wave, pair),
         Body::Vmem(i) => {
@@ -75,6 +76,10 @@ fn is_skipped(wave: &Wave, body: &Body) -> bool {
 fn is_scalar(body: &Body) -> bool {
     matches!(
         body,
-        Body::Salu(_) | Body::Smem(_) | Body::ScalarLoad(_) | Body::CacheControl
+        Body::Salu(_)
+            | Body::Smem(_)
+            | Body::ScalarLoad(_)
+            | Body::ScalarAtomic(_)
+            | Body::CacheControl
     )
 }

@@ -2,6 +2,7 @@
 
 //! Decoded instructions.
 
+use crate::format::Format;
 use crate::op::Op;
 use crate::GwsOp;
 
@@ -92,6 +93,24 @@ pub(crate) struct ScalarLoad {
     /// 1, 2 or a multiple of 4.
     pub(crate) bytes: u8,
     pub(crate) signed: bool,
+    pub(crate) offset: i32,
+    /// Scalar register with an additional offset.
+    pub(crate) soffset: Option<u8>,
+}
+
+/// Scalar atomic of gfx942.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ScalarAtomic {
+    pub(crate) op: Atomic,
+    /// 4 or 8 bytes.
+    pub(crate) size: u8,
+    pub(crate) data: u8,
+    /// First register of the address or resource.
+    pub(crate) base: u8,
+    /// The base is a buffer resource.
+    pub(crate) buffer: bool,
+    /// The old value is returned.
+    pub(crate) returns: bool,
     pub(crate) offset: i32,
     /// Scalar register with an additional offset.
     pub(crate) soffset: Option<u8>,
@@ -195,6 +214,73 @@ pub(crate) enum Access {
     Atomic { op: Atomic, size: u8 },
     /// Load of `bytes` into LDS.
     LoadLds { bytes: u8, signed: bool },
+    /// Load or store of a buffer element with conversion.
+    Typed(Typed),
+    /// Load of a matrix of elements of `element` bytes, 8 for each lane, with transposition.
+    LoadTranspose { element: u8 },
+    /// Load or store of consecutive dwords in the registers that are set in M0.
+    Block { store: bool },
+}
+
+/// Where the components of a buffer element are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Components {
+    /// One register each.
+    Dwords,
+    /// d16: halves of registers, low half first.
+    Halves,
+    /// d16_hi: the only component is in the high half.
+    HighHalf,
+    /// The only component is loaded into LDS.
+    Lds,
+}
+
+/// Load or store of a buffer element with conversion.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Typed {
+    pub(crate) store: bool,
+    /// Number of components in registers.
+    pub(crate) components: u8,
+    pub(crate) registers: Components,
+    /// The format, if it is that of the instruction and not of the resource.
+    pub(crate) format: Option<Format>,
+}
+
+impl Typed {
+    /// Returns the instruction by the low four opcode bits, common to all encodings: components,
+    /// store, d16.
+    pub(crate) fn new(code: u32, format: Option<Format>) -> Self {
+        Typed {
+            store: code & 4 != 0,
+            components: (code & 3) as u8 + 1,
+            registers: if code & 8 != 0 {
+                Components::Halves
+            } else {
+                Components::Dwords
+            },
+            format,
+        }
+    }
+
+    /// Returns `buffer_{load,store}_format_d16_hi_x`.
+    pub(crate) fn high(store: bool) -> Self {
+        Typed {
+            store,
+            components: 1,
+            registers: Components::HighHalf,
+            format: None,
+        }
+    }
+
+    /// Returns the number of registers.
+    pub(crate) fn count(self) -> u16 {
+        match self.registers {
+            Components::Dwords => self.components.into(),
+            Components::Halves => u16::from(self.components).div_ceil(2),
+            Components::HighHalf => 1,
+            Components::Lds => 0,
+        }
+    }
 }
 
 /// Destination of a sub-dword load.
@@ -291,6 +377,7 @@ pub(crate) enum Body {
     Salu(Salu),
     Smem(Smem),
     ScalarLoad(ScalarLoad),
+    ScalarAtomic(ScalarAtomic),
     Valu(Valu),
     /// VOPD of gfx1201: both read their sources before either writes.
     Dual(Box<[Valu; 2]>),

@@ -87,6 +87,7 @@ mod decode;
 mod dispatch;
 mod exec;
 mod float;
+mod format;
 mod gws;
 mod inst;
 mod lanes;

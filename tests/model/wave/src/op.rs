@@ -211,6 +211,7 @@ opcodes! {
         0x1a s_buffer_store_dwordx4 W4 [B64], 0x20 s_dcache_inv None [B64],
         0x21 s_dcache_wb None [B64], 0x22 s_dcache_inv_vol None [B64],
         0x23 s_dcache_wb_vol None [B64], 0x24 s_memtime B64 [B64], 0x25 s_memrealtime B64 [B64],
+        0x26 s_atc_probe None [B64], 0x27 s_atc_probe_buffer None [B64],
         0x28 s_dcache_discard None [B64], 0x29 s_dcache_discard_x2 None [B64],
     }
     vop2 {
@@ -244,7 +245,7 @@ opcodes! {
         0x3c v_pk_fmac_f16 H16 [H16 H16], 0x3d v_xnor_b32 B32 [B32 B32],
     }
     vop1 {
-        0x01 v_mov_b32 B32 [B32], 0x02 v_readfirstlane_b32 Sgpr [B32],
+        0x00 v_nop None [], 0x01 v_mov_b32 B32 [B32], 0x02 v_readfirstlane_b32 Sgpr [B32],
         0x03 v_cvt_i32_f64 B32 [F64], 0x04 v_cvt_f64_i32 F64 [B32], 0x05 v_cvt_f32_i32 F32 [B32],
         0x06 v_cvt_f32_u32 F32 [B32], 0x07 v_cvt_u32_f32 B32 [F32], 0x08 v_cvt_i32_f32 B32 [F32],
         0x0a v_cvt_f16_f32 F16 [F32], 0x0b v_cvt_f32_f16 F32 [F16],
@@ -264,7 +265,7 @@ opcodes! {
         0x2e v_ffbl_b32 B32 [B32], 0x2f v_ffbh_i32 B32 [B32], 0x30 v_frexp_exp_i32_f64 B32 [F64],
         0x31 v_frexp_mant_f64 F64 [F64], 0x32 v_fract_f64 F64 [F64],
         0x33 v_frexp_exp_i32_f32 B32 [F32], 0x34 v_frexp_mant_f32 F32 [F32],
-        0x37 v_screen_partition_4se_b32 B32 [B32], 0x38 v_mov_b64 B64 [B64],
+        0x35 v_clrexcp None [], 0x37 v_screen_partition_4se_b32 B32 [B32], 0x38 v_mov_b64 B64 [B64],
         0x39 v_cvt_f16_u16 F16 [B16], 0x3a v_cvt_f16_i16 F16 [B16], 0x3b v_cvt_u16_f16 B16 [F16],
         0x3c v_cvt_i16_f16 B16 [F16], 0x3d v_rcp_f16 F16 [F16], 0x3e v_sqrt_f16 F16 [F16],
         0x3f v_rsq_f16 F16 [F16], 0x40 v_log_f16 F16 [F16], 0x41 v_exp_f16 F16 [F16],
@@ -419,7 +420,7 @@ opcodes! {
         s_wait_storecnt_dscnt s_load_b96 s_load_i8 s_load_u8 s_load_i16 s_load_u16 s_buffer_load_b96
         s_buffer_load_i8 s_buffer_load_u8 s_buffer_load_i16 s_buffer_load_u16 s_prefetch_inst
         s_prefetch_inst_pc_rel s_prefetch_data s_buffer_prefetch_data s_prefetch_data_pc_rel
-        v_fmac_f16 v_fmamk_f16 v_fmaak_f16 v_nop v_pipeflush v_mov_b16 v_movreld_b32 v_movrels_b32
+        v_fmac_f16 v_fmamk_f16 v_fmaak_f16 v_pipeflush v_mov_b16 v_movreld_b32 v_movrels_b32
         v_movrelsd_b32 v_movrelsd_2_b32 v_swap_b16 v_permlane64_b32 v_swaprel_b32 v_not_b16
         v_cvt_i32_i16 v_cvt_u32_u16 v_fma_dx9_zero_f32 v_mullit_f32 v_minimum3_f32 v_maximum3_f32
         v_minimum3_f16 v_maximum3_f16 v_xor3_b32 v_permlane16_b32 v_permlanex16_b32 v_cndmask_b16

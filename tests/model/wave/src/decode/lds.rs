@@ -128,6 +128,7 @@ fn operation(code: u32) -> Option<(LdsOp, bool)> {
             stride: 512,
         }),
         0x7c => returns(rmw(Atomic::FAdd, 8)),
+        0x7e => returns(rmw(Atomic::CondXchg, 8)),
         0x98 => plain(LdsOp::Gws(GwsOp::SemaReleaseAll)),
         0x99 => plain(LdsOp::Gws(GwsOp::Init)),
         0x9a => plain(LdsOp::Gws(GwsOp::SemaV)),
@@ -165,7 +166,7 @@ fn registers(op: LdsOp, returns: bool) -> [u16; 3] {
             let n = regs(size);
             [n, if two { n } else { 0 }, if returns { n } else { 0 }]
         }
-        LdsOp::Access(Access::LoadLds { .. }) | LdsOp::Gws(_) | LdsOp::Nop => [0; 3],
+        LdsOp::Access(_) | LdsOp::Gws(_) | LdsOp::Nop => [0; 3],
         LdsOp::Read2 { bytes, .. } => [0, 0, 2 * regs(bytes)],
         LdsOp::Write2 { bytes, .. } => [regs(bytes), regs(bytes), 0],
         LdsOp::Exchange2 { bytes, .. } => [regs(bytes), regs(bytes), 2 * regs(bytes)],

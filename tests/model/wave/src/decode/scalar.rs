@@ -3,8 +3,8 @@
 //! SOP2, SOPK, SOP1, SOPC, SOPP and SMEM.
 
 use super::operand::Limits;
-use super::{bits, illegal, violation, Bad, Decoded};
-use crate::inst::{Body, Inst, Salu, Smem, Src};
+use super::{bits, illegal, violation, vmem, Bad, Decoded};
+use crate::inst::{Atomic, Body, Inst, Salu, ScalarAtomic, Smem, Src};
 use crate::op::{self, Info, Op, Ty};
 
 fn find(encoding: &str, info: Option<&'static Info>, code: u32) -> Result<&'static Info, Bad> {
@@ -120,8 +120,54 @@ pub(super) fn sopp(word: u32) -> Decoded {
     }))
 }
 
+/// Returns the offset and the scalar register with an additional one.
+fn offsets(word: u32, second: u32, limits: &Limits) -> Result<(i32, Option<u8>), Bad> {
+    let (imm, soffset_en) = (bits(word, 17, 17) == 1, bits(word, 14, 14) == 1);
+    let offset = ((bits(second, 20, 0) << 11) as i32) >> 11;
+    let register = |field| limits.sgpr(field, 1).map(Some);
+    Ok(match (imm, soffset_en) {
+        (true, false) => (offset, None),
+        (true, true) => (offset, register(bits(second, 31, 25))?),
+        (false, true) => (0, register(bits(second, 31, 25))?),
+        (false, false) => (0, register(bits(second, 6, 0))?),
+    })
+}
+
+/// Decodes `s_buffer_atomic_*` (from 0x40 on) and `s_atomic_*` (from 0x80 on).
+fn atomic(word: u32, second: u32, limits: &Limits) -> Decoded {
+    let code = bits(word, 25, 18);
+    // The operations are those of vector memory.
+    let found = vmem::cell(code & 0x3f | 0x40).filter(|_| code < 0xc0);
+    let Some((op, size)) = found else {
+        return illegal(format!("SMEM opcode {code:#x}"));
+    };
+    let regs = u16::from(size) / 4;
+    let operands = if op == Atomic::CmpSwap { 2 } else { 1 };
+    let buffer = code < 0x80;
+    let (offset, soffset) = offsets(word, second, limits)?;
+    if buffer && offset < 0 {
+        return violation("s_buffer_atomic with a negative offset".into());
+    }
+    Ok(Inst {
+        bytes: 0,
+        body: Body::ScalarAtomic(ScalarAtomic {
+            op,
+            size,
+            data: limits.sgpr_dst(bits(word, 12, 6), regs * operands)?,
+            base: limits.sgpr(bits(word, 5, 0) << 1, if buffer { 4 } else { 2 })?,
+            buffer,
+            returns: bits(word, 16, 16) == 1,
+            offset,
+            soffset,
+        }),
+    })
+}
+
 pub(super) fn smem(word: u32, second: u32, limits: &Limits) -> Decoded {
     let code = bits(word, 25, 18);
+    if code >= 0x40 {
+        return atomic(word, second, limits);
+    }
     let info = find("SMEM", op::smem(code as u16), code)?;
     let dwords = info.dst.regs();
     let addressed = !matches!(
@@ -132,6 +178,10 @@ pub(super) fn smem(word: u32, second: u32, limits: &Limits) -> Decoded {
             | Op::s_dcache_wb
             | Op::s_dcache_inv_vol
             | Op::s_dcache_wb_vol
+            | Op::s_dcache_discard
+            | Op::s_dcache_discard_x2
+            | Op::s_atc_probe
+            | Op::s_atc_probe_buffer
     );
     let store = info.name.contains("store");
     let data = match (dwords, store) {
@@ -148,14 +198,9 @@ pub(super) fn smem(word: u32, second: u32, limits: &Limits) -> Decoded {
         true => limits.sgpr(bits(word, 5, 0) << 1, base_regs)?,
         false => 0,
     };
-    let (imm, soffset_en) = (bits(word, 17, 17) == 1, bits(word, 14, 14) == 1);
-    let offset = ((bits(second, 20, 0) << 11) as i32) >> 11;
-    let (offset, soffset) = match (imm, soffset_en) {
-        _ if !addressed => (0, None),
-        (true, false) => (offset, None),
-        (true, true) => (offset, Some(limits.sgpr(bits(second, 31, 25), 1)?)),
-        (false, true) => (0, Some(limits.sgpr(bits(second, 31, 25), 1)?)),
-        (false, false) => (0, Some(limits.sgpr(bits(second, 6, 0), 1)?)),
+    let (offset, soffset) = match addressed {
+        true => offsets(word, second, limits)?,
+        false => (0, None),
     };
     if base_regs == 4 && offset < 0 {
         return violation(format!("{} with a negative offset", info.name));

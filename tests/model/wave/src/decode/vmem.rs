@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! FLAT, GLOBAL, SCRATCH and MUBUF instructions.
+//! FLAT, GLOBAL, SCRATCH, MUBUF and MTBUF instructions.
 
 use super::operand::Limits;
 use super::{bits, illegal, violation, Bad, Decoded};
-use crate::inst::{Access, Atomic, Body, Half, Inst, Segment, Src, Vmem};
+use crate::format::Format;
+use crate::inst::{Access, Atomic, Body, Components, Half, Inst, Segment, Src, Typed, Vmem};
 use crate::op::Ty;
 
 /// Scalar address operand code for none.
@@ -43,16 +44,21 @@ fn access(code: u32) -> Option<Access> {
 }
 
 fn atomic(code: u32) -> Option<Access> {
-    let cell = |op, size| Some(Access::Atomic { op, size });
-    match code {
-        0x4d => return cell(Atomic::FAdd, 4),
-        0x4e => return cell(Atomic::PkAddF16, 4),
-        0x4f => return cell(Atomic::FAdd, 8),
-        0x50 => return cell(Atomic::FMin, 8),
-        0x51 => return cell(Atomic::FMax, 8),
-        0x52 => return cell(Atomic::PkAddBf16, 4),
-        _ => {}
-    }
+    let (op, size) = match code {
+        0x4d => (Atomic::FAdd, 4),
+        0x4e => (Atomic::PkAddF16, 4),
+        0x4f => (Atomic::FAdd, 8),
+        0x50 => (Atomic::FMin, 8),
+        0x51 => (Atomic::FMax, 8),
+        0x52 => (Atomic::PkAddBf16, 4),
+        _ => cell(code)?,
+    };
+    Some(Access::Atomic { op, size })
+}
+
+/// Returns the integer atomic and the size of its cell. Scalar atomics have the same low opcode
+/// bits.
+pub(super) fn cell(code: u32) -> Option<(Atomic, u8)> {
     let op = match code & 0x1f {
         0x0 => Atomic::Swap,
         0x1 => Atomic::CmpSwap,
@@ -69,7 +75,7 @@ fn atomic(code: u32) -> Option<Access> {
         0xc => Atomic::Dec,
         _ => return None,
     };
-    cell(op, if code < 0x60 { 4 } else { 8 })
+    Some((op, if code < 0x60 { 4 } else { 8 }))
 }
 
 /// Returns the load to LDS, by opcode.
@@ -95,7 +101,9 @@ fn registers(access: Access, returns: bool) -> (u16, u16) {
             let operands = if op == Atomic::CmpSwap { 2 } else { 1 };
             (n * operands, if returns { n } else { 0 })
         }
-        Access::LoadLds { .. } => (0, 0),
+        Access::Typed(typed) if typed.store => (typed.count(), 0),
+        Access::Typed(typed) => (0, typed.count()),
+        Access::LoadLds { .. } | Access::LoadTranspose { .. } | Access::Block { .. } => (0, 0),
     }
 }
 
@@ -173,24 +181,51 @@ pub(super) fn flat(word: u32, second: u32, limits: &Limits) -> Decoded {
 
 pub(super) fn mubuf(word: u32, second: u32, limits: &Limits) -> Decoded {
     let code = bits(word, 24, 18);
-    if matches!(code, 0x28 | 0x29) {
+    // buffer_wbl2, buffer_inv, buffer_wbinvl1, buffer_wbinvl1_vol.
+    if matches!(code, 0x28 | 0x29 | 0x3e | 0x3f) {
         return Ok(Inst {
             bytes: 0,
             body: Body::CacheControl,
         });
     }
     let lds = bits(word, 16, 16) == 1;
-    let found = if lds {
-        lds_load(code).filter(|_| code < 0x20)
-    } else {
-        access(code)
+    let found = match (lds, code) {
+        (true, 0) => {
+            let mut typed = Typed::new(code, None);
+            typed.registers = Components::Lds;
+            Some(Access::Typed(typed))
+        }
+        (true, 0x10..=0x1f) => lds_load(code),
+        (true, _) => None,
+        (false, 0..=0xf) => Some(Access::Typed(Typed::new(code, None))),
+        (false, 0x26 | 0x27) => Some(Access::Typed(Typed::high(code == 0x27))),
+        // Packed bf16 has no buffer form.
+        (false, 0x52) => None,
+        (false, _) => access(code),
     };
-    // Packed bf16 has no buffer form.
-    let Some(access) = found.filter(|_| code != 0x52) else {
-        return illegal(format!("MUBUF opcode {code:#x}"));
+    match found {
+        Some(access) => buffer(access, word, second, limits),
+        None => illegal(format!("MUBUF opcode {code:#x}")),
+    }
+}
+
+pub(super) fn mtbuf(word: u32, second: u32, limits: &Limits) -> Decoded {
+    let (data, number) = (bits(word, 22, 19), bits(word, 25, 23));
+    let Some(format) = Format::gfx942(data, number) else {
+        return violation(format!(
+            "MTBUF with data format {data} and number format {number}"
+        ));
     };
+    let typed = Typed::new(bits(word, 18, 15), Some(format));
+    buffer(Access::Typed(typed), word, second, limits)
+}
+
+fn buffer(access: Access, word: u32, second: u32, limits: &Limits) -> Decoded {
     let (offen, idxen) = (bits(word, 12, 12) == 1, bits(word, 13, 13) == 1);
-    let returns = matches!(access, Access::Load { .. }) || bits(word, 14, 14) == 1;
+    let returns = match access {
+        Access::Atomic { .. } => bits(word, 14, 14) == 1,
+        _ => true,
+    };
     let acc = bits(second, 23, 23) == 1;
     let (data, dst) = registers(access, returns);
     let vdata = tuple(limits, acc, bits(second, 15, 8), data.max(dst))?;

@@ -204,7 +204,8 @@ pub(super) fn step32(w: &mut Wave, i: &Valu, op: Op) -> Tried {
         v_minmax_u32 => w.u3(i, |a, b, c| a.min(b).max(c)),
         v_maxmin_i32 => w.u3(i, |a, b, c| (a as i32).max(b as i32).min(c as i32) as u32),
         v_minmax_i32 => w.u3(i, |a, b, c| (a as i32).min(b as i32).max(c as i32) as u32),
-        v_nop | v_pipeflush => {}
+        // Arithmetic exceptions are not raised: there is none to clear.
+        v_nop | v_pipeflush | v_clrexcp => {}
         v_or3_b32 => w.u3(i, |a, b, c| a | b | c),
         v_cndmask_b32 => cndmask(w, i),
         v_add_co_u32 => carry(w, i, |a, b, _| a + b),

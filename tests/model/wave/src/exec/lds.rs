@@ -131,7 +131,12 @@ pub(super) fn access(
                     }
                 }
             }
-            Access::LoadLds { .. } => return violation("LDS load from LDS"),
+            Access::LoadLds { .. }
+            | Access::Typed(_)
+            | Access::LoadTranspose { .. }
+            | Access::Block { .. } => {
+                return violation("not an access to LDS");
+            }
         }
     }
     Ok(())

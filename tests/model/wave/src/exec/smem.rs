@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! Scalar memory instructions: loads, stores and clocks of gfx942, and loads of gfx1201.
+//! Scalar memory instructions: loads, stores, atomics and clocks of gfx942, and loads of gfx1201.
 
-use super::Ctx;
-use crate::inst::{ScalarLoad, Smem};
+use super::{atomic, Ctx};
+use crate::inst::{Atomic, ScalarAtomic, ScalarLoad, Smem};
 use crate::op::Op;
 use crate::wave::{bad_address, Halt, Step, Wave};
+use crate::{Fault, FaultKind};
 
 /// Maximum number of dwords per instruction.
 const MAX_DWORDS: usize = 16;
@@ -13,7 +14,17 @@ const MAX_DWORDS: usize = 16;
 /// Returns the address of a non-buffer access: 64-bit base, byte offsets, dword-aligned.
 fn address(w: &Wave, i: &Smem, base: u64) -> Result<u64, Halt> {
     let soffset = i.soffset.map_or(0, |reg| w.s[usize::from(reg)]);
-    let offset = i64::from(i.offset) + i64::from(soffset);
+    // Scratch: the register counts cells of 64 bytes.
+    let scratch = matches!(
+        i.op,
+        Op::s_scratch_load_dword
+            | Op::s_scratch_load_dwordx2
+            | Op::s_scratch_load_dwordx4
+            | Op::s_scratch_store_dword
+            | Op::s_scratch_store_dwordx2
+            | Op::s_scratch_store_dwordx4
+    );
+    let offset = i64::from(i.offset) + i64::from(soffset) * if scratch { 64 } else { 1 };
     let va = base.wrapping_add_signed(offset);
     if base % 4 != 0 || va % 4 != 0 {
         return bad_address(format!(
@@ -67,7 +78,9 @@ fn scalar_offset(w: &Wave, soffset: Option<u8>) -> u64 {
 pub(super) fn step(w: &mut Wave, ctx: &mut Ctx<'_>, i: &Smem) -> Step {
     use Op::*;
     match i.op {
-        s_dcache_inv | s_dcache_wb | s_dcache_inv_vol | s_dcache_wb_vol => Ok(()),
+        // Memory is coherent.
+        s_dcache_inv | s_dcache_wb | s_dcache_inv_vol | s_dcache_wb_vol | s_dcache_discard
+        | s_dcache_discard_x2 | s_atc_probe | s_atc_probe_buffer => Ok(()),
         s_memtime => {
             w.set_s64(i.data, ctx.host.shader_clock());
             Ok(())
@@ -76,7 +89,14 @@ pub(super) fn step(w: &mut Wave, ctx: &mut Ctx<'_>, i: &Smem) -> Step {
             w.set_s64(i.data, ctx.host.realtime());
             Ok(())
         }
-        s_load_dword | s_load_dwordx2 | s_load_dwordx4 | s_load_dwordx8 | s_load_dwordx16 => {
+        s_load_dword
+        | s_load_dwordx2
+        | s_load_dwordx4
+        | s_load_dwordx8
+        | s_load_dwordx16
+        | s_scratch_load_dword
+        | s_scratch_load_dwordx2
+        | s_scratch_load_dwordx4 => {
             let va = address(w, i, w.s64(i.base))?;
             let mut bytes = [0; MAX_DWORDS * 4];
             let bytes = &mut bytes[..usize::from(i.dwords) * 4];
@@ -87,7 +107,12 @@ pub(super) fn step(w: &mut Wave, ctx: &mut Ctx<'_>, i: &Smem) -> Step {
             put(w, i.data, bytes);
             Ok(())
         }
-        s_store_dword | s_store_dwordx2 | s_store_dwordx4 => {
+        s_store_dword
+        | s_store_dwordx2
+        | s_store_dwordx4
+        | s_scratch_store_dword
+        | s_scratch_store_dwordx2
+        | s_scratch_store_dwordx4 => {
             let va = address(w, i, w.s64(i.base))?;
             let bytes = dwords(w, i);
             ctx.mem
@@ -136,6 +161,42 @@ fn put(w: &mut Wave, data: u8, bytes: &[u8]) {
     for (to, from) in w.s[at..].iter_mut().zip(bytes.chunks_exact(4)) {
         *to = u32::from_le_bytes([from[0], from[1], from[2], from[3]]);
     }
+}
+
+/// Executes an atomic of gfx942.
+pub(super) fn atomic(w: &mut Wave, ctx: &mut Ctx<'_>, i: &ScalarAtomic) -> Step {
+    let offset = scalar_offset(w, i.soffset).wrapping_add_signed(i.offset.into());
+    let size = u64::from(i.size);
+    let (base, inside) = if i.buffer {
+        let (base, bytes) = buffer(w, i.base);
+        (base, offset.saturating_add(size) <= bytes)
+    } else {
+        (w.s64(i.base), true)
+    };
+    let operand = |at: u8| match i.size {
+        8 => w.s64(at),
+        _ => w.s[usize::from(at)].into(),
+    };
+    let (data, data2) = match i.op {
+        Atomic::CmpSwap => (operand(i.data + i.size / 4), operand(i.data)),
+        _ => (operand(i.data), 0),
+    };
+    let va = base.wrapping_add(offset);
+    let refused = |fault| Halt::Fault { fault, write: true };
+    if va % size != 0 {
+        let kind = FaultKind::Misaligned;
+        return Err(refused(Fault { va, kind }));
+    }
+    // Beyond a buffer it is dropped and returns zero.
+    let mut old = 0;
+    if inside {
+        let mut change = |old: u64| atomic::apply(i.op, i.size, old, data, data2, false);
+        old = ctx.mem.atomic(va, i.size, &mut change).map_err(refused)?;
+    }
+    if i.returns {
+        put(w, i.data, &old.to_le_bytes()[..usize::from(i.size)]);
+    }
+    Ok(())
 }
 
 /// Executes a load of gfx1201.

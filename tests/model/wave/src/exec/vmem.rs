@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! FLAT, GLOBAL, SCRATCH and MUBUF instructions; VFLAT, VGLOBAL, VSCRATCH and VBUFFER of gfx1201.
+//! FLAT, GLOBAL, SCRATCH, MUBUF and MTBUF instructions; VFLAT, VGLOBAL, VSCRATCH and VBUFFER of
+//! gfx1201.
 
 use super::lds::{self, active, extend};
 use super::{atomic, Ctx};
@@ -9,6 +10,8 @@ use crate::wave::{bad_address, violation, Halt, Step, Wave, LANES};
 use crate::{Fault, FaultKind, Isa, Memory};
 
 mod buffer;
+mod transpose;
+mod typed;
 
 /// Maximum number of bytes per lane.
 const MAX_BYTES: usize = 16;
@@ -22,10 +25,18 @@ pub(super) fn step(w: &mut Wave, ctx: &mut Ctx<'_>, i: &Vmem) -> Step {
     if exec == 0 {
         return Ok(());
     }
+    if let Access::Block { store } = i.access {
+        return block(w, ctx, i, store);
+    }
     match i.segment {
         Segment::Global => {
             let addresses = global_addresses(w, i);
-            memory(w, ctx, i, exec, &addresses)
+            match i.access {
+                Access::LoadTranspose { element } => {
+                    transpose::load(w, ctx, i, element, exec, &addresses)
+                }
+                _ => memory(w, ctx, i, exec, &addresses),
+            }
         }
         Segment::GlobalByThread => {
             let base = i.saddr.map_or(0, |saddr| w.s64(saddr));
@@ -38,24 +49,57 @@ pub(super) fn step(w: &mut Wave, ctx: &mut Ctx<'_>, i: &Vmem) -> Step {
             let offsets = scratch_offsets(w, i);
             scratch(w, ctx, i, exec, &offsets)
         }
-        Segment::Buffer { offen, idxen } => {
-            let cells = buffer::cells(w, i, offen, idxen);
-            buffer_access(w, ctx, i, exec, &cells)
-        }
+        Segment::Buffer { .. } => match i.access {
+            Access::Typed(typed) => typed::step(w, ctx, i, &typed, exec),
+            _ => buffer_access(w, ctx, i, exec),
+        },
     }
 }
 
-/// Executes an access to a buffer: out of bounds, loads return zero and stores are dropped.
-fn buffer_access(
-    w: &mut Wave,
-    ctx: &mut Ctx<'_>,
-    i: &Vmem,
-    exec: u64,
-    cells: &buffer::Cells,
-) -> Step {
+/// Executes a block load or store: a dword for each of 32 registers, without those that are clear
+/// in M0.
+fn block(w: &mut Wave, ctx: &mut Ctx<'_>, i: &Vmem, store: bool) -> Step {
+    let access = match store {
+        true => Access::Store {
+            bytes: 4,
+            high: false,
+        },
+        false => Access::Load {
+            bytes: 4,
+            signed: false,
+            half: Half::Whole,
+        },
+    };
+    let m0 = w.m0();
+    for n in (0..32).filter(|n| m0 >> n & 1 != 0) {
+        let (data, dst) = (i.data + n, i.dst + n);
+        if usize::from(if store { data } else { dst }) >= w.v.len() {
+            return violation(format!(
+                "block of {} and more VGPRs at v{}",
+                n + 1,
+                data.max(dst) - n
+            ));
+        }
+        let offset = i.offset + 4 * i32::from(n);
+        let part = Vmem {
+            access,
+            data,
+            dst,
+            offset,
+            ..*i
+        };
+        step(w, ctx, &part)?;
+    }
+    Ok(())
+}
+
+/// Executes an access to a buffer: out of bounds, loads return zero and stores are dropped. The
+/// dwords of a load or store are in bounds one by one, an atomic as a whole.
+fn buffer_access(w: &mut Wave, ctx: &mut Ctx<'_>, i: &Vmem, exec: u64) -> Step {
     let bytes = match i.access {
         Access::Load { bytes, .. } | Access::Store { bytes, .. } => bytes,
         Access::Atomic { size, .. } => {
+            let cells = buffer::cells(w, i, size.into(), size.into());
             let inside = cells.inside[0];
             if i.returns {
                 for reg in 0..usize::from(size / 4) {
@@ -64,13 +108,18 @@ fn buffer_access(
             }
             return memory(w, ctx, i, exec & inside, &cells.addresses);
         }
-        Access::LoadLds { .. } => {
+        Access::LoadLds { bytes, .. } => {
+            let cells = buffer::cells(w, i, bytes.into(), bytes.into());
             let inside = cells.inside[0];
             let zero = &[0; LANES * MAX_BYTES];
             store_lds(w, ctx.lds, i, zero, exec & !inside);
             return memory(w, ctx, i, exec & inside, &cells.addresses);
         }
+        Access::Typed(_) | Access::LoadTranspose { .. } | Access::Block { .. } => {
+            return violation("not an untyped buffer access");
+        }
     };
+    let cells = buffer::cells(w, i, bytes.into(), bytes.min(4).into());
     let dwords = usize::from(bytes).div_ceil(4);
     let any = cells.inside[..dwords].iter().fold(0, |m, part| m | part);
     let all = cells.inside[..dwords].iter().fold(exec, |m, part| m & part);
@@ -197,6 +246,9 @@ fn memory(w: &mut Wave, ctx: &mut Ctx<'_>, i: &Vmem, mask: u64, addresses: &Addr
             read(ctx.mem, &mut room, bytes.into(), mask, addresses, w.lanes())?;
             store_lds(w, ctx.lds, i, &room, mask);
             Ok(())
+        }
+        Access::Typed(_) | Access::LoadTranspose { .. } | Access::Block { .. } => {
+            violation("not a plain access")
         }
     }
 }
@@ -443,9 +495,7 @@ fn atomics(
 fn scratch(w: &mut Wave, ctx: &mut Ctx<'_>, i: &Vmem, mask: u64, offsets: &[i64; LANES]) -> Step {
     let size = match i.access {
         Access::Load { bytes, .. } | Access::Store { bytes, .. } => usize::from(bytes),
-        Access::Atomic { .. } | Access::LoadLds { .. } => {
-            return violation("atomic or LDS load of scratch");
-        }
+        _ => return violation("atomic or LDS load of scratch"),
     };
     let lanes = w.lanes();
     let limit = (ctx.dispatch.scratch.wave_stride / lanes as u64) as i64;

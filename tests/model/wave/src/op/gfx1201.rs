@@ -178,7 +178,8 @@ tables! {
         0x14 s_buffer_load_b512 = s_buffer_load_dwordx16 W16 [B64], 0x15 s_buffer_load_b96 W3 [B64],
         0x18 s_buffer_load_i8 B32 [B64], 0x19 s_buffer_load_u8 B32 [B64],
         0x1a s_buffer_load_i16 B32 [B64], 0x1b s_buffer_load_u16 B32 [B64],
-        0x21 s_dcache_inv None [B64], 0x24 s_prefetch_inst None [B64],
+        0x21 s_dcache_inv None [B64], 0x22 s_atc_probe None [B64],
+        0x23 s_atc_probe_buffer None [B64], 0x24 s_prefetch_inst None [B64],
         0x25 s_prefetch_inst_pc_rel None [B64], 0x26 s_prefetch_data None [B64],
         0x27 s_buffer_prefetch_data None [B64], 0x28 s_prefetch_data_pc_rel None [B64],
     }

@@ -10,6 +10,7 @@
 
 mod cross;
 mod double;
+mod formats;
 mod int;
 mod lds;
 mod memory;

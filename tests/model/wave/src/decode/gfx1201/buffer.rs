@@ -1,15 +1,26 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! VBUFFER of gfx1201, without typed forms.
+//! VBUFFER of gfx1201.
 
 use super::super::{bits, illegal, violation, Decoded, Limits, WORDS};
 use super::flat::{access, registers, returns, tuple};
 use super::operand::{sgpr, vgpr, NULL};
-use crate::inst::{Body, Inst, Segment, Src, Vmem};
+use crate::format::Format;
+use crate::inst::{Access, Body, Inst, Segment, Src, Typed, Vmem};
 
 pub(super) fn buffer([word, second, third]: [u32; WORDS], limits: &Limits) -> Decoded {
     let code = bits(word, 21, 14);
-    let Some(access) = access(code) else {
+    let format = bits(second, 29, 23);
+    let found = match code {
+        0x00..=0x0f => Some(Access::Typed(Typed::new(code, None))),
+        0x26 | 0x27 => Some(Access::Typed(Typed::high(code == 0x27))),
+        0x80..=0x8f => match Format::gfx1201(format) {
+            None => return violation(format!("typed VBUFFER with format {format}")),
+            format => Some(Access::Typed(Typed::new(code - 0x80, format))),
+        },
+        _ => access(code),
+    };
+    let Some(access) = found else {
         return illegal(format!("VBUFFER opcode {code:#x}"));
     };
     if bits(word, 22, 22) == 1 {
@@ -20,7 +31,7 @@ pub(super) fn buffer([word, second, third]: [u32; WORDS], limits: &Limits) -> De
     }
     let (offen, idxen) = (bits(second, 30, 30) == 1, bits(second, 31, 31) == 1);
     let returns = returns(access, second);
-    let (data, dst) = registers(access, returns);
+    let (data, dst) = registers(limits, access, returns);
     let vdata = tuple(limits, bits(second, 7, 0), data.max(dst))?;
     let addr = match u16::from(offen) + u16::from(idxen) {
         0 => None,

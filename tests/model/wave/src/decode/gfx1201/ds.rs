@@ -170,7 +170,7 @@ fn registers(op: LdsOp, returns: bool) -> [u16; 3] {
         LdsOp::Swizzle | LdsOp::Append | LdsOp::Consume | LdsOp::ReadAddTid => [0, 0, 1],
         LdsOp::Permute | LdsOp::BPermute => [1, 0, 1],
         LdsOp::WriteAddTid => [1, 0, 0],
-        LdsOp::Access(Access::LoadLds { .. }) | LdsOp::Gws(_) | LdsOp::Nop => [0; 3],
+        LdsOp::Access(_) | LdsOp::Gws(_) | LdsOp::Nop => [0; 3],
     }
 }
 

@@ -67,7 +67,7 @@ fn atomic(code: u32) -> Option<(Atomic, u8)> {
 }
 
 /// Returns the number of registers of stored and of returned data.
-pub(super) fn registers(access: Access, returns: bool) -> (u16, u16) {
+pub(super) fn registers(limits: &Limits, access: Access, returns: bool) -> (u16, u16) {
     match access {
         Access::Load { bytes, .. } => (0, u16::from(bytes).div_ceil(4)),
         Access::Store { bytes, .. } => (u16::from(bytes).div_ceil(4), 0),
@@ -77,6 +77,14 @@ pub(super) fn registers(access: Access, returns: bool) -> (u16, u16) {
             (n * operands, if returns { n } else { 0 })
         }
         Access::LoadLds { .. } => (0, 0),
+        // The others are checked when M0 is known.
+        Access::Block { store } => (u16::from(store), u16::from(!store)),
+        Access::Typed(typed) if typed.store => (typed.count(), 0),
+        Access::Typed(typed) => (0, typed.count()),
+        // 256 elements are in 32 or 64 lanes.
+        Access::LoadTranspose { element } => {
+            (0, u16::from(element) * if limits.wave32 { 2 } else { 1 })
+        }
     }
 }
 
@@ -84,7 +92,7 @@ pub(super) fn registers(access: Access, returns: bool) -> (u16, u16) {
 pub(super) fn returns(access: Access, second: u32) -> bool {
     match access {
         Access::Atomic { .. } => bits(second, 20, 20) == 1,
-        Access::Store { .. } => false,
+        Access::Store { .. } | Access::Block { store: true } => false,
         _ => true,
     }
 }
@@ -111,7 +119,7 @@ fn build(
     limits: &Limits,
 ) -> Decoded {
     let returns = returns(access, second);
-    let (data, dst) = registers(access, returns);
+    let (data, dst) = registers(limits, access, returns);
     Ok(Inst {
         bytes: 0,
         body: Body::Vmem(Vmem {
@@ -160,6 +168,13 @@ pub(super) fn global(words: [u32; WORDS], limits: &Limits) -> Decoded {
             bytes: 4,
             high: false,
         }),
+        // global_load_block, global_store_block.
+        0x53 | 0x54 => Some(Access::Block {
+            store: code == 0x54,
+        }),
+        // global_load_tr_b128, global_load_tr_b64.
+        0x57 => Some(Access::LoadTranspose { element: 2 }),
+        0x58 => Some(Access::LoadTranspose { element: 1 }),
         _ => access(code),
     };
     let Some(access) = found else {
@@ -185,7 +200,13 @@ pub(super) fn global(words: [u32; WORDS], limits: &Limits) -> Decoded {
 
 pub(super) fn scratch(words: [u32; WORDS], limits: &Limits) -> Decoded {
     let code = bits(words[0], 21, 14);
-    let found = access(code).filter(|a| !matches!(a, Access::Atomic { .. }));
+    let found = match code {
+        // scratch_load_block, scratch_store_block.
+        0x53 | 0x54 => Some(Access::Block {
+            store: code == 0x54,
+        }),
+        _ => access(code).filter(|a| !matches!(a, Access::Atomic { .. })),
+    };
     let Some(access) = found else {
         return illegal(format!("VSCRATCH opcode {code:#x}"));
     };

@@ -34,10 +34,10 @@ pub(super) fn smem(word: u32, second: u32, limits: &Limits) -> Decoded {
     let buffer = match code {
         0x00..=0x0f => false,
         0x10..=0x1f => true,
-        // s_dcache_inv; s_prefetch_* of data and instructions: never fault.
+        // s_dcache_inv; s_atc_probe, s_prefetch_* of data and instructions: never fault.
         0x21 | 0x25 | 0x28 => return hint,
-        0x24 | 0x26 => return base(2).and(hint),
-        0x27 => return base(4).and(hint),
+        0x22 | 0x24 | 0x26 => return base(2).and(hint),
+        0x23 | 0x27 => return base(4).and(hint),
         _ => return illegal(format!("SMEM opcode {code:#x}")),
     };
     let Some((bytes, signed)) = load(code & 0xf) else {

@@ -1,28 +1,32 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! MUBUF addresses: buffer resource, bounds check and swizzle.
+//! Buffer addresses: resource, bounds check and swizzle.
 
 use super::{active, Addresses, MAX_BYTES};
-use crate::inst::{Access, Vmem};
+use crate::inst::{Access, Segment, Vmem};
 use crate::wave::{Wave, LANES};
 use crate::Isa;
 
 /// Out-of-bounds check.
 enum Bounds {
-    /// gfx9: depends on the stride.
-    Stride,
-    /// gfx10 and later: index beyond the records or offset beyond the stride.
-    Structured,
-    /// Index beyond the records.
+    /// gfx9, private buffer (thread id without index): none.
+    Unchecked,
+    /// gfx9, raw buffer (no index or no stride): bytes beyond the records; without the scalar
+    /// offset.
+    Bytes,
+    /// Index beyond the records: gfx9 with index and stride, and a mode of gfx12.
     Index,
-    /// All accesses if there are no records.
+    /// gfx12: index beyond the records or offset beyond the stride.
+    Structured,
+    /// gfx12: all accesses if there are no records.
     Empty,
-    /// Offset beyond the records, in bytes; if swizzled, also beyond the stride.
+    /// gfx12: bytes beyond the records; if swizzled, as `Structured`.
     Raw,
 }
 
 /// Buffer resource.
 struct Resource {
+    isa: Isa,
     base: u64,
     stride: u64,
     swizzle: bool,
@@ -35,12 +39,26 @@ struct Resource {
 }
 
 impl Resource {
-    fn read(w: &Wave, first: u8) -> Self {
-        let at = usize::from(first);
+    fn read(w: &Wave, i: &Vmem, idxen: bool) -> Self {
+        let at = usize::from(i.saddr.unwrap_or_default());
         let word = |n: usize| w.s[at + n];
+        let add_tid = word(3) >> 23 & 1 != 0;
+        let mut stride = u64::from(word(1) >> 16 & 0x3fff);
         let (swizzle, element, bounds) = match w.isa {
-            Isa::Gfx942 => (word(1) >> 31 != 0, 4, Bounds::Stride),
+            Isa::Gfx942 => {
+                // Four more bits of the stride are in place of the format.
+                if add_tid && !matches!(i.access, Access::Typed(_)) {
+                    stride |= u64::from(word(3) >> 15 & 0xf) << 14;
+                }
+                let bounds = match idxen {
+                    false if add_tid => Bounds::Unchecked,
+                    true if stride != 0 => Bounds::Index,
+                    _ => Bounds::Bytes,
+                };
+                (word(1) >> 31 != 0, 4, bounds)
+            }
             Isa::Gfx1201 => {
+                stride *= [1, 4, 8, 32][(word(3) >> 18 & 3) as usize];
                 let swizzle = word(1) >> 30;
                 let bounds = match word(3) >> 28 & 3 {
                     0 => Bounds::Structured,
@@ -52,55 +70,52 @@ impl Resource {
             }
         };
         Resource {
+            isa: w.isa,
             base: u64::from(word(0)) | u64::from(word(1) & 0xffff) << 32,
-            stride: u64::from(word(1) >> 16 & 0x3fff),
-            swizzle,
+            stride,
+            swizzle: swizzle && stride != 0,
             element,
             records: u64::from(word(2)),
             index_stride: 8 << (word(3) >> 21 & 3),
-            add_tid: word(3) >> 23 & 1 != 0,
+            add_tid,
             bounds,
         }
     }
 
-    /// Returns whether the bounds are those of bytes. The dwords of a load or store are checked one
-    /// by one then, else the access is checked as a whole.
-    fn is_raw(&self) -> bool {
-        match self.bounds {
-            Bounds::Stride => self.stride == 0,
-            Bounds::Raw => !self.swizzle,
-            _ => false,
-        }
-    }
-
-    /// Returns whether the access is in bounds.
+    /// Returns whether `bytes` bytes are in bounds.
     fn inside(&self, index: u64, offset: u64, soffset: u64, bytes: u64) -> bool {
-        let raw = offset + soffset + bytes <= self.records;
+        let structured = index < self.records && offset + bytes <= self.stride;
         match self.bounds {
-            Bounds::Stride if self.stride == 0 => raw,
-            Bounds::Stride => index < self.records && !(self.swizzle && offset >= self.stride),
-            Bounds::Structured => index < self.records && offset + bytes <= self.stride,
+            Bounds::Unchecked => true,
+            Bounds::Bytes => offset + bytes <= self.records,
             Bounds::Index => index < self.records,
+            Bounds::Structured => structured,
             Bounds::Empty => self.records != 0,
-            Bounds::Raw if self.swizzle => {
-                offset < self.stride && index * self.stride + offset + soffset < self.records
-            }
-            Bounds::Raw => index * self.stride + offset + soffset + bytes <= self.records,
+            Bounds::Raw if self.swizzle => structured,
+            Bounds::Raw => offset + soffset + bytes <= self.records,
         }
     }
 
-    /// Returns the offset from the base, or `None` if out of bounds.
-    fn offset(&self, index: u64, offset: u64, soffset: u64, bytes: u64) -> Option<u64> {
-        if !self.inside(index, offset, soffset, bytes) {
-            return None;
-        }
-        if !self.swizzle || self.stride == 0 {
-            return Some(self.stride * index + offset + soffset);
-        }
-        let (index_high, index_low) = (index / self.index_stride, index % self.index_stride);
-        let (offset_high, offset_low) = (offset / self.element, offset % self.element);
-        let block = index_high * self.stride + offset_high * self.element;
-        Some(block * self.index_stride + index_low * self.element + offset_low + soffset)
+    /// Returns the address.
+    fn address(&self, index: u64, offset: u64, soffset: u64) -> u64 {
+        let at = match self.bounds {
+            _ if self.swizzle => {
+                // The scalar offset is swizzled, too, on gfx12.
+                let (offset, rest) = match self.isa {
+                    Isa::Gfx942 => (offset, soffset),
+                    Isa::Gfx1201 => (offset + soffset & 0xffff_ffff, 0),
+                };
+                let (index_high, index_low) =
+                    (index / self.index_stride, index % self.index_stride);
+                let (offset_high, offset_low) = (offset / self.element, offset % self.element);
+                let block = index_high * self.stride + offset_high * self.element;
+                block * self.index_stride + index_low * self.element + offset_low + rest
+            }
+            // The stride is ignored.
+            Bounds::Raw => offset + soffset,
+            _ => self.stride * index + offset + soffset,
+        };
+        self.base.wrapping_add(at)
     }
 }
 
@@ -108,24 +123,19 @@ impl Resource {
 pub(super) struct Cells {
     /// Address of each lane.
     pub(super) addresses: Addresses,
-    /// The lanes that are in bounds, of each dword.
+    /// The lanes that are in bounds, of each part.
     pub(super) inside: [u64; MAX_BYTES / 4],
 }
 
-/// Returns the addresses of an access.
-pub(super) fn cells(w: &Wave, i: &Vmem, offen: bool, idxen: bool) -> Cells {
-    let resource = Resource::read(w, i.saddr.unwrap_or_default());
-    let soffset = u64::from(w.scalar(i.soffset));
-    // Atomics are in bounds as a whole.
-    let (bytes, part) = match i.access {
-        Access::Load { bytes, .. } | Access::Store { bytes, .. } if resource.is_raw() => {
-            (u64::from(bytes), u64::from(bytes.min(4)))
-        }
-        Access::Load { bytes, .. }
-        | Access::Store { bytes, .. }
-        | Access::LoadLds { bytes, .. } => (u64::from(bytes), u64::from(bytes)),
-        Access::Atomic { size, .. } => (u64::from(size), u64::from(size)),
+/// Returns the addresses of an access of `bytes` bytes, whose parts of `part` bytes are in bounds
+/// or not one by one.
+pub(super) fn cells(w: &Wave, i: &Vmem, bytes: u64, part: u64) -> Cells {
+    let (offen, idxen) = match i.segment {
+        Segment::Buffer { offen, idxen } => (offen, idxen),
+        _ => (false, false),
     };
+    let resource = Resource::read(w, i, idxen);
+    let soffset = u64::from(w.scalar(i.soffset));
     let first = usize::from(i.addr.unwrap_or_default());
     let mut addresses = [0; LANES];
     let mut inside = [0; MAX_BYTES / 4];
@@ -138,16 +148,10 @@ pub(super) fn cells(w: &Wave, i: &Vmem, offen: bool, idxen: bool) -> Cells {
             0
         };
         let offset = vector + i64::from(i.offset) as u64;
-        let parts = usize::try_from(bytes / part).unwrap_or(1);
-        for (n, lanes) in inside[..parts].iter_mut().enumerate() {
-            let skip = n as u64 * part;
-            if let Some(at) = resource.offset(index, offset + skip, soffset, part) {
-                addresses[l] = resource.base.wrapping_add(at - skip);
-                *lanes |= 1 << l;
-            }
-        }
-        for n in parts..bytes.div_ceil(4) as usize {
-            inside[n] |= inside[0] & 1 << l;
+        addresses[l] = resource.address(index, offset, soffset);
+        for (n, lanes) in (0..bytes / part).zip(&mut inside) {
+            let at = offset + n * part;
+            *lanes |= u64::from(resource.inside(index, at, soffset, part)) << l;
         }
     }
     Cells { addresses, inside }

@@ -159,6 +159,12 @@ fn atomics() {
         }),
         q(own("ds_write_b64 v12, v[2:3]\n ds_cmpst_b64 v12, v[2:3], v[4:5]\n ds_read_b64 v[10:11], v12"), |l| l.q(4)),
         q(own("ds_write_b64 v12, v[2:3]\n ds_wrxchg_rtn_b64 v[10:11], v12, v[4:5]"), |l| l.q(2)),
+        // Stores the dwords with bit 31 set, without it.
+        q(own("ds_write_b64 v12, v[2:3]\n ds_condxchg32_rtn_b64 v[6:7], v12, v[4:5]\n ds_read_b64 v[10:11], v12"), |l| {
+            let half = |old: u32, new: u32| if new >> 31 != 0 { new & 0x7fff_ffff } else { old };
+            u64::from(half(l.u(2), l.u(4))) | u64::from(half(l.u(3), l.u(5))) << 32
+        }),
+        q(own("ds_write_b64 v12, v[2:3]\n ds_condxchg32_rtn_b64 v[10:11], v12, v[4:5]"), |l| l.q(2)),
     ]);
     // All lanes add to one cell.
     check(&FILLS, &[w(

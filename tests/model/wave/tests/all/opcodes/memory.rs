@@ -2,7 +2,9 @@
 
 //! GLOBAL, FLAT, SCRATCH and MUBUF. s[12:13] is the address of memory for the case.
 
-use crate::common::bench::{case, check, q, state, w, Bench, Case, Fill, Lane, PRIVATE, SPACE};
+use crate::common::bench::{
+    case, check, q, state, w, Bench, Case, Fill, Lane, State, PRIVATE, SPACE,
+};
 use gpu_wave::{Fault, FaultKind, Stop};
 
 const FILLS: [Fill; 2] = [Fill::Bits; 2];
@@ -485,4 +487,203 @@ fn faults() {
         }
         other => panic!("{other}"),
     }
+}
+
+/// Scalar atomic on the cell at offset 16, with `s[24:27]` from `s[16:19]`; `f` returns the new
+/// value.
+fn scalar(text: &str, bytes: usize, f: impl Fn(u64, &State) -> u64 + 'static) -> Case {
+    let asm = format!(
+        "s_mov_b64 s[24:25], s[16:17]\n s_mov_b64 s[26:27], s[18:19]\n \
+         s_mov_b64 s[20:21], s[12:13]\n s_movk_i32 s22, 24\n s_mov_b32 s23, 0\n {text}\n \
+         s_waitcnt lgkmcnt(0)"
+    );
+    let returns = text.contains("glc");
+    case(asm.leak(), move |before, after| {
+        let cell = |st: &State| {
+            let bytes = st.space[16..16 + bytes].iter().rev();
+            bytes.fold(0, |v, &b| v << 8 | u64::from(b))
+        };
+        let all = u64::MAX >> (64 - 8 * bytes);
+        let (old, new) = (cell(before), cell(after));
+        let want = f(old, before) & all;
+        let operand = before.s64(16) & all;
+        let returned = after.s64(24) & all;
+        let wanted = if returns { old } else { operand };
+        if (new, returned) == (want, wanted) && after.space[24..] == before.space[24..] {
+            return Ok(());
+        }
+        Err(format!(
+            "{old:x} -> {new:x} {returned:x}, expected {want:x} {wanted:x}"
+        ))
+    })
+}
+
+#[test]
+fn scalar_atomics() {
+    let d = |st: &State| u64::from(st.s[16]);
+    let s = |v: u64| i64::from(v as u32 as i32);
+    let sd = |st: &State| i64::from(st.s[16] as i32);
+    check(&FILLS, &[
+        scalar("s_atomic_swap s24, s[12:13], 0x10 glc", 4, move |_, st| d(st)),
+        scalar("s_atomic_add s24, s[12:13], 0x10 glc", 4, move |o, st| o + d(st)),
+        scalar("s_atomic_add s24, s[12:13], 0x10", 4, move |o, st| o + d(st)),
+        scalar("s_atomic_sub s24, s[12:13], 0x10 glc", 4, move |o, st| o.wrapping_sub(d(st))),
+        scalar("s_atomic_smin s24, s[12:13], 0x10 glc", 4, move |o, st| s(o).min(sd(st)) as u64),
+        scalar("s_atomic_umin s24, s[12:13], 0x10 glc", 4, move |o, st| o.min(d(st))),
+        scalar("s_atomic_smax s24, s[12:13], 0x10 glc", 4, move |o, st| s(o).max(sd(st)) as u64),
+        scalar("s_atomic_umax s24, s[12:13], 0x10 glc", 4, move |o, st| o.max(d(st))),
+        scalar("s_atomic_and s24, s[12:13], 0x10 glc", 4, move |o, st| o & d(st)),
+        scalar("s_atomic_or s24, s[12:13], 0x10 glc", 4, move |o, st| o | d(st)),
+        scalar("s_atomic_xor s24, s[12:13], 0x10 glc", 4, move |o, st| o ^ d(st)),
+        scalar("s_atomic_inc s24, s[12:13], 0x10 glc", 4, move |o, st| if o >= d(st) { 0 } else { o + 1 }),
+        scalar("s_atomic_dec s24, s[12:13], 0x10 glc", 4, move |o, st| {
+            if o == 0 || o > d(st) { d(st) } else { o - 1 }
+        }),
+        scalar("s_atomic_cmpswap s[24:25], s[12:13], 0x10 glc", 4, |o, st| {
+            if o == u64::from(st.s[17]) { st.s[16].into() } else { o }
+        }),
+        scalar("s_load_dword s25, s[12:13], 0x10\n s_waitcnt lgkmcnt(0)\n s_atomic_cmpswap s[24:25], s[12:13], 0x10 glc", 4, move |_, st| d(st)),
+        scalar("s_atomic_add_x2 s[24:25], s[12:13], 0x10 glc", 8, |o, st| o.wrapping_add(st.s64(16))),
+        scalar("s_atomic_umax_x2 s[24:25], s[12:13], 0x10 glc", 8, |o, st| o.max(st.s64(16))),
+        scalar("s_atomic_smin_x2 s[24:25], s[12:13], 0x10 glc", 8, |o, st| (o as i64).min(st.s64(16) as i64) as u64),
+        scalar("s_load_dwordx2 s[26:27], s[12:13], 0x10\n s_waitcnt lgkmcnt(0)\n s_atomic_cmpswap_x2 s[24:27], s[12:13], 0x10 glc", 8, |_, st| st.s64(16)),
+        scalar("s_buffer_atomic_add s24, s[20:23], 0x10 glc", 4, move |o, st| o + d(st)),
+        scalar("s_buffer_atomic_or_x2 s[24:25], s[20:23], 0x10 glc", 8, |o, st| o | st.s64(16)),
+        // Beyond the 24 bytes: dropped, and returns zero.
+        scalar("s_buffer_atomic_add s24, s[20:23], 0x18", 4, |o, _| o),
+        scalar("s_buffer_atomic_add_x2 s[24:25], s[20:23], 0x18", 8, |o, _| o),
+    ]);
+    let zero = "s_mov_b64 s[20:21], s[12:13]\n s_movk_i32 s22, 24\n s_mov_b32 s23, 0\n \
+                s_mov_b32 s24, 5\n s_buffer_atomic_add s24, s[20:23], 0x18 glc\n s_waitcnt lgkmcnt(0)";
+    check(
+        &FILLS,
+        &[case(zero, |_, after| match after.s[24] {
+            0 => Ok(()),
+            value => Err(format!("{value:x} returned")),
+        })],
+    );
+    match stops("s_atomic_add s24, s[12:13], 0x2") {
+        Stop::Fault { fault, write, .. } => {
+            assert_eq!((fault.kind, write), (FaultKind::Misaligned, true));
+        }
+        other => panic!("{other}"),
+    }
+    match stops("s_sub_u32 s13, s13, 1\n s_atomic_add s24, s[12:13], 0x10") {
+        Stop::Fault { fault, .. } => assert_eq!(fault.kind, FaultKind::NotPresent),
+        other => panic!("{other}"),
+    }
+}
+
+/// The scalar register of scratch accesses counts cells of 64 bytes.
+#[test]
+fn scalar_scratch() {
+    let at = |st: &State, at: usize| u32::from_le_bytes(st.space[at..at + 4].try_into().unwrap());
+    let load = "s_mov_b32 s20, 1\n s_scratch_load_dword s24, s[12:13], s20\n s_waitcnt lgkmcnt(0)";
+    let store =
+        "s_mov_b32 s20, 2\n s_scratch_store_dword s16, s[12:13], s20\n s_waitcnt lgkmcnt(0)";
+    check(
+        &FILLS,
+        &[
+            case(load, move |before, after| {
+                match after.s[24] == at(before, 64) {
+                    true => Ok(()),
+                    false => Err(format!("{:x}", after.s[24])),
+                }
+            }),
+            case(store, move |before, after| {
+                match at(after, 128) == before.s[16] {
+                    true => Ok(()),
+                    false => Err("not stored".into()),
+                }
+            }),
+        ],
+    );
+}
+
+/// Bounds by the resource of gfx9: with index and stride records, else bytes, without the scalar
+/// offset; none with the thread id in place of an index.
+#[test]
+fn buffer_bounds() {
+    let with = |stride: u32, records: u32, word3: u32, text: &str| {
+        let resource = format!(
+            "s_mov_b32 s20, s12\n s_or_b32 s21, s13, {:#x}\n s_movk_i32 s22, {records}\n \
+             s_mov_b32 s23, {word3:#x}\n",
+            stride << 16
+        );
+        buffer(&resource, text)
+    };
+    let below = |l: &Lane<'_>, limit: usize, value: u32| if l.lane < limit { value } else { 0 };
+    let format = 4 << 15;
+    check(
+        &FILLS,
+        &[
+            // A stride without an index: bytes.
+            w(
+                with(
+                    16,
+                    320,
+                    format,
+                    "buffer_load_dword v10, v12, s[20:23], 0 offen",
+                ),
+                move |l| below(&l, 20, dword(&l, 0)),
+            ),
+            w(
+                with(
+                    16,
+                    20,
+                    format,
+                    "buffer_load_dword v10, v13, s[20:23], 0 idxen offset:4",
+                ),
+                move |l| below(&l, 20, dword(&l, 4)),
+            ),
+            // An index without a stride: bytes, all at the same offset.
+            w(
+                with(
+                    0,
+                    8,
+                    format,
+                    "buffer_load_dword v10, v13, s[20:23], 0 idxen offset:8",
+                ),
+                |_| 0,
+            ),
+            w(
+                with(
+                    0,
+                    12,
+                    format,
+                    "buffer_load_dword v10, v13, s[20:23], 0 idxen offset:8",
+                ),
+                |l| (0..4).fold(0, |v, n| v | u32::from(l.state.space[8 + n]) << (8 * n)),
+            ),
+            // The scalar offset is not checked.
+            w(
+                with(
+                    0,
+                    320,
+                    format,
+                    "s_movk_i32 s19, 8\n buffer_load_dword v10, v12, s[20:23], s19 offen",
+                ),
+                move |l| below(&l, 20, dword(&l, 8)),
+            ),
+            w(
+                with(
+                    0,
+                    4,
+                    format,
+                    "s_movk_i32 s19, 8\n buffer_load_dword v10, off, s[20:23], s19",
+                ),
+                |l| (0..4).fold(0, |v, n| v | u32::from(l.state.space[8 + n]) << (8 * n)),
+            ),
+            // The thread id as the index; the stride has no bits in the format.
+            w(
+                with(
+                    16,
+                    0,
+                    1 << 23,
+                    "buffer_load_dword v10, off, s[20:23], 0 offset:12",
+                ),
+                |l| dword(&l, 12),
+            ),
+        ],
+    );
 }

@@ -4,7 +4,7 @@
 //! address of memory for the case.
 
 use crate::common::bench::{
-    case, check_12, q, s, s64, state, w, Bench, Case, Fill, Lane, State, SPACE,
+    case, check_12, check_on, q, s, s64, state, w, Bench, Case, Fill, Lane, State, SPACE,
 };
 use crate::common::llvm::Target;
 use gpu_wave::{Fault, FaultKind, Stop};
@@ -558,4 +558,93 @@ fn faults_and_violations() {
         stops("s_code_end"),
         Stop::IllegalInstruction { .. }
     ));
+}
+
+/// v8: the address, from s[12:13] on, at which a lane reads 8 elements of a row-major 16x16 matrix
+/// so that the registers hold it column-major, as WMMA has its operands. Lanes from 32 on are far
+/// away.
+fn transposed(element: u32) -> String {
+    let tile = match element {
+        // Tiles of 8x8 elements: row 8 * (l / 16) + l % 8, column 8 * (l / 8 % 2).
+        2 => {
+            "v_and_b32 v9, 7, v13\n v_lshrrev_b32 v8, 1, v13\n v_and_b32 v8, 8, v8\n \
+              v_or_b32 v8, v8, v9\n v_lshlrev_b32 v8, 5, v8\n v_and_b32 v9, 8, v13\n \
+              v_lshlrev_b32 v9, 1, v9\n v_or_b32 v8, v8, v9"
+        }
+        // Row 4 * (l / 8) + l % 4, column 8 * (l / 4 % 2).
+        _ => {
+            "v_and_b32 v9, 3, v13\n v_lshrrev_b32 v8, 1, v13\n v_and_b32 v8, 12, v8\n \
+              v_or_b32 v8, v8, v9\n v_lshlrev_b32 v8, 4, v8\n v_and_b32 v9, 4, v13\n \
+              v_lshlrev_b32 v9, 1, v9\n v_or_b32 v8, v8, v9"
+        }
+    };
+    format!(
+        "v_mbcnt_lo_u32_b32 v13, -1, 0\n v_mbcnt_hi_u32_b32 v13, -1, v13\n {tile}\n \
+         v_and_b32 v9, 32, v13\n v_lshlrev_b32 v9, 22, v9\n v_add_nc_u32 v8, v8, v9"
+    )
+}
+
+/// The layout is that measured on silicon in a wave32; a wave64 has the second half of a lane's
+/// elements 32 lanes above, as its WMMA operands.
+#[test]
+fn transposing_loads() {
+    for target in [Target::Wave32, Target::Wave64] {
+        let load = |element: usize, text: &str| {
+            let asm = plain(&format!("{}\n {text}", transposed(element as u32)));
+            case(asm, move |before, after| {
+                let count = 256 / after.lanes;
+                for lane in 0..after.lanes {
+                    let (within, half) = (lane % 32, lane / 32);
+                    for n in 0..count {
+                        let row = 8 * (within / 16) + half * count + n;
+                        let want = at(before, element * (16 * row + within % 16), element);
+                        let bit = 8 * element * n;
+                        let got = after.v[1 + bit / 32][lane] >> (bit % 32);
+                        let got = u64::from(got) & (1 << (8 * element)) - 1;
+                        if got != want {
+                            return Err(format!("lane {lane} {n}: {got:x}, not {want:x}"));
+                        }
+                    }
+                }
+                Ok(())
+            })
+        };
+        let cases = match target {
+            Target::Wave32 => [
+                load(2, "global_load_tr_b128 v[1:4], v8, s[12:13]"),
+                load(1, "global_load_tr_b64 v[1:2], v8, s[12:13]"),
+            ],
+            _ => [
+                load(2, "global_load_tr_b128 v[1:2], v8, s[12:13]"),
+                load(1, "global_load_tr_b64 v1, v8, s[12:13]"),
+            ],
+        };
+        check_on(target, &FILLS, &cases);
+    }
+    let partly = "s_mov_b32 exec_lo, 0xffff\n v_mov_b32 v8, 0\n \
+                  global_load_tr_b64 v[1:2], v8, s[12:13]";
+    let run = |asm: &'static str| {
+        let bench = Bench::on(Target::Wave32, [asm].into_iter());
+        bench.run(0, &state(1, Fill::Bits), 0).err()
+    };
+    assert!(matches!(run(partly), Some(Stop::Violation { .. })));
+    let idle = "s_mov_b32 exec_lo, 0\n global_load_tr_b64 v[1:2], v8, s[12:13]";
+    assert!(run(idle).is_none());
+}
+
+/// Dwords and registers that are clear in M0 are skipped; those behind v13 are not stored by the
+/// bench.
+#[test]
+fn blocks() {
+    check_12(&FILLS, &[
+        q(own("s_mov_b32 m0, 6\n global_load_block v[9:40], v12, s[12:13]"), |l| pair(dword(&l, 4), dword(&l, 8))),
+        q(own("s_mov_b32 m0, 3\n global_load_block v[10:41], v[8:9], off offset:8"), |l| pair(dword(&l, 8), dword(&l, 12))),
+        w(own("s_mov_b32 m0, 0\n global_load_block v[10:41], v12, s[12:13]"), |l| l.u(10)),
+        stores("s_mov_b32 m0, 5\n global_store_block v12, v[1:32], s[12:13]\n s_wait_storecnt 0\n v_mov_b32 v13, v2\n global_store_b32 v12, v13, s[12:13] offset:4", |l| (0, words(&l, 1..4))),
+        q(own("s_mov_b32 m0, 3\n s_movk_i32 s20, 16\n scratch_store_block off, v[1:32], s20\n s_wait_storecnt 0\n scratch_load_block v[10:41], off, s20"), |l| pair(l.u(1), l.u(2))),
+    ]);
+    let beyond = "s_mov_b32 m0, 0x80000000\n global_store_block v12, v[60:91], s[12:13]";
+    let bench = Bench::on(Target::Wave32, [beyond].into_iter());
+    let stop = bench.run(0, &state(1, Fill::Bits), 0).err();
+    assert!(matches!(stop, Some(Stop::Violation { .. })), "{stop:?}");
 }
