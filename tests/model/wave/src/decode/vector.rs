@@ -190,19 +190,61 @@ impl Short<'_> {
     }
 }
 
+/// Returns whether the instruction has a form with DPP.
+fn has_dpp(op: Op) -> bool {
+    !matches!(
+        op,
+        Op::v_nop
+            | Op::v_clrexcp
+            | Op::v_readfirstlane_b32
+            | Op::v_swap_b32
+            | Op::v_accvgpr_mov_b32
+            | Op::v_pk_fmac_f16
+    )
+}
+
+/// Returns whether the instruction has a form with SDWA.
+fn has_sdwa(op: Op) -> bool {
+    has_dpp(op)
+        && !matches!(
+            op,
+            Op::v_cvt_f64_f32
+                | Op::v_cvt_f64_i32
+                | Op::v_cvt_f64_u32
+                | Op::v_mac_f16
+                | Op::v_fmac_f32
+                | Op::v_dot2c_f32_f16
+                | Op::v_dot2c_i32_i16
+                | Op::v_dot4c_i32_i8
+                | Op::v_dot8c_i32_i4
+        )
+}
+
+/// Refuses DPP and SDWA for instructions that do not have these forms.
+fn check_form(info: &Info, word: u32) -> Result<(), Bad> {
+    match bits(word, 8, 0) {
+        DPP if !has_dpp(info.op) => illegal(format!("{} with DPP", info.name)),
+        SDWA if !has_sdwa(info.op) => illegal(format!("{} with SDWA", info.name)),
+        _ => Ok(()),
+    }
+}
+
 pub(super) fn vop1(word: u32, second: u32, limits: &Limits) -> Decoded {
     let code = bits(word, 16, 9);
     let Some(info) = op::vop1(code as u16) else {
         return illegal(format!("VOP1 opcode {code:#x}"));
     };
+    check_form(info, word)?;
     let mut v = blank(VectorOp::Op(info.op), limits);
-    Short {
-        word,
-        second,
-        limits,
-        name: info.name,
+    if !info.src.is_empty() {
+        let short = Short {
+            word,
+            second,
+            limits,
+            name: info.name,
+        };
+        short.sources(&mut v, info.src, false)?;
     }
-    .sources(&mut v, info.src, false)?;
     v.dst = destination(limits, info.dst, bits(word, 24, 17))?;
     vector(v, info)
 }
@@ -212,6 +254,7 @@ pub(super) fn vop2(word: u32, second: u32, limits: &Limits) -> Decoded {
     let Some(info) = op::vop2(code as u16) else {
         return illegal(format!("VOP2 opcode {code:#x}"));
     };
+    check_form(info, word)?;
     let mut v = blank(VectorOp::Op(info.op), limits);
     let short = Short {
         word,
@@ -244,6 +287,9 @@ pub(super) fn vopc(word: u32, second: u32, limits: &Limits) -> Decoded {
     let Some((cmp, write_exec, a, b)) = comparison(code) else {
         return illegal(format!("VOPC opcode {code:#x}"));
     };
+    if bits(word, 8, 0) == DPP {
+        return illegal("VOPC with DPP".into());
+    }
     let mut v = blank(VectorOp::Cmp { cmp, write_exec }, limits);
     Short {
         word,
@@ -261,11 +307,19 @@ fn vop3_info(code: u32) -> Result<&'static Info, Bad> {
         0x100..=0x13f => op::vop2(code as u16 - 0x100).filter(|info| {
             !matches!(
                 info.op,
-                Op::v_fmamk_f32 | Op::v_fmaak_f32 | Op::v_madmk_f16 | Op::v_madak_f16
+                Op::v_fmamk_f32
+                    | Op::v_fmaak_f32
+                    | Op::v_madmk_f16
+                    | Op::v_madak_f16
+                    | Op::v_pk_fmac_f16
             )
         }),
-        0x140..=0x1bf => op::vop1(code as u16 - 0x140)
-            .filter(|info| !matches!(info.op, Op::v_readfirstlane_b32 | Op::v_swap_b32)),
+        0x140..=0x1bf => op::vop1(code as u16 - 0x140).filter(|info| {
+            !matches!(
+                info.op,
+                Op::v_readfirstlane_b32 | Op::v_swap_b32 | Op::v_accvgpr_mov_b32
+            )
+        }),
         _ => op::vop3(code as u16),
     };
     match info {

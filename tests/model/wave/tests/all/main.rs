@@ -14,5 +14,6 @@ mod launch;
 mod launch_gfx1201;
 mod matrix;
 mod opcodes;
+mod sweep;
 mod trap;
 mod wmma;

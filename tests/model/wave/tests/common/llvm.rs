@@ -144,11 +144,6 @@ pub fn assemble_for(target: Target, text: &str) -> Vec<u32> {
         .collect()
 }
 
-/// Returns the gfx942 mnemonic of each instruction, `None` if unknown to LLVM.
-pub fn disassemble_each(words: &[[u32; 2]]) -> Vec<Option<String>> {
-    disassemble_each_for(Target::Gfx942, words)
-}
-
 /// Returns the mnemonic of each instruction, `None` if unknown to LLVM.
 pub fn disassemble_each_for(target: Target, words: &[impl AsRef<[u32]>]) -> Vec<Option<String>> {
     // Each line is an instruction, followed by a mark.
@@ -163,7 +158,10 @@ pub fn disassemble_each_for(target: Target, words: &[impl AsRef<[u32]>]) -> Vec<
         line(instruction.as_ref());
         line(&[0xbf80_0abc]);
     }
-    let args = ["--disassemble", "-triple=amdgcn-amd-amdhsa", target.cpu()];
+    let mut args = vec!["--disassemble", "-triple=amdgcn-amd-amdhsa", target.cpu()];
+    if target == Target::Wave64 {
+        args.push("-mattr=+wavefrontsize64");
+    }
     let (output, warnings) = run_both("llvm-mc", &args, text.as_bytes());
     // "<stdin>:1:1: warning: invalid instruction encoding"
     let line_of = |text: &str| text.split(':').nth(1)?.parse::<usize>().ok();

@@ -21,15 +21,6 @@ pub const SOURCES: [(&str, &str); 3] = [
     ("matrix", include_str!("../kernels/matrix.cl")),
 ];
 
-/// Prefixes of decoded but not implemented instructions.
-pub const NOT_IMPLEMENTED: &[&str] = &[
-    "s_cbranch_g_fork",
-    "s_cbranch_join",
-    "s_scratch",
-    "s_dcache_discard",
-    "v_screen_partition",
-];
-
 /// Contiguous memory; readable, writable and executable.
 pub struct Ram {
     pub base: u64,

@@ -159,11 +159,65 @@ fn short0(limits: &Limits, v: &mut Valu, field: u32, last: u32, ty: Ty) -> Resul
     Ok(())
 }
 
+/// Returns whether the instruction has forms with DPP, unless it is VOP3P.
+fn has_dpp(info: &Info) -> bool {
+    let wide = |ty: &Ty| *ty != Ty::Mask && ty.regs() > 1;
+    let scalar = info.dst == Ty::Sgpr || info.src.is_empty();
+    let other = matches!(
+        info.op,
+        Op::v_swap_b16
+            | Op::v_swap_b32
+            | Op::v_swaprel_b32
+            | Op::v_permlane64_b32
+            | Op::v_permlane16_b32
+            | Op::v_permlanex16_b32
+            | Op::v_permlane16_var_b32
+            | Op::v_permlanex16_var_b32
+            | Op::v_writelane_b32
+            | Op::v_mul_lo_u32
+            | Op::v_mul_hi_u32
+            | Op::v_mul_hi_i32
+            | Op::v_div_scale_f32
+            | Op::v_div_fmas_f32
+            | Op::v_div_fixup_f32
+            | Op::v_fma_dx9_zero_f32
+            | Op::v_fmamk_f32
+            | Op::v_fmaak_f32
+            | Op::v_fmamk_f16
+            | Op::v_fmaak_f16
+    );
+    !(scalar || other || wide(&info.dst) || info.src.iter().any(wide))
+}
+
+/// Returns whether the VOP3P instruction has forms with DPP.
+fn has_packed_dpp(op: Op) -> bool {
+    matches!(
+        op,
+        Op::v_fma_mix_f32
+            | Op::v_fma_mixlo_f16
+            | Op::v_fma_mixhi_f16
+            | Op::v_dot2_f32_f16
+            | Op::v_dot4_f32_fp8_bf8
+            | Op::v_dot4_f32_bf8_fp8
+            | Op::v_dot4_f32_fp8_fp8
+            | Op::v_dot4_f32_bf8_bf8
+    )
+}
+
+/// Refuses DPP in source 0 of an instruction that does not have the form.
+fn check_form(info: &Info, field: u32, has: bool) -> Result<(), Bad> {
+    match field {
+        DPP16 | DPP8 | DPP8_FI if !has => illegal(format!("{} with DPP", info.name)),
+        _ => Ok(()),
+    }
+}
+
 pub(super) fn vop1(word: u32, last: u32, limits: &Limits) -> Decoded {
     let opcode = bits(word, 16, 9);
     let Some(info) = op::vop1(opcode as u16) else {
         return illegal(format!("VOP1 opcode {opcode:#x}"));
     };
+    check_form(info, bits(word, 8, 0), has_dpp(info))?;
     let mut v = blank(VectorOp::Op(info.op));
     if let Some(&ty) = info.src.first() {
         short0(limits, &mut v, bits(word, 8, 0), last, ty)?;
@@ -187,6 +241,7 @@ pub(super) fn vop2(word: u32, last: u32, limits: &Limits) -> Decoded {
     let Some(info) = op::vop2(opcode as u16) else {
         return illegal(format!("VOP2 opcode {opcode:#x}"));
     };
+    check_form(info, bits(word, 8, 0), has_dpp(info))?;
     let mut v = blank(VectorOp::Op(info.op));
     short0(limits, &mut v, bits(word, 8, 0), last, info.src[0])?;
     let ty = info.src[1];
@@ -295,6 +350,7 @@ pub(super) fn vop3(word: u32, second: u32, last: u32, limits: &Limits) -> Decode
         v.sdst = sdst;
     } else {
         let info = vop3_info(opcode)?;
+        check_form(info, bits(second, 8, 0), has_dpp(info))?;
         v = blank(VectorOp::Op(info.op));
         sources(&mut v, info.src, second, last, limits)?;
         v.dst = destination(limits, info.dst, bits(word, 7, 0))?;
@@ -321,6 +377,7 @@ pub(super) fn vop3p(word: u32, second: u32, last: u32, limits: &Limits) -> Decod
     let Some(info) = op::vop3p(opcode as u16) else {
         return illegal(format!("VOP3P opcode {opcode:#x}"));
     };
+    check_form(info, bits(second, 8, 0), has_packed_dpp(info.op))?;
     let mut v = blank(VectorOp::Op(info.op));
     sources(&mut v, info.src, second, last, limits)?;
     v.dst = destination(limits, info.dst, bits(word, 7, 0))?;
