@@ -5,6 +5,8 @@
 //!
 //! EXEC is ignored. Sums run from the lowest k to the highest, each product fused into the f32 sum;
 //! silicon does not guarantee an order.
+//!
+//! The columns of a row of D are in consecutive lanes of a register: a row is computed at once.
 
 use super::valu::Tried;
 use crate::float;
@@ -118,22 +120,22 @@ impl Shape {
         )
     }
 
-    /// Returns lane and index in the lane of element (`row`, `column`) of a block of C or D.
-    fn output(&self, block: usize, row: usize, column: usize) -> (usize, usize) {
+    /// Returns the lane of the first column of a row of C or D, the others follow, and the index of
+    /// the element in the lanes.
+    fn output(&self, block: usize, row: usize) -> (usize, usize) {
         if self.a == Kind::F64 {
             // Rows alternate between the groups of lanes.
-            let group = block + self.blocks * (row % 4);
-            return (column + self.size * group, row / 4);
+            return (self.size * (block + self.blocks * (row % 4)), row / 4);
         }
         if self.size == 4 {
-            return (column + 4 * block, row);
+            return (4 * block, row);
         }
         // Four rows per lane, then the next group of lanes.
         let groups = LANES / self.size;
         let per_block = self.size * self.size / LANES;
         let group = row / 4;
         let index = per_block * block + group / groups * 4 + row % 4;
-        (column + self.size * (group % groups), index)
+        (self.size * (group % groups), index)
     }
 }
 
@@ -170,14 +172,9 @@ fn register(src: Src) -> Result<usize, Halt> {
     }
 }
 
-/// Returns an element of C: registers or a constant.
-fn addend(w: &Wave, src: Src, index: usize, lane: usize, wide: bool) -> u64 {
+/// Returns C as a constant: of a source that is not a vector register.
+fn constant(w: &Wave, src: Src, wide: bool) -> u64 {
     match src {
-        Src::Vgpr(reg) if wide => {
-            let at = usize::from(reg) + 2 * index;
-            u64::from(w.v[at][lane]) | u64::from(w.v[at + 1][lane]) << 32
-        }
-        Src::Vgpr(reg) => u64::from(w.v[usize::from(reg) + index][lane]),
         // The constant was converted for an f32.
         Src::Imm(bits) if wide => f64::from(f32::from_bits(bits as u32)).to_bits(),
         other => u64::from(w.scalar(other)),
@@ -195,133 +192,267 @@ fn b_lane(blgp: u8, lane: usize) -> usize {
     }
 }
 
-/// Row of A or column of B: depth and bits of each element.
-type Line = Vec<(usize, u64)>;
+/// Most elements of A and of B.
+const ELEMENTS: usize = 1024;
+/// Most columns.
+const COLUMNS: usize = 32;
+/// Most registers of D.
+const REGISTERS: usize = 32;
 
-/// Operands of an instruction.
-struct Operands {
-    shape: Shape,
-    /// Lines by block and row.
-    a: Vec<Line>,
-    /// Lines by block and column; element n is at depth n.
-    b: Vec<Line>,
+/// Element of A, B, C and D as a number.
+trait Number: Copy + Default {
+    /// Converts an element of A or B.
+    fn read(bits: u64, kind: Kind) -> Self;
+
+    /// Adds the products of `x` and each of `y` to the sums.
+    fn fuse(x: Self, y: &[Self], sums: &mut [Self]);
 }
 
-impl Operands {
+impl Number for f64 {
+    fn read(bits: u64, _: Kind) -> Self {
+        f64::from_bits(bits)
+    }
+
+    fn fuse(x: f64, y: &[f64], sums: &mut [f64]) {
+        for (sum, &y) in sums.iter_mut().zip(y) {
+            *sum = x.mul_add(y, *sum);
+        }
+    }
+}
+
+impl Number for i32 {
+    fn read(bits: u64, _: Kind) -> Self {
+        i32::from(bits as u8 as i8)
+    }
+
+    fn fuse(x: i32, y: &[i32], sums: &mut [i32]) {
+        for (sum, &y) in sums.iter_mut().zip(y) {
+            *sum = sum.wrapping_add(x * y);
+        }
+    }
+}
+
+impl Number for f32 {
+    fn read(bits: u64, kind: Kind) -> Self {
+        value(bits, kind)
+    }
+
+    /// A product of two f32 is exact in f64, so that only the rounding of the sum to f64 can change
+    /// the result: if the f64 is in the middle between two f32. Then, and for subnormal numbers and
+    /// NaN, it is computed by `mul_add`, which is a call on hosts without the instruction.
+    fn fuse(x: f32, y: &[f32], sums: &mut [f32]) {
+        let mut rounded = [0.0; COLUMNS];
+        let mut doubtful = false;
+        for ((to, &y), &sum) in rounded.iter_mut().zip(y).zip(&*sums) {
+            let exact = f64::from(x) * f64::from(y) + f64::from(sum);
+            let is_middle = exact.to_bits() & 0x1fff_ffff == 0x1000_0000;
+            let is_normal = exact.abs() >= f64::from(f32::MIN_POSITIVE) || exact == 0.0;
+            doubtful |= is_middle | !is_normal;
+            *to = exact as f32;
+        }
+        if doubtful {
+            for ((to, &y), &sum) in rounded.iter_mut().zip(y).zip(&*sums) {
+                *to = x.mul_add(y, sum);
+            }
+        }
+        sums.copy_from_slice(&rounded[..sums.len()]);
+    }
+}
+
+/// Operands of an instruction.
+struct Operands<T> {
+    shape: Shape,
+    /// Elements of A by block, row and position in the row.
+    a: [T; ELEMENTS],
+    /// The k of each.
+    k: [u8; ELEMENTS],
+    /// Elements of a row of A.
+    per_row: usize,
+    /// Elements of B by block, k and column.
+    b: [T; ELEMENTS],
+}
+
+impl<T: Number> Operands<T> {
     /// Reads all elements of A and B.
     fn dense(w: &Wave, shape: Shape, a: usize, b: usize, blgp: u8) -> Self {
-        let lines = |reg: usize, kind: Kind, from: &dyn Fn(usize) -> usize| {
-            let line = |n: usize| -> Line {
-                let cell = |k: usize| {
-                    let (lane, index) = shape.input(n / shape.size, n % shape.size, k);
-                    (k, element(w, reg, from(lane), index, kind))
-                };
-                (0..shape.depth).map(cell).collect()
-            };
-            (0..shape.blocks * shape.size).map(line).collect()
-        };
-        Operands {
-            shape,
-            a: lines(a, shape.a, &|lane| lane),
-            b: lines(b, shape.b, &|lane| b_lane(blgp, lane)),
+        let mut this = Self::columns(w, shape, b, blgp);
+        let Shape {
+            size,
+            depth,
+            blocks,
+            ..
+        } = shape;
+        for line in 0..blocks * size {
+            for k in 0..depth {
+                let (lane, index) = shape.input(line / size, line % size, k);
+                this.a[line * depth + k] = T::read(element(w, a, lane, index, shape.a), shape.a);
+                this.k[line * depth + k] = k as u8;
+            }
         }
+        this
+    }
+
+    /// Reads all elements of B.
+    fn columns(w: &Wave, shape: Shape, b: usize, blgp: u8) -> Self {
+        let Shape {
+            size,
+            depth,
+            blocks,
+            ..
+        } = shape;
+        let mut this = Operands {
+            shape,
+            a: [T::default(); ELEMENTS],
+            k: [0; ELEMENTS],
+            per_row: depth,
+            b: [T::default(); ELEMENTS],
+        };
+        for line in 0..blocks * depth {
+            let (block, k) = (line / depth, line % depth);
+            for column in 0..size {
+                let (lane, index) = shape.input(block, column, k);
+                let bits = element(w, b, b_lane(blgp, lane), index, shape.b);
+                this.b[line * size + column] = T::read(bits, shape.b);
+            }
+        }
+        this
     }
 
     /// As `dense`, but A has two of every four elements. Two bits per element in `index` give its
     /// position; `which` selects the part of `index`.
     fn sparse(w: &Wave, shape: Shape, a: usize, b: usize, index: usize, which: u8) -> Self {
-        let mut this = Self::dense(w, shape, b, b, 0);
+        let mut this = Self::columns(w, shape, b, 0);
+        this.per_row = shape.depth / 2;
         // Elements of A per lane.
         let here = shape.size * shape.depth / LANES / 2;
-        let line = |row: usize| -> Line {
-            let cell = |n: usize| {
+        for row in 0..shape.size {
+            for n in 0..this.per_row {
                 let (lane, at) = (row + shape.size * (n / here), n % here);
                 let places = w.v[index][lane] >> (2 * here * usize::from(which));
                 let place = places >> (2 * at) & 3;
                 let k = 2 * here * (n / here) + at / 2 * 4 + place as usize;
-                (k, element(w, a, lane, at, shape.a))
-            };
-            (0..shape.depth / 2).map(cell).collect()
-        };
-        this.a = (0..shape.size).map(line).collect();
+                let to = row * this.per_row + n;
+                this.a[to] = T::read(element(w, a, lane, at, shape.a), shape.a);
+                this.k[to] = k as u8;
+            }
+        }
         this
     }
 
-    /// Calls `addend(lane, index)` for each element of D and returns the sum of products on top of
-    /// it, with lane and index. `of` returns the block of A for block `n`.
-    fn sums<T: Copy, S>(
-        &self,
-        of: impl Fn(usize) -> usize,
-        convert: [&dyn Fn(u64) -> T; 2],
-        addend: impl Fn(usize, usize) -> S,
-        fuse: impl Fn(T, T, S) -> S,
-    ) -> Vec<(usize, usize, S)> {
-        let Shape { size, blocks, .. } = self.shape;
-        let [convert_a, convert_b] = convert;
-        let with = |lines: &[Line], convert: &dyn Fn(u64) -> T| -> Vec<Vec<(usize, T)>> {
-            let line = |line: &Line| line.iter().map(|&(k, bits)| (k, convert(bits))).collect();
-            lines.iter().map(line).collect()
-        };
-        let (a, b) = (with(&self.a, convert_a), with(&self.b, convert_b));
-        let mut out = Vec::with_capacity(blocks * size * size);
-        for block in 0..blocks {
+    /// Calls `run(lane, index, sums)` for each row of D, with `sums` a function that adds the
+    /// products to the row. `of` returns the block of A for block `n`.
+    fn rows(&self, of: impl Fn(usize) -> usize, mut run: impl FnMut(usize, usize, &Row<'_, T>)) {
+        let Shape { size, depth, .. } = self.shape;
+        for block in 0..self.shape.blocks {
             for row in 0..size {
-                let line = &a[of(block) * size + row];
-                for column in 0..size {
-                    let other = &b[block * size + column];
-                    let (lane, index) = self.shape.output(block, row, column);
-                    let sum = line
-                        .iter()
-                        .fold(addend(lane, index), |sum, &(k, x)| fuse(x, other[k].1, sum));
-                    out.push((lane, index, sum));
-                }
+                let line = (of(block) * size + row) * self.per_row;
+                let (lane, index) = self.shape.output(block, row);
+                let row = Row {
+                    a: &self.a[line..line + self.per_row],
+                    k: &self.k[line..line + self.per_row],
+                    b: &self.b[block * depth * size..(block + 1) * depth * size],
+                };
+                run(lane, index, &row);
             }
         }
-        out
+    }
+}
+
+/// Row of A with its block of B.
+struct Row<'a, T> {
+    a: &'a [T],
+    k: &'a [u8],
+    b: &'a [T],
+}
+
+impl<T: Number> Row<'_, T> {
+    /// Adds the products to a row of sums.
+    fn add(&self, sums: &mut [T]) {
+        let size = sums.len();
+        for (&x, &k) in self.a.iter().zip(self.k) {
+            let at = usize::from(k) * size;
+            T::fuse(x, &self.b[at..at + size], sums);
+        }
     }
 }
 
 /// f64 sums, with the signs of A, B and C flipped by `neg`.
-fn double(w: &mut Wave, i: &Valu, operands: &Operands, neg: u8) {
-    let signed = |n: u8, bits: u64| f64::from_bits(bits ^ u64::from(neg >> n & 1) << 63);
-    let sums = operands.sums(
+fn double(w: &mut Wave, i: &Valu, operands: &mut Operands<f64>, neg: u8) {
+    let sign = |n: u8| u64::from(neg >> n & 1) << 63;
+    let flip = |x: &mut f64, sign: u64| *x = f64::from_bits(x.to_bits() ^ sign);
+    operands.a.iter_mut().for_each(|x| flip(x, sign(0)));
+    operands.b.iter_mut().for_each(|x| flip(x, sign(1)));
+    let size = operands.shape.size;
+    let mut out = [[0; LANES]; REGISTERS];
+    operands.rows(
         |block| block,
-        [&|bits| signed(0, bits), &|bits| signed(1, bits)],
-        |lane, index| signed(2, addend(w, i.src[2], index, lane, true)),
-        f64::mul_add,
+        |lane, index, row| {
+            let mut sums = [0.0; COLUMNS];
+            let sums = &mut sums[..size];
+            for (n, sum) in (lane..).zip(sums.iter_mut()) {
+                let bits = match i.src[2] {
+                    Src::Vgpr(reg) => {
+                        let at = usize::from(reg) + 2 * index;
+                        u64::from(w.v[at][n]) | u64::from(w.v[at + 1][n]) << 32
+                    }
+                    src => constant(w, src, true),
+                };
+                *sum = f64::from_bits(bits ^ sign(2));
+            }
+            row.add(sums);
+            for (n, sum) in (lane..).zip(sums) {
+                let bits = sum.to_bits();
+                out[2 * index][n] = bits as u32;
+                out[2 * index + 1][n] = (bits >> 32) as u32;
+            }
+        },
     );
-    let dst = usize::from(i.dst);
-    for (lane, index, sum) in sums {
-        let bits = sum.to_bits();
-        w.v[dst + 2 * index][lane] = bits as u32;
-        w.v[dst + 2 * index + 1][lane] = (bits >> 32) as u32;
+    finish(w, i, &out);
+}
+
+/// Writes D. All of its registers have all lanes.
+fn finish(w: &mut Wave, i: &Valu, out: &[[u32; LANES]; REGISTERS]) {
+    for (n, lanes) in out.iter().take(i.dst_regs.into()).enumerate() {
+        w.v[usize::from(i.dst) + n] = *lanes;
     }
 }
 
-/// f32 or integer sums on top of `c`.
-fn single(w: &mut Wave, i: &Valu, operands: &Operands, of: impl Fn(usize) -> usize, c: Src) {
-    let Shape { a, b, .. } = operands.shape;
-    let c = |lane: usize, index: usize| addend(w, c, index, lane, false) as u32;
-    let sums = if a == Kind::I8 {
-        let byte = |bits: u64| i32::from(bits as u8 as i8);
-        operands.sums(of, [&byte, &byte], c, |x, y, sum| {
-            sum.wrapping_add((x * y) as u32)
-        })
-    } else {
-        let sums = operands.sums(
-            of,
-            [&|bits| value(bits, a), &|bits| value(bits, b)],
-            |lane, index| f32::from_bits(c(lane, index)),
-            f32::mul_add,
-        );
-        let bits = |(lane, index, sum): (usize, usize, f32)| (lane, index, sum.to_bits());
-        sums.into_iter().map(bits).collect()
-    };
-    let dst = usize::from(i.dst);
-    for (lane, index, bits) in sums {
-        w.v[dst + index][lane] = bits;
-    }
+/// Conversions from and to the bits of a register.
+type Bits<T> = (fn(u32) -> T, fn(T) -> u32);
+
+/// f32 or integer sums on top of `c`; `from` and `to` convert an element of C and D.
+fn single<T: Number>(
+    w: &mut Wave,
+    i: &Valu,
+    operands: &Operands<T>,
+    of: impl Fn(usize) -> usize,
+    c: Src,
+    (from, to): Bits<T>,
+) {
+    let size = operands.shape.size;
+    let mut out = [[0; LANES]; REGISTERS];
+    operands.rows(of, |lane, index, row| {
+        let mut sums = [T::default(); COLUMNS];
+        let sums = &mut sums[..size];
+        match c {
+            Src::Vgpr(reg) => {
+                let lanes = &w.v[usize::from(reg) + index][lane..lane + size];
+                for (sum, &bits) in sums.iter_mut().zip(lanes) {
+                    *sum = from(bits);
+                }
+            }
+            src => sums.fill(from(constant(w, src, false) as u32)),
+        }
+        row.add(sums);
+        for (bits, &sum) in out[index][lane..lane + size].iter_mut().zip(&*sums) {
+            *bits = to(sum);
+        }
+    });
+    finish(w, i, &out);
 }
+
+const FLOAT: Bits<f32> = (f32::from_bits, f32::to_bits);
+const INTEGER: Bits<i32> = (|bits| bits as i32, |sum| sum as u32);
 
 /// SMFMAC: source 2 has the positions of the elements of A, the destination is the addend.
 fn sparse(w: &mut Wave, i: &Valu, op: Op, shape: Shape) -> Result<(), Halt> {
@@ -333,8 +464,14 @@ fn sparse(w: &mut Wave, i: &Valu, op: Op, shape: Shape) -> Result<(), Halt> {
         return violation(format!("{op:?}: cbsz {cbsz}, abid {abid}, blgp {blgp}"));
     }
     let (a, b) = (register(i.src[0])?, register(i.src[1])?);
-    let operands = Operands::sparse(w, shape, a, b, register(i.src[2])?, which);
-    single(w, i, &operands, |block| block, Src::Vgpr(i.dst));
+    let (index, c) = (register(i.src[2])?, Src::Vgpr(i.dst));
+    if shape.a == Kind::I8 {
+        let operands = Operands::sparse(w, shape, a, b, index, which);
+        single(w, i, &operands, |block| block, c, INTEGER);
+    } else {
+        let operands = Operands::sparse(w, shape, a, b, index, which);
+        single(w, i, &operands, |block| block, c, FLOAT);
+    }
     Ok(())
 }
 
@@ -353,13 +490,17 @@ pub(super) fn step(w: &mut Wave, i: &Valu, op: Op) -> Tried {
     let (a, b) = (register(i.src[0])?, register(i.src[1])?);
     if shape.a == Kind::F64 {
         // BLGP holds the signs here.
-        let operands = Operands::dense(w, shape, a, b, 0);
-        double(w, i, &operands, blgp);
+        double(w, i, &mut Operands::dense(w, shape, a, b, 0), blgp);
+        return Ok(true);
+    }
+    // A can come from another block of the same group.
+    let of = |block: usize| (block >> cbsz << cbsz) + usize::from(abid);
+    if shape.a == Kind::I8 {
+        let operands = Operands::dense(w, shape, a, b, blgp);
+        single(w, i, &operands, of, i.src[2], INTEGER);
     } else {
         let operands = Operands::dense(w, shape, a, b, blgp);
-        // A can come from another block of the same group.
-        let of = |block: usize| (block >> cbsz << cbsz) + usize::from(abid);
-        single(w, i, &operands, of, i.src[2]);
+        single(w, i, &operands, of, i.src[2], FLOAT);
     }
     Ok(true)
 }
