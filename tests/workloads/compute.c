@@ -56,6 +56,8 @@ static void run3(struct gpu *g, const char *name, const void *args, size_t size,
 
 	ASSERT(kfd_code_kernel(&g->code, name, &kernel) == 0, "no kernel %s", name);
 	memcpy(g->kernarg->va, args, size);
+	/* Input and code may be in VRAM. */
+	ASSERT_OK(kfd_hdp_flush(&g->k));
 	g->signal.s->value = 1;
 	kfd_fill_dispatch(&packet, &kernel, grid, group, g->kernarg->va, &g->signal);
 	kfd_queue_ring(&g->q, kfd_queue_write(&g->q, &packet));

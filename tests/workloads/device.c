@@ -226,8 +226,13 @@ void kfd_close(struct kfd *k)
 		close(k->fd);
 	if (k->drm >= 0)
 		close(k->drm);
+	if (k->hdp) {
+		munmap(k->hdp->va, k->hdp->size);
+		free(k->hdp);
+	}
 	k->fd = k->drm = -1;
 	k->doorbells = NULL;
+	k->hdp = NULL;
 }
 
 /*
@@ -333,6 +338,29 @@ int kfd_bo_unmap_gpu(struct kfd *k, struct kfd_bo *bo)
 	if (!ret)
 		bo->mapped = false;
 	return ret;
+}
+
+int kfd_hdp_flush(struct kfd *k)
+{
+	volatile uint32_t *flush;
+	int ret;
+
+	if (!k->hdp) {
+		ret = kfd_bo_create(k, KFD_PAGE,
+				    KFD_IOC_ALLOC_MEM_FLAGS_MMIO_REMAP |
+					    KFD_IOC_ALLOC_MEM_FLAGS_WRITABLE |
+					    KFD_IOC_ALLOC_MEM_FLAGS_COHERENT,
+				    &k->hdp);
+		if (ret)
+			return ret;
+	}
+	flush = k->hdp->va;
+	/* Stores to the BAR may be write-combined. */
+	__sync_synchronize();
+	*flush = 1;
+	/* The read returns after the flush. */
+	(void)*flush;
+	return 0;
 }
 
 int kfd_bo_create(struct kfd *k, size_t size, uint32_t flags, struct kfd_bo **out)

@@ -122,6 +122,8 @@ static int allocate(struct demo *d)
 	     d->code.bo->va);
 	STEP("find_kernel", kfd_code_kernel(&d->code, "vecadd", &d->kernel),
 	     "name=vecadd descriptor=%#llx", (unsigned long long)d->kernel.descriptor);
+	/* Inputs and code are in VRAM. */
+	STEP("hdp_flush", kfd_hdp_flush(k), "va=%p", d->k.hdp->va);
 	STEP("event_page", kfd_event_create(k, KFD_IOC_EVENT_SIGNAL, true, &(uint32_t){ 0 }),
 	     "va=%p slots=4096", k->event_page->va);
 	STEP("create_event+signal", kfd_signal_create(k, 1, &d->signal),
