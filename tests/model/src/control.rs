@@ -133,6 +133,7 @@ mod tests {
             strict: Arc::new(Strict::quiet()),
             trace: Arc::new(Trace::to_writer(Box::new(std::io::sink()))),
             knobs: Arc::default(),
+            adversary: None,
         })
         .unwrap();
         for (name, detail) in Detail::ALL {

@@ -8,6 +8,7 @@ pub mod doorbells;
 pub mod firmware;
 pub mod gc;
 pub mod gmc;
+pub mod hdp;
 pub mod ih;
 pub mod memory;
 pub mod mes;

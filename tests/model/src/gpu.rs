@@ -10,6 +10,7 @@ use gpu_regs::{gc_9_4_3 as gc, nbio_7_9_0 as nbio_regs};
 use rkfd_abi::doorbell::{navi10_routes_to_cp, routes_to_cp};
 use rkfd_abi::ih::{client, fault, gfx12, soc21, source};
 
+use crate::adversary::Adversary;
 use crate::chips::{Chip, Generation, XCCS_PER_AID};
 use crate::discovery;
 use crate::dma::GuestMemory;
@@ -20,6 +21,7 @@ use crate::engines::firmware::{Firmware, Fw};
 use crate::engines::gc::Gc;
 use crate::engines::gmc::placement::Placement;
 use crate::engines::gmc::{Access, Gmc, Hub, VmFault};
+use crate::engines::hdp::Hdp;
 use crate::engines::ih::{aid_node, xcc_node, Entry, Ih, Msix};
 use crate::engines::memory::Memory;
 use crate::engines::mes::regs::Pipes;
@@ -31,7 +33,7 @@ use crate::engines::{athub, nbio};
 use crate::event;
 use crate::knobs::Knobs;
 use crate::log::Strict;
-use crate::regs::{declare, Ip, RegisterMap, Slot, Unit};
+use crate::regs::{declare, late::Late, Ip, RegisterMap, Slot, Unit};
 use crate::strict;
 use crate::trace::{Detail, Trace};
 use crate::vram::Vram;
@@ -55,6 +57,8 @@ pub struct Gpu {
     pub dma: Arc<GuestMemory>,
     /// Video memory.
     pub vram: Arc<Vram>,
+    /// The host's path to it.
+    pub hdp: Hdp,
     /// Interrupt vectors.
     pub msix: Arc<Msix>,
     /// Doorbells that the GPU itself writes.
@@ -81,6 +85,8 @@ pub struct Gpu {
     pub firmware: Firmware,
     /// Registers.
     pub regs: RegisterMap,
+    /// Values that registers get later.
+    late: Late,
     boot: Boot,
     /// The card was found booted: firmware runs.
     warm: AtomicBool,
@@ -160,6 +166,8 @@ pub struct Options {
     pub trace: Arc<Trace>,
     /// Fault injection.
     pub knobs: Arc<Knobs>,
+    /// Adversarial mode.
+    pub adversary: Option<Arc<Adversary>>,
 }
 
 impl Gpu {
@@ -173,6 +181,7 @@ impl Gpu {
             strict,
             trace,
             knobs,
+            adversary,
         } = options;
         let placement = Placement::new(chip, vram, hive_node);
         let regs = RegisterMap::build(chip, &declare::all(chip, vram)).map_err(io::Error::other)?;
@@ -188,6 +197,7 @@ impl Gpu {
             selfring.clone(),
             chip,
             placement,
+            adversary.clone(),
         ));
         let ih = Ih::new(
             chip.generation,
@@ -205,6 +215,7 @@ impl Gpu {
             trace,
             knobs,
             dma,
+            hdp: Hdp::new(vram.clone(), adversary.as_ref()),
             vram,
             msix,
             selfring,
@@ -222,6 +233,7 @@ impl Gpu {
             memory: Memory::default(),
             firmware: Firmware::default(),
             regs,
+            late: Late::new(adversary),
             boot,
             warm: AtomicBool::new(boot == Boot::Warm),
             config_lost: AtomicBool::new(false),
@@ -390,8 +402,10 @@ impl Gpu {
         self.ih.reset();
         self.gmc.reset();
         self.xccs.iter().for_each(|xcc| xcc.gc.reset());
+        self.late.clear();
         self.regs.reset();
         if kind != Reset::Flr {
+            self.hdp.discard();
             if let Err(e) = self.vram.clear() {
                 eprintln!("rkfd-gpu: cannot clear video memory for a reset: {e}");
             }
@@ -456,6 +470,7 @@ impl Gpu {
             );
             return 0;
         };
+        self.late.settle(slot);
         let value = match slot.unit {
             Unit::Cp | Unit::Gc | Unit::Mes => self.xcc_read(slot),
             Unit::GfxHub => self.gmc.reg_read(Hub::Gfx(slot.instance), slot.id),
@@ -544,6 +559,16 @@ impl Gpu {
             }
             _ => xcc.gc.reg_write(self, slot, value),
         }
+    }
+
+    /// Sets a register to the response of firmware: at once, or later in adversarial mode.
+    pub fn respond(&self, slot: &Slot, value: u32) {
+        self.late.set(slot, value);
+    }
+
+    /// Returns whether a response to be set by [`respond`](Self::respond) is still to come.
+    pub fn awaits_response(&self, slot: &Slot) -> bool {
+        self.late.is_pending(slot)
     }
 
     /// Stores to a plain register; changing read-only bits is a violation.

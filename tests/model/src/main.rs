@@ -8,6 +8,7 @@ use std::sync::mpsc;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use gpu_model::adversary::Adversary;
 use gpu_model::chips::{mi300x, Chip, Generation};
 use gpu_model::engines::gmc::placement::HIVE_GPUS;
 use gpu_model::gpu::{Boot, Gpu, Options};
@@ -51,6 +52,10 @@ usage: rkfd-gpu --socket PATH [options]
   --control PATH       control socket; one command per line: set NAME VALUE, get NAME,
                        hits NAME, stats, knobs, trace DETAIL on|off, mark TEXT,
                        walk HUB VMID ADDRESS
+  --adversary SEED     caches and delays that silicon has: stores of the host to VRAM stay in a
+                       buffer until an HDP flush, so that the guest cannot map VRAM; page
+                       directories are cached; invalidations, messages to the SMU and RLC
+                       safe mode take up to 4 ms. SEED selects the choices
   --knob NAME=VALUE    fault injection from the start (list below); may be repeated
   --expect [COUNT:]PATTERN
                        STRICT lines equal to PATTERN, in which * is any text, do not fail the
@@ -92,6 +97,7 @@ struct Args {
     boot: Option<Boot>,
     trace: Option<PathBuf>,
     details: Vec<Detail>,
+    adversary: Option<u64>,
     knobs: Vec<(String, u64)>,
     expect: Vec<Expectation>,
     keep: bool,
@@ -137,6 +143,11 @@ fn parse_args(mut words: impl Iterator<Item = String>) -> Result<Args, String> {
             "--vram" => {
                 let text = value()?;
                 args.vram = Some(parse_size(&text).ok_or(format!("{text}: not a size"))?);
+            }
+            "--adversary" => {
+                let text = value()?;
+                let seed = text.parse().map_err(|_| format!("{text}: not a seed"))?;
+                args.adversary = Some(seed);
             }
             "--hive-node" => {
                 let text = value()?;
@@ -229,6 +240,7 @@ fn run() -> Result<ExitCode, String> {
         strict: Arc::new(Strict::new(args.expect)),
         trace: Arc::new(trace),
         knobs: Arc::new(knobs),
+        adversary: args.adversary.map(|seed| Arc::new(Adversary::new(seed))),
     })
     .map_err(|e| format!("cannot create the card: {e}"))?;
     if let Some(path) = &args.dump_discovery {

@@ -13,6 +13,7 @@ use gpu_regs::Reg;
 use crate::chips::Chip;
 
 pub mod declare;
+pub mod late;
 
 /// IP blocks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

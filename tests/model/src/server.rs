@@ -64,7 +64,9 @@ fn regions(gpu: &Gpu) -> Vec<ServerRegion> {
     (0..VFIO_PCI_NUM_REGIONS)
         .map(|index| {
             let (size, mapped) = match index {
-                VFIO_PCI_BAR0_REGION_INDEX => (frame_buffer_bar(gpu.vram.len()), true),
+                VFIO_PCI_BAR0_REGION_INDEX => {
+                    (frame_buffer_bar(gpu.vram.len()), !gpu.hdp.is_buffered())
+                }
                 VFIO_PCI_BAR2_REGION_INDEX => (DOORBELL_BAR, false),
                 VFIO_PCI_BAR5_REGION_INDEX => (gpu.chip.register_bar, false),
                 VFIO_PCI_CONFIG_REGION_INDEX => (CONFIG_SIZE as u64, false),
@@ -206,7 +208,7 @@ impl ServerBackend for Device {
                 data.fill(0);
             }
             VFIO_PCI_BAR0_REGION_INDEX => {
-                if self.gpu.vram.read(offset, data).is_err() {
+                if self.gpu.hdp.read(offset, data).is_err() {
                     strict!(self.gpu.strict, "bar0", "read beyond VRAM at {offset:#x}");
                     data.fill(0xff);
                 }
@@ -243,7 +245,7 @@ impl ServerBackend for Device {
             VFIO_PCI_BAR5_REGION_INDEX => self.write_registers(offset, data),
             VFIO_PCI_BAR2_REGION_INDEX => self.write_doorbell(offset, data),
             VFIO_PCI_BAR0_REGION_INDEX => {
-                if self.gpu.vram.write(offset, data).is_err() {
+                if self.gpu.hdp.write(offset, data).is_err() {
                     strict!(self.gpu.strict, "bar0", "write beyond VRAM at {offset:#x}");
                 }
             }

@@ -357,8 +357,9 @@ impl Gc {
             Role::SafeMode => {
                 drop(state);
                 if gpu.rlc_runs(self.xcc) {
-                    // Completes at once: the command bit reads 0, the rest is kept.
-                    slot.set(value & !gc::RLC_SAFE_MODE__CMD.mask);
+                    // Completed when the command bit reads 0; the rest is kept.
+                    slot.set(value);
+                    gpu.respond(slot, value & !gc::RLC_SAFE_MODE__CMD.mask);
                     return;
                 }
                 slot.set(value);

@@ -8,17 +8,22 @@
 //! * VMIDs 1..15 have a page-table tree each.
 //!
 //! Translations are cached in a TLB until an invalidation request or a new mapping of the VMID
-//! drops them, so a driver that omits a TLB flush keeps using the old mapping.
+//! drops them, so a driver that omits a TLB flush keeps using the old mapping. In adversarial mode
+//! page directory entries are cached too, a request drops what its fields name, and it is
+//! acknowledged late, until when the old translations are used.
 
 pub mod bulk;
+pub mod directory;
 pub mod hub;
+pub mod pending;
 pub mod placement;
 pub mod tlb;
 pub mod walk;
 
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, RwLockReadGuard};
 
+use crate::adversary::Adversary;
 use crate::chips::Chip;
 use crate::dma::GuestMemory;
 use crate::engines::nbio::selfring::SelfRing;
@@ -27,7 +32,9 @@ use crate::regs::{Ip, RegId};
 use crate::strict;
 use crate::trace::{Detail, Trace};
 use crate::vram::Vram;
+use directory::Directories;
 use hub::HubRegs;
+use pending::Pending;
 use placement::Placement;
 use tlb::{Entry, Tlb};
 
@@ -164,6 +171,7 @@ pub struct Gmc {
     vram: Arc<Vram>,
     dma: Arc<GuestMemory>,
     selfring: Arc<SelfRing>,
+    adversary: Option<Arc<Adversary>>,
     gfx: Vec<HubState>,
     mm: Vec<HubState>,
 }
@@ -171,6 +179,34 @@ pub struct Gmc {
 struct HubState {
     regs: HubRegs,
     tlb: Tlb,
+    /// Adversarial mode only.
+    directories: Option<Directories>,
+    pending: Pending,
+}
+
+impl HubState {
+    /// Drops all translations.
+    fn drop_all(&self) {
+        self.tlb.drop_all();
+        self.directories.iter().for_each(Directories::drop_all);
+    }
+
+    /// Drops the translations that an invalidation request names, and acknowledges it.
+    fn complete(&self, request: hub::Request) {
+        let vmids = request.vmids();
+        for vmid in (0..16).filter(|v| vmids >> v & 1 != 0) {
+            match &self.directories {
+                None => self.tlb.drop_vmid(vmid),
+                Some(directories) => {
+                    directories.drop_levels(vmid, request.levels());
+                    if request.drops_pages() {
+                        self.tlb.drop_vmid(vmid);
+                    }
+                }
+            }
+        }
+        self.regs.acknowledge(request);
+    }
 }
 
 impl Gmc {
@@ -183,11 +219,14 @@ impl Gmc {
         selfring: Arc<SelfRing>,
         chip: &Chip,
         placement: Placement,
+        adversary: Option<Arc<Adversary>>,
     ) -> Self {
         let hubs = |ip, hub: fn(u8) -> Hub| {
             let state = |n| HubState {
                 regs: HubRegs::new(chip, hub(n), placement),
                 tlb: Tlb::default(),
+                directories: adversary.as_ref().map(|_| Directories::default()),
+                pending: Pending::default(),
             };
             (0..chip.span(ip)).map(state).collect()
         };
@@ -198,6 +237,7 @@ impl Gmc {
             vram,
             dma,
             selfring,
+            adversary,
             gfx,
             mm,
         }
@@ -213,28 +253,53 @@ impl Gmc {
     /// Resets to power-on state.
     pub fn reset(&self) {
         for hub in self.gfx.iter().chain(&self.mm) {
+            hub.pending.clear();
             hub.regs.reset();
-            hub.tlb.drop_all();
+            hub.drop_all();
         }
     }
 
     /// Handles a read of a register of `hub`.
     pub fn reg_read(&self, hub: Hub, reg: RegId) -> u32 {
-        self.hub(hub).regs.read(reg)
+        let state = self.hub(hub);
+        self.settle(state);
+        state.regs.read(reg)
     }
 
     /// Handles a write to a register of `hub`.
     pub fn reg_write(&self, hub: Hub, reg: RegId, value: u32) {
         let state = self.hub(hub);
         match state.regs.write(reg, value, &self.strict) {
-            Some(hub::Drop::Request(request)) => self.invalidate(hub, request),
-            Some(hub::Drop::All) => state.tlb.drop_all(),
+            Some(hub::Drop::Request(request)) => self.request(hub, request),
+            Some(hub::Drop::All) => state.drop_all(),
             None => {}
         }
     }
 
-    /// Invalidates translations for an invalidation request (layout of the REQ register).
-    pub fn invalidate(&self, hub: Hub, request: u32) {
+    /// Handles a request to an invalidation engine.
+    fn request(&self, hub: Hub, request: hub::Request) {
+        self.log_invalidation(hub, request.value);
+        let state = self.hub(hub);
+        match &self.adversary {
+            None => state.complete(request),
+            Some(adversary) => state.pending.add(request, adversary.response_time()),
+        }
+    }
+
+    /// Completes the invalidation requests of a hub whose time has come.
+    fn settle(&self, state: &HubState) {
+        while let Some(request) = state.pending.due() {
+            state.complete(request);
+        }
+    }
+
+    /// Begins an access: no translation is invalidated while the guard lives.
+    fn enter<'a>(&self, state: &'a HubState) -> RwLockReadGuard<'a, ()> {
+        self.settle(state);
+        state.tlb.enter()
+    }
+
+    fn log_invalidation(&self, hub: Hub, request: u32) {
         let vmids = request as u16;
         crate::event!(
             self.trace,
@@ -242,9 +307,22 @@ impl Gmc {
             "invalidate",
             "hub={hub:?} vmids={vmids:#x} request={request:#x}"
         );
+    }
+
+    /// Invalidates all translations of the VMIDs in the low half of `request`, as firmware does.
+    pub fn invalidate(&self, hub: Hub, request: u32) {
+        self.log_invalidation(hub, request);
+        let vmids = request as u16;
         for vmid in (0..16).filter(|v| vmids >> v & 1 != 0) {
-            self.hub(hub).tlb.drop_vmid(vmid);
+            self.drop_vmid(self.hub(hub), vmid);
         }
+    }
+
+    fn drop_vmid(&self, state: &HubState, vmid: u8) {
+        if let Some(directories) = &state.directories {
+            directories.drop_levels(vmid, !0);
+        }
+        state.tlb.drop_vmid(vmid);
     }
 
     /// Assigns a VMID of a hub to a process, as scheduler firmware does: sets the page-table root,
@@ -252,7 +330,7 @@ impl Gmc {
     pub fn map_vmid(&self, hub: Hub, vmid: u8, page_table_base: u64) {
         let state = self.hub(hub);
         state.regs.set_root(vmid, page_table_base);
-        state.tlb.drop_vmid(vmid);
+        self.drop_vmid(state, vmid);
     }
 
     /// Returns the page-table root of a VMID.
@@ -274,7 +352,7 @@ impl Gmc {
     ///
     /// The result may be invalidated at once; use the `vm_` functions to access memory.
     pub fn translate(&self, hub: Hub, vmid: u8, va: u64, access: Access) -> Result<Pa, VmFault> {
-        let _guard = self.hub(hub).tlb.enter();
+        let _guard = self.enter(self.hub(hub));
         self.lookup(hub, vmid, va, access)
     }
 
@@ -339,7 +417,7 @@ impl Gmc {
         let mut done = 0;
         while done < buf.len() {
             let at = va.wrapping_add(done as u64);
-            let _guard = self.hub(hub).tlb.enter();
+            let _guard = self.enter(self.hub(hub));
             let pa = self.lookup(hub, vmid, at, access)?;
             let len = (buf.len() - done).min(pa.left as usize);
             let piece = &mut buf[done..done + len];
@@ -360,7 +438,7 @@ impl Gmc {
         let mut done = 0;
         while done < data.len() {
             let at = va.wrapping_add(done as u64);
-            let _guard = self.hub(hub).tlb.enter();
+            let _guard = self.enter(self.hub(hub));
             let pa = self.lookup(hub, vmid, at, Access::Write)?;
             let len = (data.len() - done).min(pa.left as usize);
             let piece = &data[done..done + len];
@@ -405,7 +483,7 @@ impl Gmc {
                 kind: FaultKind::Misaligned,
             });
         }
-        let _guard = self.hub(hub).tlb.enter();
+        let _guard = self.enter(self.hub(hub));
         let pa = self.lookup(hub, vmid, va, Access::Atomic)?;
         let old = match pa.target {
             Target::Vram(offset) => self.vram.atomic(offset, size, f).ok(),
@@ -471,7 +549,8 @@ impl Gmc {
                 return entry;
             }
         }
-        let (found, path) = self.walk_tables(hub, vmid, va, &self.strict);
+        let directories = self.hub(hub).directories.as_ref();
+        let (found, path) = self.walk_tables(hub, vmid, va, directories, &self.strict);
         if self.trace.detail_enabled(Detail::Walks) {
             crate::event!(
                 self.trace,
@@ -490,6 +569,7 @@ impl Gmc {
         hub: Hub,
         vmid: u8,
         va: u64,
+        directories: Option<&Directories>,
         strict: &Strict,
     ) -> (Result<Entry, FaultKind>, walk::Path) {
         let regs = &self.hub(hub).regs;
@@ -497,6 +577,7 @@ impl Gmc {
             vram: &self.vram,
             dma: &self.dma,
             vram_base: regs.fb_offset(),
+            cache: directories.map(|directories| directories.of(vmid)),
         };
         let mut path = walk::Path::default();
         let found = walk::walk(&memory, &regs.context(vmid), va, &mut path, strict);
@@ -505,7 +586,7 @@ impl Gmc {
 
     /// Describes the current page-table walk for an address as text. Nothing is cached or reported.
     pub fn describe(&self, hub: Hub, vmid: u8, va: u64) -> String {
-        let (found, path) = self.walk_tables(hub, vmid, va, &Strict::quiet());
+        let (found, path) = self.walk_tables(hub, vmid, va, None, &Strict::quiet());
         let entries = path.entries();
         match found {
             Ok(entry) => format!("entries={entries:x?} {entry:x?}"),

@@ -95,7 +95,7 @@ fn indirect_read(gpu: &Gpu, target: Indirect) -> u32 {
     match target {
         Indirect::Vram(offset) => {
             let mut bytes = [0; 4];
-            if offset % 4 != 0 || gpu.vram.read(offset, &mut bytes).is_err() {
+            if offset % 4 != 0 || gpu.hdp.read(offset, &mut bytes).is_err() {
                 strict!(gpu.strict, "nbio", "MM_DATA read of VRAM at {offset:#x}");
             }
             u32::from_le_bytes(bytes)
@@ -110,7 +110,7 @@ fn indirect_read(gpu: &Gpu, target: Indirect) -> u32 {
 fn indirect_write(gpu: &Gpu, target: Indirect, value: u32) {
     match target {
         Indirect::Vram(offset) => {
-            if offset % 4 != 0 || gpu.vram.write(offset, &value.to_le_bytes()).is_err() {
+            if offset % 4 != 0 || gpu.hdp.write(offset, &value.to_le_bytes()).is_err() {
                 strict!(gpu.strict, "nbio", "MM_DATA write of VRAM at {offset:#x}");
             }
         }
@@ -157,10 +157,11 @@ pub fn reg_write(gpu: &Gpu, slot: &Slot, value: u32) {
     }
 }
 
-/// Handles an HDP flush: the model has no HDP cache, so it is only logged, and the set-up of the
-/// HDP checked, without which accesses of the BAR would not have reached VRAM.
+/// Handles an HDP flush, and checks the set-up of the HDP, without which accesses of the BAR would
+/// not have reached VRAM.
 fn flush(gpu: &Gpu, path: &str) {
-    event!(gpu.trace, "hdp", "flush", "path={path}");
+    let lines = gpu.hdp.flush();
+    event!(gpu.trace, "hdp", "flush", "path={path} lines={lines}");
     if gpu.chip.generation == Generation::Gfx9 {
         check_hdp(gpu);
     }

@@ -108,6 +108,13 @@ fn put(gpu: &Gpu, reg: Reg, value: u32) {
     }
 }
 
+/// Answers a message.
+fn respond(gpu: &Gpu, response: u32) {
+    if let Some(slot) = gpu.regs.by_id(gpu.chip, Ip::Mp0, mailbox::RESPONSE) {
+        gpu.respond(slot, response);
+    }
+}
+
 fn message(gpu: &Gpu, message: u32) {
     let get = |reg| gpu.regs.by_id(gpu.chip, Ip::Mp0, reg).map_or(0, Slot::get);
     let argument = get(mailbox::ARGUMENT);
@@ -124,6 +131,14 @@ fn message(gpu: &Gpu, message: u32) {
             "message {message:#x} while the response register is not cleared"
         );
     }
+    let answer = gpu.regs.by_id(gpu.chip, Ip::Mp0, mailbox::RESPONSE);
+    if answer.is_some_and(|slot| gpu.awaits_response(slot)) {
+        strict!(
+            gpu.strict,
+            "smu",
+            "message {message:#x} while the last one is not answered"
+        );
+    }
     let response = match message {
         // The upper half contains whether a fatal error was the reason (smu_v13_0_6_mode1_reset).
         msg::GFX_DRIVER_RESET if argument & 0xffff == MODE_1 && argument >> 17 == 0 => {
@@ -133,7 +148,7 @@ fn message(gpu: &Gpu, message: u32) {
         }
         msg::RESET_SDMA => {
             // The response is written when the engines are reset.
-            let then = |gpu: &Gpu| put(gpu, mailbox::RESPONSE, response::OK);
+            let then = |gpu: &Gpu| respond(gpu, response::OK);
             if gpu.sdma.request_reset(argument, then) {
                 return;
             }
@@ -148,7 +163,7 @@ fn message(gpu: &Gpu, message: u32) {
             Err(response) => response,
         },
     };
-    put(gpu, mailbox::RESPONSE, response);
+    respond(gpu, response);
 }
 
 /// Executes a message that completes at once. Returns what it leaves in the argument register, or

@@ -9,6 +9,7 @@ pub mod sdma;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use gpu_model::adversary::Adversary;
 use gpu_model::chips::mi300x::{CHIP, ONE_XCC};
 use gpu_model::chips::Chip;
 use gpu_model::engines::gmc::Hub;
@@ -49,6 +50,21 @@ pub fn cold() -> Arc<Gpu> {
 
 /// Returns a card of any chip, warm or cold.
 pub fn booted(chip: &'static Chip, knobs: Knobs, boot: Boot) -> Arc<Gpu> {
+    with_options(chip, knobs, boot, None)
+}
+
+/// Returns a warm card in adversarial mode.
+pub fn adverse(seed: u64) -> Arc<Gpu> {
+    let adversary = Arc::new(Adversary::new(seed));
+    with_options(&ONE_XCC, Knobs::default(), Boot::Warm, Some(adversary))
+}
+
+fn with_options(
+    chip: &'static Chip,
+    knobs: Knobs,
+    boot: Boot,
+    adversary: Option<Arc<Adversary>>,
+) -> Arc<Gpu> {
     let gpu = Gpu::new(Options {
         chip,
         vram: VRAM,
@@ -57,6 +73,7 @@ pub fn booted(chip: &'static Chip, knobs: Knobs, boot: Boot) -> Arc<Gpu> {
         strict: Arc::new(Strict::quiet()),
         trace: Arc::new(Trace::off()),
         knobs: Arc::new(knobs),
+        adversary,
     })
     .unwrap();
     let ram = sparse_file("ram", RAM).unwrap();

@@ -5,6 +5,7 @@
 
 mod common;
 
+mod adversary;
 mod firmware;
 mod fuzz;
 mod gfx12;

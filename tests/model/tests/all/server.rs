@@ -7,10 +7,12 @@ use std::os::fd::AsRawFd;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use crate::common::{gpu, VRAM};
+use crate::common::{addr, adverse, gpu, VRAM};
 use gpu_model::gpu::Gpu;
 use gpu_model::mem::{sparse_file, Block};
+use gpu_model::regs::Ip;
 use gpu_model::server::{listen, Device};
+use gpu_regs::nbio_7_9_0 as nbio;
 use vfio_user::Client;
 
 const CONFIG: u32 = 7;
@@ -26,9 +28,12 @@ struct Bench {
 }
 
 fn bench(name: &str) -> Bench {
+    bench_with(name, gpu())
+}
+
+fn bench_with(name: &str, gpu: Arc<Gpu>) -> Bench {
     let path = std::env::temp_dir().join(format!("rkfd-{name}-{}.sock", std::process::id()));
     let _ = std::fs::remove_file(&path);
-    let gpu = gpu();
     gpu.dma.unmap_all();
     gpu.dma.set_atomics(false);
     let server = listen(&path, &gpu).unwrap();
@@ -122,6 +127,21 @@ fn vram_is_shared_memory() {
     assert_eq!(b.read32(0, 0x100), 0x0403_0201);
     b.write32(0, 0x104, 9);
     assert_eq!(map.load32(0x104), Ok(9));
+    b.finish();
+}
+
+#[test]
+fn stores_to_vram_are_buffered_in_adversarial_mode() {
+    let mut b = bench_with("hdp", adverse(1));
+    let region = b.client.region(0).unwrap();
+    assert!(region.file_offset.is_none() && region.sparse_areas.is_empty());
+    b.write32(0, 0x100, 7);
+    assert_eq!(b.read32(0, 0x100), 7);
+    assert_eq!(b.gpu.vram.load32(0x100), Ok(0));
+    // GPU_HDP_FLUSH_REQ.
+    let flush = addr(Ip::Nbif, nbio::regBIF_BX_PF0_GPU_HDP_FLUSH_REQ);
+    b.write32(5, u64::from(flush) * 4, 1);
+    assert_eq!(b.gpu.vram.load32(0x100), Ok(7));
     b.finish();
 }
 

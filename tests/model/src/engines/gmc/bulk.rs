@@ -78,7 +78,7 @@ impl Gmc {
         dst: u64,
         len: u64,
     ) -> Result<u64, VmFault> {
-        let _guard = self.hub(hub).tlb.enter();
+        let _guard = self.enter(self.hub(hub));
         let from = self.run(hub, vmid, src, len.min(RUN), Access::Read)?;
         let to = self.run(hub, vmid, dst, from.left, Access::Write)?;
         let ranges = self.dma.enter();
@@ -116,7 +116,7 @@ impl Gmc {
         len: u64,
         data: &[u8],
     ) -> Result<u64, VmFault> {
-        let _guard = self.hub(hub).tlb.enter();
+        let _guard = self.enter(self.hub(hub));
         let to = self.run(hub, vmid, dst, len.min(RUN), Access::Write)?;
         if let Some(addr) = self.doorbell(to) {
             let count = to.left.min(data.len().min(DOORBELL) as u64);

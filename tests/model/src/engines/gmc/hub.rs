@@ -26,11 +26,47 @@ mod permission {
     pub const EXECUTE: u32 = 8;
 }
 
+/// A request to an invalidation engine. The layout of the register is that of gfx9 on all hubs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Request {
+    /// Invalidation engine.
+    engine: u32,
+    /// Value of the REQ register.
+    pub value: u32,
+}
+
+impl Request {
+    /// Returns the mask of VMIDs.
+    pub fn vmids(self) -> u16 {
+        self.value as u16
+    }
+
+    /// Returns the mask of directory levels whose cached entries are dropped.
+    pub fn levels(self) -> u8 {
+        use gc::*;
+        let levels = [
+            VM_INVALIDATE_ENG0_REQ__INVALIDATE_L2_PDE0,
+            VM_INVALIDATE_ENG0_REQ__INVALIDATE_L2_PDE1,
+            VM_INVALIDATE_ENG0_REQ__INVALIDATE_L2_PDE2,
+        ];
+        let named =
+            |(level, field): (usize, gpu_regs::Field)| u8::from(field.is_set(self.value)) << level;
+        levels.into_iter().enumerate().map(named).sum()
+    }
+
+    /// Returns whether cached PTEs are dropped. One of the two caches refills from the other, so
+    /// that a request for one of them drops nothing.
+    pub fn drops_pages(self) -> bool {
+        gc::VM_INVALIDATE_ENG0_REQ__INVALIDATE_L1_PTES.is_set(self.value)
+            && gc::VM_INVALIDATE_ENG0_REQ__INVALIDATE_L2_PTES.is_set(self.value)
+    }
+}
+
 /// Translations to invalidate after a register write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Drop {
-    /// An invalidation request, in the layout of the REQ register.
-    Request(u32),
+    /// A request to an invalidation engine.
+    Request(Request),
     /// All translations (`VM_L2_CNTL2`).
     All,
 }
@@ -150,12 +186,14 @@ impl HubRegs {
                 );
             }
             self.set(off, value);
-            // The request completes before the guest can read again.
-            self.set(off - at.eng0_req + at.eng0_ack, value & 0xffff);
+            self.set(at.eng0_ack + number, 0);
             if at.fields.clear_fault.is_set(value) {
                 self.clear_fault();
             }
-            return Some(Drop::Request(value));
+            return Some(Drop::Request(Request {
+                engine: number,
+                value,
+            }));
         } else if off == at.l2_cntl2 {
             let bits = gc::VM_L2_CNTL2__INVALIDATE_ALL_L1_TLBS.mask
                 | gc::VM_L2_CNTL2__INVALIDATE_L2_CACHE.mask;
@@ -170,6 +208,11 @@ impl HubRegs {
             self.set(off, value);
         }
         None
+    }
+
+    /// Sets the ACK bits of a completed request.
+    pub fn acknowledge(&self, request: Request) {
+        self.set(self.at.eng0_ack + request.engine, request.vmids().into());
     }
 
     fn is_status(&self, off: u32) -> bool {

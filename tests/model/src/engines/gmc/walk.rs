@@ -13,6 +13,7 @@ use rkfd_abi::pte::{
     WRITEABLE as WRITE,
 };
 
+use super::directory::Cache;
 use super::tlb::Entry;
 use super::FaultKind;
 use crate::chips::Generation;
@@ -99,9 +100,33 @@ pub struct TableMemory<'a> {
     pub dma: &'a GuestMemory,
     /// Physical address of the start of VRAM.
     pub vram_base: u64,
+    /// Cached directory entries, if any are.
+    pub cache: Option<Cache<'a>>,
 }
 
 impl TableMemory<'_> {
+    /// Returns the directory entry of level `level` for page number `page`, of which `covered` bits
+    /// are below the directory's index: from the cache, or from the table.
+    fn directory(
+        &self,
+        (table, system, index): (u64, bool, u64),
+        level: u8,
+        page: u64,
+        covered: u32,
+    ) -> Option<u64> {
+        let cached = self.cache.as_ref();
+        cached
+            .and_then(|cache| cache.find(level, page >> covered))
+            .or_else(|| self.entry(table, system, index))
+    }
+
+    /// Caches a valid directory entry.
+    fn keep(&self, level: u8, page: u64, covered: u32, entry: u64) {
+        if let Some(cache) = &self.cache {
+            cache.insert(level, page >> covered, entry);
+        }
+    }
+
     fn entry(&self, table: u64, system: bool, index: u64) -> Option<u64> {
         let addr = table + index * 8;
         if system {
@@ -165,7 +190,8 @@ pub fn walk(
             index &= 0x1ff;
         }
         let table = pde & PDE_ADDR;
-        let Some(entry) = memory.entry(table, pde & SYSTEM != 0, index) else {
+        let from = (table, pde & SYSTEM != 0, index);
+        let Some(entry) = memory.directory(from, level, page, covered) else {
             strict!(
                 strict,
                 "gmc",
@@ -187,6 +213,7 @@ pub fn walk(
                 "PDE {entry:#x} (level {level}, va {va:#x}) has reserved bits"
             );
         }
+        memory.keep(level, page, covered, entry);
         pde = entry;
     }
     // The page table: its PTEs cover 2^fragment pages, given by the last PDE.

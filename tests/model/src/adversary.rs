@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: GPL-2.0 OR MIT
+
+//! Adversarial mode: the choices that silicon makes without notice (how late a response is, what a
+//! buffer writes back first) are made by a seeded generator. The same seed and the same accesses
+//! give the same choices.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+/// Increment of SplitMix64.
+const GOLDEN: u64 = 0x9e37_79b9_7f4a_7c15;
+
+/// The generator. Shared by all blocks.
+pub struct Adversary {
+    state: AtomicU64,
+}
+
+impl Adversary {
+    /// Longest response time. Drivers wait 100 ms for most responses (`AMDGPU_MAX_USEC_TIMEOUT`).
+    pub const LONGEST: Duration = Duration::from_millis(4);
+
+    /// Starts at `seed`.
+    pub fn new(seed: u64) -> Self {
+        Self {
+            state: AtomicU64::new(seed),
+        }
+    }
+
+    /// Returns the next number (SplitMix64).
+    fn next(&self) -> u64 {
+        let step = self.state.fetch_add(GOLDEN, Ordering::Relaxed);
+        let mut z = step.wrapping_add(GOLDEN);
+        z = (z ^ z >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ z >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ z >> 31
+    }
+
+    /// Returns a number below `bound`, which is not 0.
+    pub fn below(&self, bound: usize) -> usize {
+        (u128::from(self.next()) * bound as u128 >> 64) as usize
+    }
+
+    /// Returns a response time: mostly short, one in eight up to [`LONGEST`](Self::LONGEST).
+    pub fn response_time(&self) -> Duration {
+        let range = match self.below(8) {
+            0 => Self::LONGEST,
+            _ => Self::LONGEST / 40,
+        };
+        Duration::from_nanos(self.below(range.as_nanos() as usize) as u64)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn choices_follow_the_seed() {
+        let choices = |seed| {
+            let adversary = Adversary::new(seed);
+            (0..100).map(|_| adversary.below(1000)).collect::<Vec<_>>()
+        };
+        assert_eq!(choices(1), choices(1));
+        assert_ne!(choices(1), choices(2));
+        assert!(choices(3).iter().all(|n| *n < 1000));
+    }
+
+    #[test]
+    fn few_response_times_are_long() {
+        let adversary = Adversary::new(7);
+        let long = |t: &Duration| *t > Adversary::LONGEST / 40;
+        let times: Vec<Duration> = (0..1000).map(|_| adversary.response_time()).collect();
+        assert!(times.iter().all(|t| *t < Adversary::LONGEST));
+        assert!((50..200).contains(&times.iter().filter(|t| long(t)).count()));
+    }
+}

@@ -1,0 +1,265 @@
+// SPDX-License-Identifier: GPL-2.0 OR MIT
+
+//! HDP: the path of the host's accesses to VRAM.
+//!
+//! By default the guest maps VRAM itself, and there is nothing to flush. In adversarial mode all
+//! accesses of the BAR arrive here, and stores stay in a write buffer, where the engines of the GPU
+//! do not see them, until an HDP flush, or until the buffer is full and a line, chosen by the
+//! adversary, is written back. Loads of the host return what it has stored. There is no read cache:
+//! HDP 4.4.2 has none to be invalidated (`hdp_v4_0_invalidate_hdp`), HDP 7 neither.
+
+use std::collections::HashMap;
+use std::ops::Range;
+use std::sync::{Arc, Mutex, MutexGuard};
+
+use crate::adversary::Adversary;
+use crate::mem::OutOfBlock;
+use crate::vram::Vram;
+
+/// Bytes of a line of the write buffer.
+const LINE: u64 = 64;
+/// Lines of the write buffer. Its real size is not documented; a large one finds more.
+const LINES: usize = 4096;
+
+/// The host data path.
+pub struct Hdp {
+    vram: Arc<Vram>,
+    buffer: Option<Mutex<Buffer>>,
+}
+
+struct Buffer {
+    adversary: Arc<Adversary>,
+    lines: HashMap<u64, Line>,
+    /// The keys of `lines`.
+    order: Vec<u64>,
+}
+
+#[derive(Default)]
+struct Line {
+    bytes: [[u8; 8]; 8],
+    /// Bytes of each of the 8 words that were stored.
+    stored: [u8; 8],
+}
+
+impl Line {
+    fn store(&mut self, at: usize, data: &[u8]) {
+        for (i, byte) in data.iter().enumerate() {
+            let at = at + i;
+            self.bytes[at / 8][at % 8] = *byte;
+            self.stored[at / 8] |= 1 << (at % 8);
+        }
+    }
+
+    fn overlay(&self, at: usize, data: &mut [u8]) {
+        for (i, byte) in data.iter_mut().enumerate() {
+            let at = at + i;
+            if self.stored[at / 8] >> (at % 8) & 1 != 0 {
+                *byte = self.bytes[at / 8][at % 8];
+            }
+        }
+    }
+
+    /// Writes the stored bytes to the line of VRAM at `offset`: whole words by one access each.
+    fn write_back(&self, vram: &Vram, offset: u64) -> Result<(), OutOfBlock> {
+        for (n, (word, stored)) in self.bytes.iter().zip(self.stored).enumerate() {
+            let at = offset + 8 * n as u64;
+            match stored {
+                0 => {}
+                0xff => vram.write(at, word)?,
+                _ => {
+                    for (i, byte) in word.iter().enumerate() {
+                        if stored >> i & 1 != 0 {
+                            vram.write(at + i as u64, &[*byte])?;
+                        }
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Calls `f` for the piece of each line in `offset..offset + len`: line, start in the line, range of
+/// the data.
+fn pieces(offset: u64, len: usize, mut f: impl FnMut(u64, usize, Range<usize>)) {
+    let mut done = 0;
+    while done < len {
+        let at = offset + done as u64;
+        let start = (at % LINE) as usize;
+        let piece = (len - done).min(LINE as usize - start);
+        f(at - start as u64, start, done..done + piece);
+        done += piece;
+    }
+}
+
+impl Buffer {
+    fn line(&mut self, vram: &Vram, key: u64) -> Result<&mut Line, OutOfBlock> {
+        if !self.lines.contains_key(&key) {
+            if self.lines.len() == LINES {
+                let victim = self.order.swap_remove(self.adversary.below(LINES));
+                if let Some(line) = self.lines.remove(&victim) {
+                    line.write_back(vram, victim)?;
+                }
+            }
+            self.order.push(key);
+        }
+        Ok(self.lines.entry(key).or_default())
+    }
+}
+
+impl Hdp {
+    /// Returns the path to `vram`, with a write buffer if there is an adversary.
+    pub fn new(vram: Arc<Vram>, adversary: Option<&Arc<Adversary>>) -> Self {
+        let buffer = adversary.map(|adversary| {
+            Mutex::new(Buffer {
+                adversary: adversary.clone(),
+                lines: HashMap::new(),
+                order: Vec::new(),
+            })
+        });
+        Self { vram, buffer }
+    }
+
+    /// Returns whether stores of the host are buffered, so that it must not map VRAM.
+    pub fn is_buffered(&self) -> bool {
+        self.buffer.is_some()
+    }
+
+    fn lock(&self) -> Option<MutexGuard<'_, Buffer>> {
+        let buffer = self.buffer.as_ref()?;
+        Some(buffer.lock().unwrap_or_else(|e| e.into_inner()))
+    }
+
+    /// Loads for the host.
+    pub fn read(&self, offset: u64, data: &mut [u8]) -> Result<(), OutOfBlock> {
+        let buffer = self.lock();
+        self.vram.read(offset, data)?;
+        let Some(buffer) = buffer else {
+            return Ok(());
+        };
+        pieces(offset, data.len(), |key, start, range| {
+            if let Some(line) = buffer.lines.get(&key) {
+                line.overlay(start, &mut data[range]);
+            }
+        });
+        Ok(())
+    }
+
+    /// Stores for the host.
+    pub fn write(&self, offset: u64, data: &[u8]) -> Result<(), OutOfBlock> {
+        let Some(mut buffer) = self.lock() else {
+            return self.vram.write(offset, data);
+        };
+        let end = offset.checked_add(data.len() as u64).ok_or(OutOfBlock)?;
+        if end > self.vram.len() {
+            return Err(OutOfBlock);
+        }
+        let mut result = Ok(());
+        pieces(offset, data.len(), |key, start, range| {
+            match buffer.line(&self.vram, key) {
+                Ok(line) => line.store(start, &data[range]),
+                Err(e) => result = Err(e),
+            }
+        });
+        result
+    }
+
+    /// Writes all lines back. Returns the number of lines.
+    pub fn flush(&self) -> usize {
+        let Some(mut buffer) = self.lock() else {
+            return 0;
+        };
+        let buffer = &mut *buffer;
+        for key in &buffer.order {
+            // Every line was checked to be inside when it was stored to.
+            let _ = buffer.lines[key].write_back(&self.vram, *key);
+        }
+        let count = buffer.order.len();
+        buffer.order.clear();
+        buffer.lines.clear();
+        count
+    }
+
+    /// Drops all lines, as a power cycle does.
+    pub fn discard(&self) {
+        if let Some(mut buffer) = self.lock() {
+            buffer.lines.clear();
+            buffer.order.clear();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn hdp() -> (Hdp, Arc<Vram>) {
+        let vram = Arc::new(Vram::new(1 << 20).unwrap());
+        let adversary = Arc::new(Adversary::new(1));
+        (Hdp::new(vram.clone(), Some(&adversary)), vram)
+    }
+
+    fn host(hdp: &Hdp, offset: u64, len: usize) -> Vec<u8> {
+        let mut data = vec![0; len];
+        hdp.read(offset, &mut data).unwrap();
+        data
+    }
+
+    fn gpu(vram: &Vram, offset: u64, len: usize) -> Vec<u8> {
+        let mut data = vec![0; len];
+        vram.read(offset, &mut data).unwrap();
+        data
+    }
+
+    #[test]
+    fn stores_reach_vram_by_a_flush() {
+        let (hdp, vram) = hdp();
+        vram.write(0x100, &[9; 200]).unwrap();
+        let data: Vec<u8> = (0..150).collect();
+        hdp.write(0x113, &data).unwrap();
+        assert_eq!(gpu(&vram, 0x100, 200), [9; 200]);
+        assert_eq!(host(&hdp, 0x113, 150), data);
+        assert_eq!(host(&hdp, 0x111, 3), [9, 9, 0]);
+        assert_eq!(hdp.flush(), 3);
+        assert_eq!(gpu(&vram, 0x113, 150), data);
+        assert_eq!(gpu(&vram, 0x100, 0x13), [9; 0x13]);
+        assert_eq!(gpu(&vram, 0x113 + 150, 31), [9; 31]);
+        assert_eq!(hdp.flush(), 0);
+    }
+
+    #[test]
+    fn bytes_of_the_engines_survive_beside_those_of_the_host() {
+        let (hdp, vram) = hdp();
+        hdp.write(8, &[1, 2, 3]).unwrap();
+        vram.write(8, &[7; 8]).unwrap();
+        assert_eq!(host(&hdp, 8, 8), [1, 2, 3, 7, 7, 7, 7, 7]);
+        hdp.flush();
+        assert_eq!(gpu(&vram, 8, 8), [1, 2, 3, 7, 7, 7, 7, 7]);
+    }
+
+    #[test]
+    fn a_full_buffer_writes_lines_back() {
+        let (hdp, vram) = hdp();
+        for n in 0..LINES as u64 + 10 {
+            hdp.write(n * LINE, &[1]).unwrap();
+        }
+        let written = |n: &u64| gpu(&vram, n * LINE, 1) == [1];
+        assert_eq!((0..LINES as u64 + 10).filter(written).count(), 10);
+        hdp.flush();
+        assert_eq!((0..LINES as u64 + 10).filter(written).count(), LINES + 10);
+    }
+
+    #[test]
+    fn accesses_outside_vram_and_power_cycles() {
+        let (hdp, vram) = hdp();
+        assert!(hdp.write((1 << 20) - 1, &[1, 2]).is_err());
+        assert!(hdp.read(1 << 20, &mut [0]).is_err());
+        hdp.write(0, &[1]).unwrap();
+        hdp.discard();
+        assert_eq!(hdp.flush(), 0);
+        assert_eq!(gpu(&vram, 0, 1), [0]);
+        let plain = Hdp::new(vram.clone(), None);
+        plain.write(0, &[5]).unwrap();
+        assert_eq!((gpu(&vram, 0, 1), plain.flush()), (vec![5], 0));
+    }
+}
