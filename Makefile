@@ -4,9 +4,9 @@
 
 KDIR ?= /lib/modules/$(shell uname -r)/build
 S := $(CURDIR)/scripts
-export WORKLOAD ROOT
+export WORKLOAD ROOT ONLY
 
-.PHONY: all modules clean help setup demo check vm lint fmt doc bench compare
+.PHONY: all modules clean help setup demo check vm lint fmt doc bench compare mutants
 
 all: modules
 
@@ -43,6 +43,9 @@ bench: ## count guest instructions of queue ioctls, mappings, launches and jobs;
 
 compare: ## compare rkfd and the stock driver on the same GPU model and workload: topology, packets, MQDs, page tables, cost
 	@$(S)/compare
+
+mutants: ## build the driver with one defect at a time, and count those that the tests find (hours; ONLY=FAMILY)
+	@$(S)/mutants
 
 help: ## print this list
 	@sed -n 's/^\([a-z]*\): ## \(.*\)/  make \1\t\2/p' $(firstword $(MAKEFILE_LIST)) | expand -t 18

@@ -18,7 +18,7 @@ export CARGO_TARGET_DIR=${CARGO_TARGET_DIR:-$RKFD_CACHE/target}
 # The kernel series that is built and booted, and where Debian keeps it.
 RKFD_SERIES=7.3
 RKFD_SUITE=trixie
-export RKFD_SRC RKFD_CACHE RKFD_OUT
+export RKFD_SRC RKFD_CACHE RKFD_OUT RKFD_SERIES
 
 # Packages of the build root. Changing either list makes a new root beside the old one.
 ROOT_PACKAGES="bc bindgen bison busybox-static ca-certificates cargo clang-19 cpio dwarves erofs-utils flex gcc gcc-14
@@ -108,6 +108,15 @@ debug_kernel_dir() {
 # $RKFD_OUT, a name for messages.
 kernel_tree() { if [ "$KERNEL" = debug ]; then debug_kernel_dir; else kernel_dir; fi; }
 module_folder() { if [ "$KERNEL" = debug ]; then echo module-debug; else echo module; fi; }
+# make_module TREE [ARGUMENT...]: builds the module from the sources in TREE for the stock kernel.
+make_module() {
+	local tree=$1 rel
+	shift
+	rel=$(kernel_release)
+	"$RKFD_SRC/scripts/in-root" make -C "$(kernel_dir)/build" M="$tree" CC=x86_64-linux-gnu-gcc-14 HOSTCC=gcc-14 \
+		LOCALVERSION="${rel#"${rel%%+*}"}" "$@" modules
+}
+
 kernel_name() { printf '%s kernel %s' "$KERNEL" "$(kernel_release)"; }
 
 # Folder of the current firmware in the cache: amdgpu/NAME, `version` and `sha256` of the package.
