@@ -1,0 +1,431 @@
+// SPDX-License-Identifier: GPL-2.0 OR MIT
+/*
+ * Tests shared virtual memory without retry faults: the GPU uses memory of the process that is
+ * mapped when its attributes are set, while the process changes it.
+ */
+#define _GNU_SOURCE
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "listen.h"
+#include "svm.h"
+
+static void launch_svm(struct fixture *f)
+{
+	fixture_launch(f);
+	svm_needed(&f->k);
+}
+
+TEST(anonymous_memory)
+{
+	struct fixture f;
+	char *p;
+
+	launch_svm(&f);
+	p = anonymous(64 * KFD_PAGE);
+	ASSERT_OK(svm_access(&f.k, p, 64 * KFD_PAGE));
+	EXPECT(svm_works(&f, p, 64 * KFD_PAGE, 0x1000));
+	/* Touched by the CPU before; in place. */
+	p = anonymous(16 * KFD_PAGE);
+	memset(p, 0x5a, 16 * KFD_PAGE);
+	ASSERT_OK(svm_set(&f.k, p, 16 * KFD_PAGE,
+			  { KFD_IOCTL_SVM_ATTR_ACCESS_IN_PLACE, f.k.node.gpu_id }));
+	EXPECT(svm_works(&f, p, 16 * KFD_PAGE, 0x2000));
+	EXPECT_EQ(p[0], 0x5a);
+	EXPECT_EQ(p[2048], 0x5a);
+}
+
+/* What malloc() returns, and the stack: the pages have other contents around. */
+TEST(heap_and_stack)
+{
+	static char here[4 * KFD_PAGE] __attribute__((aligned(4096)));
+	char stack[2 * KFD_PAGE] __attribute__((aligned(4096)));
+	struct fixture f;
+	char *small = malloc(300000), *page;
+
+	launch_svm(&f);
+	ASSERT(small != NULL);
+	page = (char *)((kfd_va(small) + KFD_PAGE - 1) & ~(KFD_PAGE - 1));
+	ASSERT_OK(svm_access(&f.k, page, 64 * KFD_PAGE));
+	EXPECT(svm_works(&f, page, 64 * KFD_PAGE, 0x3000));
+	ASSERT_OK(svm_access(&f.k, here, sizeof(here)));
+	EXPECT(svm_works(&f, here, sizeof(here), 0x4000));
+	memset(stack, 1, sizeof(stack));
+	ASSERT_OK(svm_access(&f.k, stack, sizeof(stack)));
+	EXPECT(svm_works(&f, stack, sizeof(stack), 0x5000));
+	free(small);
+}
+
+/* Pages of a file, shared and private; read-only pages are read. */
+TEST(file_and_read_only_memory)
+{
+	int fd = memfd_create("svm", 0);
+	struct pages pages;
+	struct fixture f;
+	char *p, *q, *other;
+
+	launch_svm(&f);
+	ASSERT(ftruncate(fd, 8 * KFD_PAGE) == 0);
+	p = anonymous(8 * KFD_PAGE);
+	ASSERT(mmap(p, 8 * KFD_PAGE, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, fd, 0) == p);
+	other = mmap(NULL, 8 * KFD_PAGE, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	ASSERT(other != MAP_FAILED);
+	ASSERT_OK(svm_access(&f.k, p, 8 * KFD_PAGE));
+	EXPECT(svm_works(&f, p, 8 * KFD_PAGE, 0x100));
+	EXPECT(!memcmp(p, other, 8 * KFD_PAGE));
+	q = anonymous(8 * KFD_PAGE);
+	ASSERT(mmap(q, 8 * KFD_PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_FIXED, fd, 0) == q);
+	ASSERT_OK(svm_access(&f.k, q, 8 * KFD_PAGE));
+	EXPECT(svm_works(&f, q, 8 * KFD_PAGE, 0x200));
+	EXPECT_EQ(((uint32_t *)other)[64], 0x100);
+	/* Read-only for the CPU; the other mapping of the pages writes. */
+	p = anonymous(8 * KFD_PAGE);
+	ASSERT(mmap(p, 8 * KFD_PAGE, PROT_READ, MAP_SHARED | MAP_FIXED, fd, 0) == p);
+	ASSERT_OK(svm_access(&f.k, p, 8 * KFD_PAGE));
+	pages = (struct pages){ .cpu = other, .gpu = kfd_va(p), .size = 8 * KFD_PAGE };
+	for (uint32_t i = 0; i < 8; i++)
+		EXPECT(gpu_reads(&f, &pages, i * KFD_PAGE + 512, 0x300 + i));
+	close(fd);
+}
+
+/* Huge pages, and a range that begins and ends within them. */
+TEST_TIMEOUT(huge_pages, 120)
+{
+	struct fixture f;
+	struct pages p;
+	char *all;
+
+	launch_svm(&f);
+	all = anonymous(8 * MIB);
+	ASSERT(madvise(all, 8 * MIB, MADV_HUGEPAGE) == 0);
+	memset(all, 1, 8 * MIB);
+	p = svm_pages(all + KFD_PAGE, 8 * MIB - 2 * KFD_PAGE);
+	ASSERT_OK(svm_access(&f.k, p.cpu, p.size));
+	for (size_t at = 0; at < p.size; at += 37 * KFD_PAGE)
+		ASSERT(gpu_writes(&f, &p, at, 64, (uint32_t)at + 1));
+	ASSERT(gpu_reads(&f, &p, p.size - 256, 0x777));
+	/* Split below the range. */
+	ASSERT(madvise(all + 3 * MIB, KFD_PAGE, MADV_DONTNEED) == 0);
+	EXPECT(gpu_writes(&f, &p, 3 * MIB - KFD_PAGE, 64, 0x888));
+	EXPECT(gpu_writes(&f, &p, 3 * MIB, 64, 0x999));
+}
+
+/* The GPU follows the process: new pages after MADV_DONTNEED, other pages after MAP_FIXED. */
+TEST(pages_are_replaced)
+{
+	struct pages p;
+	struct fixture f;
+
+	launch_svm(&f);
+	p = svm_pages(anonymous(16 * KFD_PAGE), 16 * KFD_PAGE);
+	ASSERT_OK(svm_access(&f.k, p.cpu, p.size));
+	ASSERT(svm_works(&f, p.cpu, p.size, 0x100));
+	for (uint32_t i = 0; i < 5; i++) {
+		ASSERT(madvise(p.cpu + i * KFD_PAGE, 4 * KFD_PAGE, MADV_DONTNEED) == 0);
+		EXPECT(gpu_writes(&f, &p, (i + 1) * KFD_PAGE, 64, 0x200 + i));
+		EXPECT(gpu_reads(&f, &p, (i + 3) * KFD_PAGE, 0x300 + i));
+		EXPECT_EQ(((uint32_t *)p.cpu)[64 + (i + 1) * 1024], 0);
+	}
+	/* Twice in a row, without a launch between. */
+	ASSERT(madvise(p.cpu, p.size, MADV_DONTNEED) == 0);
+	memset(p.cpu, 9, KFD_PAGE);
+	ASSERT(madvise(p.cpu, p.size, MADV_DONTNEED) == 0);
+	EXPECT(svm_works(&f, p.cpu, p.size, 0x400));
+}
+
+TEST(munmap_in_the_middle)
+{
+	struct pages p;
+	struct fixture f;
+
+	launch_svm(&f);
+	p = svm_pages(anonymous(16 * KFD_PAGE), 16 * KFD_PAGE);
+	ASSERT_OK(svm_access(&f.k, p.cpu, p.size));
+	ASSERT(svm_works(&f, p.cpu, p.size, 0x100));
+	ASSERT(munmap(p.cpu + 6 * KFD_PAGE, 4 * KFD_PAGE) == 0);
+	EXPECT(svm_works(&f, p.cpu, 6 * KFD_PAGE, 0x200));
+	EXPECT(svm_works(&f, p.cpu + 10 * KFD_PAGE, 6 * KFD_PAGE, 0x300));
+	/* Mapped again and registered again. */
+	ASSERT(mmap(p.cpu + 6 * KFD_PAGE, 4 * KFD_PAGE, PROT_READ | PROT_WRITE,
+		    MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) == p.cpu + 6 * KFD_PAGE);
+	ASSERT_OK(svm_access(&f.k, p.cpu, p.size));
+	EXPECT(svm_works(&f, p.cpu, p.size, 0x400));
+	ASSERT(munmap(p.cpu, p.size) == 0);
+	EXPECT(fixture_works(&f));
+}
+
+TEST(mprotect_and_back)
+{
+	struct pages p;
+	struct fixture f;
+
+	launch_svm(&f);
+	p = svm_pages(anonymous(8 * KFD_PAGE), 8 * KFD_PAGE);
+	ASSERT_OK(svm_access(&f.k, p.cpu, p.size));
+	ASSERT(svm_works(&f, p.cpu, p.size, 0x100));
+	ASSERT(mprotect(p.cpu + 2 * KFD_PAGE, 2 * KFD_PAGE, PROT_READ) == 0);
+	/* The rest of the range can still be written. */
+	EXPECT(gpu_writes(&f, &p, 0, 64, 0x200));
+	EXPECT(gpu_writes(&f, &p, 4 * KFD_PAGE, 64, 0x201));
+	ASSERT(mprotect(p.cpu + 2 * KFD_PAGE, 2 * KFD_PAGE, PROT_READ | PROT_WRITE) == 0);
+	EXPECT(svm_works(&f, p.cpu, p.size, 0x300));
+	ASSERT(mprotect(p.cpu, p.size, PROT_NONE) == 0);
+	EXPECT(fixture_works(&f));
+	ASSERT(mprotect(p.cpu, p.size, PROT_READ | PROT_WRITE) == 0);
+	EXPECT(svm_works(&f, p.cpu, p.size, 0x400));
+}
+
+TEST(mremap_moves_the_memory_away)
+{
+	struct pages p;
+	struct fixture f;
+	char *to;
+
+	launch_svm(&f);
+	p = svm_pages(anonymous(8 * KFD_PAGE), 8 * KFD_PAGE);
+	ASSERT_OK(svm_access(&f.k, p.cpu, p.size));
+	ASSERT(svm_works(&f, p.cpu, p.size, 0x100));
+	to = anonymous(8 * KFD_PAGE);
+	ASSERT(mremap(p.cpu + 4 * KFD_PAGE, 4 * KFD_PAGE, 4 * KFD_PAGE,
+		      MREMAP_MAYMOVE | MREMAP_FIXED, to) == to);
+	EXPECT_EQ(((uint32_t *)to)[64], 0x104);
+	EXPECT(svm_works(&f, p.cpu, 4 * KFD_PAGE, 0x200));
+	ASSERT_OK(svm_access(&f.k, to, 4 * KFD_PAGE));
+	EXPECT(svm_works(&f, to, 4 * KFD_PAGE, 0x300));
+}
+
+/* After fork() the first write of the parent copies the page: the GPU writes the parent's. */
+TEST(fork_copies_on_write)
+{
+	struct pages p;
+	struct fixture f;
+	int status, go[2], done[2];
+	pid_t child;
+	char byte;
+
+	launch_svm(&f);
+	p = svm_pages(anonymous(8 * KFD_PAGE), 8 * KFD_PAGE);
+	ASSERT_OK(svm_access(&f.k, p.cpu, p.size));
+	ASSERT(gpu_writes(&f, &p, 0, 1024, 0x111));
+	ASSERT(gpu_writes(&f, &p, KFD_PAGE, 1024, 0x222));
+	ASSERT(pipe(go) == 0 && pipe(done) == 0);
+	child = fork_child();
+	if (!child) {
+		EXPECT_EQ(((uint32_t *)p.cpu)[5], 0x111);
+		((uint32_t *)p.cpu)[5] = 0x555;
+		ASSERT(write(done[1], "", 1) == 1);
+		ASSERT(read(go[0], &byte, 1) == 1);
+		EXPECT_EQ(((uint32_t *)p.cpu)[0], 0x111);
+		EXPECT_EQ(((uint32_t *)p.cpu)[5], 0x555);
+		EXPECT_EQ(((uint32_t *)p.cpu)[1024], 0x222);
+		ktap_end();
+	}
+	ASSERT(read(done[0], &byte, 1) == 1);
+	EXPECT_EQ(((uint32_t *)p.cpu)[5], 0x111);
+	EXPECT(gpu_writes(&f, &p, 0, 1024, 0x333));
+	EXPECT(gpu_writes(&f, &p, KFD_PAGE, 1024, 0x444));
+	ASSERT(write(go[1], "", 1) == 1);
+	ASSERT(waitpid(child, &status, 0) == child);
+	EXPECT_EQ(status, 0);
+	EXPECT(svm_works(&f, p.cpu, p.size, 0x500));
+}
+
+/* The context save area of a queue as shared virtual memory, with the flags of the runtime. */
+TEST(context_save_area)
+{
+	struct kfd_ioctl_create_queue_args args;
+	struct fixture f;
+	struct kfd_queue q;
+	size_t size;
+	char *p;
+
+	launch_svm(&f);
+	size = kfd_cwsr_bytes(&f.k.node);
+	p = anonymous(size);
+	memset(p, 0, size);
+	ASSERT_OK(kfd_queue_prepare(&f.k, &q, 64, &args));
+	args.ctx_save_restore_address = kfd_va(p);
+	/* Not registered; mapped, but not always. */
+	EXPECT_RET(kfd_queue_start(&q, &args), -EINVAL);
+	ASSERT_OK(svm_access(&f.k, p, size));
+	EXPECT_RET(kfd_queue_start(&q, &args), -EINVAL);
+	ASSERT_OK(svm_set(&f.k, p, size, { KFD_IOCTL_SVM_ATTR_PREFERRED_LOC, 0 },
+			  { KFD_IOCTL_SVM_ATTR_CLR_FLAGS, ~0x51u },
+			  { KFD_IOCTL_SVM_ATTR_SET_FLAGS, 0x51 },
+			  { KFD_IOCTL_SVM_ATTR_ACCESS, f.k.node.gpu_id }));
+	ASSERT_OK(kfd_queue_start(&q, &args));
+	ASSERT_OK(kfd_queue_map_doorbell(&q));
+	for (uint32_t i = 0; i < 20; i++) {
+		ASSERT_OK(fixture_fill(&f, &q, f.data->va, 64, i + 1));
+		ASSERT_EQ(((uint32_t *)f.data->va)[63], i + 1);
+		/* New pages: the queue stops meanwhile. */
+		ASSERT(madvise(p, KFD_PAGE, MADV_DONTNEED) == 0);
+	}
+	ASSERT_OK(kfd_queue_stop(&q));
+}
+
+static void waits_for(void *data)
+{
+	struct fixture f;
+	char *p;
+
+	launch_svm(&f);
+	p = anonymous(64 * KFD_PAGE);
+	ASSERT_OK(svm_access(&f.k, p, 64 * KFD_PAGE));
+	ASSERT(svm_works(&f, p, 4 * KFD_PAGE, 0x100));
+	/* Ends with work in its queue, and by a signal. */
+	for (uint32_t i = 0; i < 20; i++)
+		fixture_fill_start(&f, &f.q, NULL, i, (uint32_t *)p, 64 * 1024, i);
+	if (data)
+		raise(SIGKILL);
+}
+
+TEST(exit_with_ranges)
+{
+	struct fixture f;
+	int status;
+	pid_t child;
+
+	launch_svm(&f);
+	EXPECT_OK(ktap_in_child(waits_for, NULL));
+	child = fork_child();
+	if (!child)
+		waits_for(&child);
+	ASSERT(waitpid(child, &status, 0) == child);
+	EXPECT(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL, "%#x", status);
+	EXPECT(fixture_works(&f));
+}
+
+/* Two queues and two threads of invalidations; each launch sees all that was written before it. */
+TEST_TIMEOUT(many_invalidations, 120)
+{
+	struct pages p;
+	struct fixture f;
+
+	launch_svm(&f);
+	p = svm_pages(anonymous(32 * KFD_PAGE), 32 * KFD_PAGE);
+	ASSERT_OK(svm_access(&f.k, p.cpu, p.size));
+	for (uint32_t i = 0; i < 60; i++) {
+		size_t at = i % 32 * KFD_PAGE;
+
+		ASSERT(madvise(p.cpu + at, KFD_PAGE, MADV_DONTNEED) == 0);
+		ASSERT(gpu_writes(&f, &p, at, 64, i + 1));
+	}
+}
+
+static void no_access(struct fixture *f, uint64_t va)
+{
+	struct kfd_event_data data = { 0 };
+	uint32_t result = 99;
+
+	signal(SIGSEGV, SIG_IGN);
+	ASSERT_OK(kfd_event_create(&f->k, KFD_IOC_EVENT_MEMORY, false, &data.event_id));
+	fixture_fill_start(f, &f->q, &f->signal, 0, (uint32_t *)va, 64, 1);
+	ASSERT_OK(kfd_event_wait(&f->k, &data, 1, true, WAIT_MS, &result));
+	ASSERT_EQ(result, KFD_IOC_WAIT_RESULT_COMPLETE);
+	EXPECT_EQ(data.memory_exception_data.gpu_id, f->k.node.gpu_id);
+	EXPECT_EQ(data.memory_exception_data.va, va);
+	EXPECT_EQ(f->signal.s->value, 1);
+}
+
+/* A fault ends the process's work: each case in a process. */
+static void fault_case(void *data)
+{
+	struct pages p;
+	struct fixture f;
+
+	launch_svm(&f);
+	p = svm_pages(anonymous(8 * KFD_PAGE), 8 * KFD_PAGE);
+	switch (*(int *)data) {
+	case 0: /* Not registered. */
+		memset(p.cpu, 0, p.size);
+		break;
+	case 1: /* Without access. */
+		ASSERT_OK(svm_access(&f.k, p.cpu, p.size));
+		ASSERT(gpu_writes(&f, &p, KFD_PAGE, 64, 1));
+		ASSERT_OK(svm_set(&f.k, p.cpu, p.size,
+				  { KFD_IOCTL_SVM_ATTR_NO_ACCESS, f.k.node.gpu_id }));
+		break;
+	case 2: /* Unmapped by the process. */
+		ASSERT_OK(svm_access(&f.k, p.cpu, p.size));
+		ASSERT(gpu_writes(&f, &p, KFD_PAGE, 64, 1));
+		ASSERT(munmap(p.cpu, p.size) == 0);
+		break;
+	case 3: /* Read-only for the GPU. */
+		ASSERT_OK(svm_access(&f.k, p.cpu, p.size));
+		ASSERT_OK(svm_set(&f.k, p.cpu, p.size,
+				  { KFD_IOCTL_SVM_ATTR_SET_FLAGS, KFD_IOCTL_SVM_FLAG_GPU_RO }));
+		ASSERT(gpu_reads(&f, &p, KFD_PAGE, 1));
+		break;
+	case 4: /* Read-only for the process. */
+		ASSERT_OK(svm_access(&f.k, p.cpu, p.size));
+		ASSERT(gpu_writes(&f, &p, KFD_PAGE, 64, 1));
+		ASSERT(mprotect(p.cpu, p.size, PROT_READ) == 0);
+		break;
+	}
+	no_access(&f, p.gpu);
+}
+
+TEST_TIMEOUT(faults_without_access, 180)
+{
+	struct fixture f;
+
+	launch_svm(&f);
+	for (int i = 0; i < 5; i++) {
+		EXPECT(ktap_in_child(fault_case, &i) == 0, "case %d", i);
+		EXPECT(fixture_works(&f));
+	}
+}
+
+/* A prefetch moves the pages to VRAM, an access of the CPU moves them back. */
+TEST_TIMEOUT(prefetch_to_vram_and_back, 120)
+{
+	struct pages p;
+	struct fixture f;
+	uint32_t gpu, *words;
+	const char *text;
+	char wanted[96];
+	int fd;
+
+	launch_svm(&f);
+	gpu = f.k.node.gpu_id;
+	p = svm_pages(anonymous(2 * MIB), 2 * MIB);
+	words = (uint32_t *)p.cpu;
+	for (uint32_t i = 0; i < p.size / 4; i++)
+		words[i] = i * 7 + 3;
+	fd = listen_to(&f.k, KFD_SMI_EVENT_MASK_FROM_INDEX(KFD_SMI_EVENT_MIGRATE_START) |
+				     KFD_SMI_EVENT_MASK_FROM_INDEX(KFD_SMI_EVENT_MIGRATE_END));
+	ASSERT_OK(svm_set(&f.k, p.cpu, p.size, { KFD_IOCTL_SVM_ATTR_ACCESS, gpu },
+			  { KFD_IOCTL_SVM_ATTR_PREFETCH_LOC, gpu }));
+	snprintf(wanted, sizeof(wanted), "@%lx(%lx) 0->%x %d 0\n", kfd_va(p.cpu) >> 12,
+		 p.size >> 12, gpu, KFD_MIGRATE_TRIGGER_PREFETCH);
+	listen_for_line(fd, wanted, &text);
+	ktap_note("%s", text);
+	/* The kernel adds to each word in VRAM. */
+	ASSERT_OK(fixture_fill(&f, &f.q, words + 1024, 1024, 0xaaaa));
+	/* By the CPU: all of the range comes back, as much as the granularity holds. */
+	for (uint32_t i = 0; i < p.size / 4; i++) {
+		uint32_t want = i >= 1024 && i < 2048 ? 0xaaaa : i * 7 + 3;
+
+		if (!EXPECT(words[i] == want, "word %u: %#x, not %#x", i, words[i], want))
+			break;
+	}
+	snprintf(wanted, sizeof(wanted), "%x->0 %d 0\n", gpu, KFD_MIGRATE_TRIGGER_PAGEFAULT_CPU);
+	listen_for_line(fd, wanted, &text);
+	ktap_note("%s", text);
+	EXPECT(gpu_writes(&f, &p, 0, 1024, 0xbbbb));
+	/* And again, back by a prefetch to system memory. */
+	ASSERT_OK(svm_set(&f.k, p.cpu, p.size, { KFD_IOCTL_SVM_ATTR_PREFETCH_LOC, gpu }));
+	ASSERT_OK(fixture_fill(&f, &f.q, words, 512, 0xcccc));
+	ASSERT_OK(svm_set(&f.k, p.cpu, p.size, { KFD_IOCTL_SVM_ATTR_PREFETCH_LOC, 0 }));
+	snprintf(wanted, sizeof(wanted), "%x->0 %d 0\n", gpu, KFD_MIGRATE_TRIGGER_PREFETCH);
+	listen_for_line(fd, wanted, &text);
+	ktap_note("%s", text);
+	EXPECT_EQ(words[0], 0xcccc);
+	EXPECT_EQ(words[511], 0xcccc);
+	EXPECT_EQ(words[512], 0xbbbb);
+	EXPECT_EQ(words[5000], 5000 * 7 + 3);
+	close(fd);
+}
