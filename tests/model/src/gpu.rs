@@ -421,10 +421,10 @@ impl Gpu {
     /// Returns the counters as one line of `key=value`.
     pub fn stats(&self) -> String {
         let get = |c: &AtomicU64| c.load(Ordering::Relaxed);
-        let (entries, messages) = self.ih.counts();
+        let (entries, messages, retries) = self.ih.counts();
         format!(
             "register_reads={} register_writes={} doorbells={} vm_faults={} ih_entries={entries} \
-             ih_messages={messages} strict={} strict_expected={}",
+             ih_messages={messages} retry_faults={retries} strict={} strict_expected={}",
             get(&self.counters.register_reads),
             get(&self.counters.register_writes),
             get(&self.counters.doorbells),

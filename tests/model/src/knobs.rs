@@ -35,6 +35,7 @@ knobs! {
     hws_fence_never = "hws.fence_never", "1: the scheduler firmware never writes its completion fence";
     ih_drop_msi = "ih.drop_msi", "N: the next N interrupt messages are lost";
     ih_node = "ih.node", "N: interrupt entries of VMIDs from 3 on have NODE_ID N-1, whichever engine raises them";
+    ih_retry_ring = "ih.retry_ring", "1: the interrupts of retry faults go to ring 1";
     ih_vmid = "ih.vmid", "N: interrupt entries of VMIDs from 3 on have VMID N, and the PASID of the actual VMID";
     sdma_hang = "sdma.hang", "N: the SDMA engine that executes the N-th IB of a job (VMID other than 0) in a kernel ring hangs there until it is reset";
     sdma_lose_trap = "sdma.lose_trap", "N: every N-th TRAP after a job in a kernel ring raises no interrupt";

@@ -255,6 +255,7 @@ fn run() -> Result<ExitCode, String> {
     }
     let socket = args.socket.ok_or("--socket is needed (see --help)")?;
     serve(&gpu, &socket, args.control.as_deref(), args.keep)?;
+    gpu.ih.check();
     let (bad, expected_count) = (gpu.strict.unexpected(), gpu.strict.expected_count());
     gpu.trace.flush();
     eprintln!("rkfd-gpu: client disconnected; {}", gpu.stats());

@@ -1,7 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! The interrupt handler: a ring of 32-byte entries in memory, write pointer writeback, MSI-X.
+//! The interrupt handler: rings of 32-byte entries in memory, write pointer writeback, MSI-X.
+//!
+//! Retry faults pass the retry CAM. They go to ring 0, as the C driver assumes with the CAM: it
+//! waits for ring 0 and its software ring when a process ends (`svm_range_drain_retry_fault`); or
+//! by a knob to ring 1, whose write pointer ring 0 announces.
 
+pub mod cam;
 mod msix;
 
 use std::collections::HashMap;
@@ -9,7 +14,7 @@ use std::sync::{Arc, Mutex};
 
 use gpu_regs::{osssys_4_4_2 as regs, osssys_7_0_0 as regs12};
 
-use rkfd_abi::ih::node;
+use rkfd_abi::ih::{client, fault, node};
 
 use crate::chips::{Generation, XCCS_PER_AID};
 use crate::engines::gmc::{Gmc, Hub};
@@ -20,20 +25,26 @@ use crate::regs::RegId;
 use crate::strict;
 use crate::trace::Trace;
 
+use cam::{Cam, Found};
 pub use msix::Msix;
 
-/// Register positions and other differences between generations.
-struct Ids {
+/// Register positions of a ring.
+struct RingIds {
     cntl: u32,
     base: u32,
     base_hi: u32,
     rptr: u32,
     wptr: u32,
+    doorbell: u32,
+}
+
+/// Register positions and other differences between generations.
+struct Ids {
+    rings: [RingIds; RINGS],
     wptr_addr_hi: u32,
     wptr_addr_lo: u32,
-    doorbell: u32,
-    cntl_ring1: u32,
-    base_ring1: u32,
+    doorbell_cam: u32,
+    cam_cntl: u32,
     lut: u32,
     lut_mm: u32,
     last_lut: u32,
@@ -46,16 +57,28 @@ struct Ids {
 macro_rules! ids {
     ($regs:ident, $lut_index:expr, $bus_space:literal) => {
         Ids {
-            cntl: $regs::regIH_RB_CNTL.off,
-            base: $regs::regIH_RB_BASE.off,
-            base_hi: $regs::regIH_RB_BASE_HI.off,
-            rptr: $regs::regIH_RB_RPTR.off,
-            wptr: $regs::regIH_RB_WPTR.off,
+            rings: [
+                RingIds {
+                    cntl: $regs::regIH_RB_CNTL.off,
+                    base: $regs::regIH_RB_BASE.off,
+                    base_hi: $regs::regIH_RB_BASE_HI.off,
+                    rptr: $regs::regIH_RB_RPTR.off,
+                    wptr: $regs::regIH_RB_WPTR.off,
+                    doorbell: $regs::regIH_DOORBELL_RPTR.off,
+                },
+                RingIds {
+                    cntl: $regs::regIH_RB_CNTL_RING1.off,
+                    base: $regs::regIH_RB_BASE_RING1.off,
+                    base_hi: $regs::regIH_RB_BASE_HI_RING1.off,
+                    rptr: $regs::regIH_RB_RPTR_RING1.off,
+                    wptr: $regs::regIH_RB_WPTR_RING1.off,
+                    doorbell: $regs::regIH_DOORBELL_RPTR_RING1.off,
+                },
+            ],
             wptr_addr_hi: $regs::regIH_RB_WPTR_ADDR_HI.off,
             wptr_addr_lo: $regs::regIH_RB_WPTR_ADDR_LO.off,
-            doorbell: $regs::regIH_DOORBELL_RPTR.off,
-            cntl_ring1: $regs::regIH_RB_CNTL_RING1.off,
-            base_ring1: $regs::regIH_RB_BASE_RING1.off,
+            doorbell_cam: $regs::regIH_DOORBELL_RETRY_CAM.off,
+            cam_cntl: $regs::regIH_RETRY_INT_CAM_CNTL.off,
             lut: $regs::regIH_VMID_0_LUT.off,
             lut_mm: $regs::regIH_VMID_0_LUT_MM.off,
             last_lut: $regs::regIH_VMID_15_LUT_MM.off,
@@ -68,6 +91,11 @@ macro_rules! ids {
 static GFX9: Ids = ids!(regs, Some(regs::regIH_VMID_LUT_INDEX.off), 1);
 static GFX12: Ids = ids!(regs12, None, 2);
 
+/// Rings that the model writes to.
+const RINGS: usize = 2;
+/// Seconds after which an entry or a slot of the CAM that the driver left alone is a violation.
+const FORGOTTEN: u64 = 2;
+const CAM_ENABLE: u32 = regs::IH_RETRY_INT_CAM_CNTL__ENABLE.mask;
 const RB_ENABLE: u32 = regs::IH_RB_CNTL__RB_ENABLE.mask;
 const WPTR_WRITEBACK_ENABLE: u32 = regs::IH_RB_CNTL__WPTR_WRITEBACK_ENABLE.mask;
 const WPTR_OVERFLOW_ENABLE: u32 = regs::IH_RB_CNTL__WPTR_OVERFLOW_ENABLE.mask;
@@ -116,18 +144,32 @@ pub struct Entry {
     pub ctx: [u32; 4],
 }
 
-struct State {
-    ids: &'static Ids,
-    regs: HashMap<u32, u32>,
+/// Pointers of a ring, in bytes.
+#[derive(Clone, Copy, Default)]
+struct Ring {
     rptr: u32,
     wptr: u32,
     overflow: bool,
+}
+
+impl Ring {
+    fn wptr_reg(&self) -> u32 {
+        self.wptr | if self.overflow { RB_OVERFLOW } else { 0 }
+    }
+}
+
+struct State {
+    ids: &'static Ids,
+    regs: HashMap<u32, u32>,
+    rings: [Ring; RINGS],
+    cam: Cam,
     /// An interrupt was sent, and the guest has not moved the read pointer since.
     waiting: bool,
     lut_index: u32,
     luts: HashMap<(u32, u32), u16>,
     entries: u64,
     messages: u64,
+    retries: u64,
 }
 
 impl State {
@@ -135,14 +177,14 @@ impl State {
         Self {
             ids,
             regs: HashMap::new(),
-            rptr: 0,
-            wptr: 0,
-            overflow: false,
+            rings: [Ring::default(); RINGS],
+            cam: Cam::default(),
             waiting: false,
             lut_index: 0,
             luts: HashMap::new(),
             entries: 0,
             messages: 0,
+            retries: 0,
         }
     }
 
@@ -150,17 +192,23 @@ impl State {
         self.regs.get(&off).copied().unwrap_or(0)
     }
 
-    fn cntl(&self) -> u32 {
-        self.reg(self.ids.cntl)
+    fn cntl(&self, ring: usize) -> u32 {
+        self.reg(self.ids.rings[ring].cntl)
     }
 
-    fn ring_bytes(&self) -> u32 {
-        4u32.checked_shl(regs::IH_RB_CNTL__RB_SIZE.get(self.cntl()))
+    fn ring_bytes(&self, ring: usize) -> u32 {
+        4u32.checked_shl(regs::IH_RB_CNTL__RB_SIZE.get(self.cntl(ring)))
             .unwrap_or(0)
     }
 
-    fn wptr_reg(&self) -> u32 {
-        self.wptr | if self.overflow { RB_OVERFLOW } else { 0 }
+    /// Returns the PASID of an entry's VMID.
+    fn pasid(&self, entry: &Entry) -> u16 {
+        let (lut, base) = match entry.mm_hub {
+            true => (u32::from(entry.node_id & !3), self.ids.lut_mm),
+            false => (u32::from(entry.node_id), self.ids.lut),
+        };
+        let reg = base + u32::from(entry.vmid);
+        self.luts.get(&(lut, reg)).copied().unwrap_or(0)
     }
 }
 
@@ -212,10 +260,33 @@ impl Ih {
         *self.lock() = State::power_on(self.ids);
     }
 
-    /// Returns the number of entries written and of messages sent since power-on.
-    pub fn counts(&self) -> (u64, u64) {
+    /// Returns the number of entries written, of messages sent, and of retry faults among the
+    /// entries, since power-on.
+    pub fn counts(&self) -> (u64, u64, u64) {
         let state = self.lock();
-        (state.entries, state.messages)
+        (state.entries, state.messages, state.retries)
+    }
+
+    /// Reports what the driver has not read or acknowledged for some time, at the end.
+    pub fn check(&self) {
+        let state = self.lock();
+        let old = state.cam.pending().filter(|(.., age)| *age >= FORGOTTEN);
+        for (slot, vmid, page, age) in old {
+            strict!(
+                self.strict,
+                "ih",
+                "slot {slot} of the retry CAM, vmid {vmid} page {page:#x}: not acknowledged for \
+                 {age} s"
+            );
+        }
+        let Ring { rptr, wptr, .. } = state.rings[1];
+        if rptr != wptr {
+            strict!(
+                self.strict,
+                "ih",
+                "ring 1 was not read: read pointer {rptr:#x}, write pointer {wptr:#x}"
+            );
+        }
     }
 
     /// Sets the PASID of a VMID of a hub, as scheduler firmware does when it assigns the VMID to a
@@ -235,9 +306,14 @@ impl Ih {
     /// Handles a register read.
     pub fn reg_read(&self, reg: RegId) -> u32 {
         let (ids, state) = (self.ids, self.lock());
+        for (ring, ids) in state.rings.iter().zip(&ids.rings) {
+            match reg.off {
+                off if off == ids.rptr => return ring.rptr,
+                off if off == ids.wptr => return ring.wptr_reg(),
+                _ => {}
+            }
+        }
         match reg.off {
-            off if off == ids.rptr => state.rptr,
-            off if off == ids.wptr => state.wptr_reg(),
             off if Some(off) == ids.lut_index => state.lut_index,
             off if (ids.lut..=ids.last_lut).contains(&off) => state
                 .luts
@@ -252,58 +328,82 @@ impl Ih {
     /// Handles a register write.
     pub fn reg_write(&self, reg: RegId, value: u32) {
         let (ids, mut state) = (self.ids, self.lock());
+        for (n, of_ring) in ids.rings.iter().enumerate() {
+            match reg.off {
+                off if off == of_ring.rptr => return self.set_rptr(&mut state, n, value),
+                off if off == of_ring.wptr => {
+                    state.rings[n].wptr = value & !0x1f;
+                    state.rings[n].overflow = value & RB_OVERFLOW != 0;
+                    return;
+                }
+                off if off == of_ring.cntl => return self.set_cntl(&mut state, n, value),
+                _ => {}
+            }
+        }
         match reg.off {
-            off if off == ids.rptr => self.set_rptr(&mut state, value),
-            off if off == ids.wptr => {
-                state.wptr = value & !0x1f;
-                state.overflow = value & RB_OVERFLOW != 0;
-            }
-            off if off == ids.cntl => {
-                if value & WPTR_OVERFLOW_CLEAR != 0 {
-                    state.overflow = false;
-                }
-                state.regs.insert(off, value & !WPTR_OVERFLOW_CLEAR);
-                if value & RB_ENABLE == 0 {
-                    state.waiting = false;
-                }
-            }
             off if Some(off) == ids.lut_index => state.lut_index = value,
             off if (ids.lut..=ids.last_lut).contains(&off) => {
                 let index = state.lut_index;
                 state.luts.insert((index, off), value as u16);
             }
             off => {
-                // Ring 1 receives the retry faults of the retry CAM, and sources that IH_CLIENT_CFG
-                // redirects to it. Retry faults are not modelled, so it stays empty; the stock
-                // driver enables it nevertheless (vega20_ih_irq_init).
-                let base = state.regs.get(&ids.base_ring1).copied();
-                if off == ids.cntl_ring1 && value & RB_ENABLE != 0 && base.unwrap_or(0) == 0 {
-                    strict!(
-                        self.strict,
-                        "ih",
-                        "ring 1 is enabled, but its base address is 0"
-                    );
-                }
                 state.regs.insert(off, value);
             }
         }
     }
 
-    /// Handles a doorbell in the non-CP window: dword index on BAR2. Returns whether it is the
-    /// ring's doorbell.
+    fn set_cntl(&self, state: &mut State, ring: usize, value: u32) {
+        let of_ring = &self.ids.rings[ring];
+        if value & WPTR_OVERFLOW_CLEAR != 0 {
+            state.rings[ring].overflow = false;
+        }
+        state
+            .regs
+            .insert(of_ring.cntl, value & !WPTR_OVERFLOW_CLEAR);
+        if ring == 0 {
+            if value & RB_ENABLE == 0 {
+                state.waiting = false;
+            }
+        } else if value & RB_ENABLE != 0 && state.reg(of_ring.base) == 0 {
+            strict!(
+                self.strict,
+                "ih",
+                "ring {ring} is enabled, but its base address is 0"
+            );
+        }
+    }
+
+    /// Handles a doorbell in the non-CP window: dword index on BAR2. Returns whether it is that of
+    /// a ring or of the retry CAM.
     pub fn doorbell(&self, index: u32, value: u32) -> bool {
         let mut state = self.lock();
-        let cntl = state.reg(self.ids.doorbell);
-        let offset = regs::IH_DOORBELL_RPTR__OFFSET.get(cntl);
-        if !regs::IH_DOORBELL_RPTR__ENABLE.is_set(cntl) || offset != index {
+        let is_at = |state: &State, reg| {
+            let cntl = state.reg(reg);
+            regs::IH_DOORBELL_RPTR__ENABLE.is_set(cntl)
+                && regs::IH_DOORBELL_RPTR__OFFSET.get(cntl) == index
+        };
+        for (n, ids) in self.ids.rings.iter().enumerate() {
+            if is_at(&state, ids.doorbell) {
+                self.set_rptr(&mut state, n, value);
+                return true;
+            }
+        }
+        if !is_at(&state, self.ids.doorbell_cam) {
             return false;
         }
-        self.set_rptr(&mut state, value);
+        event!(self.trace, "ih", "retry_ack", "slot={value:#x}");
+        if !state.cam.acknowledge(value) {
+            strict!(
+                self.strict,
+                "ih",
+                "acknowledgement of slot {value:#x} of the retry CAM, which is not in use"
+            );
+        }
         true
     }
 
-    fn set_rptr(&self, state: &mut State, value: u32) {
-        let size = state.ring_bytes();
+    fn set_rptr(&self, state: &mut State, ring: usize, value: u32) {
+        let size = state.ring_bytes(ring);
         if value % ENTRY != 0 || (size != 0 && value >= size) {
             strict!(
                 self.strict,
@@ -311,24 +411,26 @@ impl Ih {
                 "read pointer {value:#x} is not the offset of an entry in a ring of {size:#x} bytes"
             );
         }
-        state.rptr = value & !0x1f & size.wrapping_sub(1);
+        let Ring { rptr, wptr, .. } = &mut state.rings[ring];
+        *rptr = value & !0x1f & size.wrapping_sub(1);
         event!(
             self.trace,
             "ih",
             "rptr",
-            "rptr={:#x} wptr={:#x}",
-            state.rptr,
-            state.wptr
+            "ring={ring} rptr={rptr:#x} wptr={wptr:#x}"
         );
-        state.waiting = false;
-        if state.rptr != state.wptr {
-            self.message(state);
+        let more = rptr != wptr;
+        if ring == 0 {
+            state.waiting = false;
+            if more {
+                self.message(state);
+            }
         }
     }
 
     /// Sends an interrupt message unless one is pending.
     fn message(&self, state: &mut State) {
-        let cntl = state.cntl();
+        let cntl = state.cntl(0);
         if cntl & ENABLE_INTR == 0 || state.waiting {
             return;
         }
@@ -348,19 +450,42 @@ impl Ih {
         );
     }
 
-    /// Writes an entry to the ring and raises an interrupt.
+    /// Writes an entry to ring 0 and raises an interrupt.
     pub fn post(&self, entry: Entry) {
+        self.put(&mut self.lock(), 0, entry);
+    }
+
+    /// Raises the interrupt of a retry fault, for each attempt of the access: through the retry CAM
+    /// if the driver has enabled it.
+    pub fn post_retry(&self, mut entry: Entry) {
+        entry.ctx[1] |= fault::RETRY.field.mask;
         let mut state = self.lock();
-        let cntl = state.cntl();
-        let (lut, base) = match entry.mm_hub {
-            true => (u32::from(entry.node_id & !3), self.ids.lut_mm),
-            false => (u32::from(entry.node_id), self.ids.lut),
+        if state.reg(self.ids.cam_cntl) & CAM_ENABLE != 0 {
+            match state.cam.look_up(&entry) {
+                Found::New(slot) => entry.ctx[2] = fault::CAM_INDEX.field.put(slot as u32),
+                Found::Known | Found::Full => return,
+            }
+        }
+        state.retries += 1;
+        if !self.knobs.ih_retry_ring.on() {
+            self.put(&mut state, 0, entry);
+            return;
+        }
+        self.knobs.ih_retry_ring.hit();
+        self.put(&mut state, 1, entry);
+        // The interrupt of the handler itself: the write pointer of ring 1 has changed.
+        let announced = Entry {
+            client_id: client::IH as u8,
+            ring_id: 1,
+            ctx: [state.rings[1].wptr, 0, 0, 0],
+            ..Entry::default()
         };
-        let pasid = state
-            .luts
-            .get(&(lut, base + u32::from(entry.vmid)))
-            .copied()
-            .unwrap_or(0);
+        self.put(&mut state, 0, announced);
+    }
+
+    fn put(&self, state: &mut State, ring: usize, entry: Entry) {
+        let cntl = state.cntl(ring);
+        let pasid = state.pasid(&entry);
         let entry = self.falsified(entry);
         event!(
             self.trace,
@@ -373,11 +498,11 @@ impl Ih {
             entry.vmid,
             entry.node_id,
             entry.ctx,
-            state.wptr
+            state.rings[ring].wptr
         );
-        let size = state.ring_bytes();
+        let size = state.ring_bytes(ring);
         if cntl & RB_ENABLE == 0 || size < 2 * ENTRY {
-            event!(self.trace, "ih", "lost", "ring is off");
+            event!(self.trace, "ih", "lost", "ring {ring} is off");
             return;
         }
         // The time stamp counts the 100 MHz reference clock.
@@ -397,33 +522,38 @@ impl Ih {
             entry.ctx[3],
         ];
         let bytes: Vec<u8> = words.iter().flat_map(|w| w.to_le_bytes()).collect();
-        let ring =
-            u64::from(state.reg(self.ids.base)) << 8 | u64::from(state.reg(self.ids.base_hi)) << 40;
-        let wptr = state.wptr & (size - 1);
+        let ids = &self.ids.rings[ring];
+        let base = u64::from(state.reg(ids.base)) << 8 | u64::from(state.reg(ids.base_hi)) << 40;
+        let wptr = state.rings[ring].wptr & (size - 1);
         let next = (wptr + ENTRY) & (size - 1);
-        if next == state.rptr && cntl & WPTR_OVERFLOW_ENABLE == 0 {
+        let is_full = next == state.rings[ring].rptr;
+        if is_full && cntl & WPTR_OVERFLOW_ENABLE == 0 {
             strict!(
                 self.strict,
                 "ih",
-                "ring is full and overflow is not enabled; entry lost"
+                "ring {ring} is full and overflow is not enabled; entry lost"
             );
             return;
         }
-        if !self.store(cntl, ring.wrapping_add(wptr.into()), &bytes) {
+        if !self.store(cntl, base.wrapping_add(wptr.into()), &bytes) {
             return;
         }
-        state.wptr = next;
+        state.rings[ring].wptr = next;
         state.entries += 1;
-        if next == state.rptr {
-            state.overflow = true;
-            event!(self.trace, "ih", "overflow", "wptr={next:#x}");
+        if is_full {
+            state.rings[ring].overflow = true;
+            event!(self.trace, "ih", "overflow", "ring={ring} wptr={next:#x}");
+        }
+        // Only ring 0 has write-back and messages.
+        if ring != 0 {
+            return;
         }
         if cntl & WPTR_WRITEBACK_ENABLE != 0 {
             let shadow = u64::from(state.reg(self.ids.wptr_addr_lo) & !3)
                 | u64::from(state.reg(self.ids.wptr_addr_hi) & 0xffff) << 32;
-            self.store(cntl, shadow, &state.wptr_reg().to_le_bytes());
+            self.store(cntl, shadow, &state.rings[0].wptr_reg().to_le_bytes());
         }
-        self.message(&mut state);
+        self.message(state);
     }
 
     /// Returns the entry with the node id and the VMID that knobs set.

@@ -240,3 +240,103 @@ fn fault_entry_matches_driver_decode() {
     assert_eq!(word(&gpu, 0, 5) & 0xf0, 0x20, "write, no retry");
     assert_eq!(messages(&event), 1);
 }
+
+const RING1: u64 = 0x30_0000;
+/// Doorbells of ring 1 and of the retry CAM.
+const DOORBELL1: u32 = DOORBELL + 2;
+const DOORBELL_CAM: u32 = DOORBELL + 6;
+
+/// A card whose driver has enabled ring 1, which has eight entries, and the retry CAM.
+fn card_with_cam(knobs: Knobs) -> (std::sync::Arc<Gpu>, File) {
+    let (gpu, event) = card(knobs);
+    write(&gpu, ih::regIH_RB_BASE_RING1, (RING1 >> 8) as u32);
+    write(&gpu, ih::regIH_DOORBELL_RPTR_RING1, DOORBELL1 | 1 << 28);
+    write(
+        &gpu,
+        ih::regIH_RB_CNTL_RING1,
+        1 | 6 << 1 | 1 << 16 | 1 << 28,
+    );
+    write(&gpu, ih::regIH_DOORBELL_RETRY_CAM, DOORBELL_CAM | 1 << 28);
+    write(&gpu, ih::regIH_RETRY_INT_CAM_CNTL, 1 << 16);
+    (gpu, event)
+}
+
+fn retry(gpu: &Gpu, page: u32) {
+    gpu.ih.post_retry(Entry {
+        client_id: 0x1b,
+        vmid: 8,
+        node_id: 1,
+        ctx: [page, 1 << 5, 0, 0],
+        ..Entry::default()
+    });
+}
+
+#[test]
+fn retry_faults_raise_one_interrupt_until_they_are_acknowledged() {
+    let (gpu, event) = card_with_cam(Knobs::default());
+    gpu.map_vmid(0, 8, 0x8042, 1);
+    for _ in 0..3 {
+        retry(&gpu, 0x123);
+        retry(&gpu, 0x456);
+    }
+    assert_eq!(messages(&event), 1);
+    assert_eq!(read(&gpu, ih::regIH_RB_WPTR), 64);
+    assert_eq!(word(&gpu, 0, 0), 0x1b | 8 << 24);
+    assert_eq!(word(&gpu, 0, 3), 0x8042 | 1 << 16);
+    let ctx = |entry| [4, 5, 6].map(|n| word(&gpu, entry, n));
+    assert_eq!(ctx(0), [0x123, 1 << 5 | 1 << 7, 0]);
+    assert_eq!(ctx(1), [0x456, 1 << 5 | 1 << 7, 1]);
+    // The second slot is acknowledged: its fault is new again.
+    gpu.doorbell(u64::from(DOORBELL_CAM) * 4, 1, 4);
+    retry(&gpu, 0x123);
+    retry(&gpu, 0x456);
+    assert_eq!(read(&gpu, ih::regIH_RB_WPTR), 96);
+    assert_eq!(ctx(2), [0x456, 1 << 5 | 1 << 7, 1]);
+    assert_eq!(gpu.strict.unexpected(), 0);
+    // A slot that is not in use.
+    gpu.doorbell(u64::from(DOORBELL_CAM) * 4, 9, 4);
+    assert_eq!(gpu.strict.unexpected(), 1);
+    // Slots that stay in use for 2 seconds.
+    gpu.ih.check();
+    assert_eq!(gpu.strict.unexpected(), 1);
+    std::thread::sleep(std::time::Duration::from_millis(2100));
+    gpu.ih.check();
+    assert_eq!(gpu.strict.unexpected(), 3);
+}
+
+#[test]
+fn retry_faults_without_the_cam_raise_an_interrupt_each_time() {
+    let (gpu, _event) = card(Knobs::default());
+    for _ in 0..9 {
+        retry(&gpu, 0x123);
+    }
+    // The ring has room for seven.
+    assert_eq!(read(&gpu, ih::regIH_RB_WPTR), 32 | 1);
+}
+
+#[test]
+fn ring_1_is_announced_by_ring_0() {
+    let knobs = Knobs::default();
+    assert!(knobs.set("ih.retry_ring", 1));
+    let (gpu, event) = card_with_cam(knobs);
+    retry(&gpu, 0x123);
+    assert_eq!(messages(&event), 1);
+    assert_eq!(word(&gpu, 0, 0), 1 << 16, "client IH, source 0, ring 1");
+    assert_eq!(read(&gpu, ih::regIH_RB_WPTR_RING1), 32);
+    assert_eq!(gpu.dma.load32(RING1 + 16), Ok(0x123));
+    gpu.doorbell(u64::from(DOORBELL_CAM) * 4, 0, 4);
+    gpu.ih.check();
+    assert_eq!(gpu.strict.unexpected(), 1, "ring 1 is not read");
+    gpu.doorbell(u64::from(DOORBELL1) * 4, 32, 4);
+    assert_eq!(read(&gpu, ih::regIH_RB_RPTR_RING1), 32);
+    gpu.ih.check();
+    assert_eq!(gpu.strict.unexpected(), 1);
+    // Overflow: bit 0 of the write pointer, until it is cleared.
+    for page in 0..8 {
+        retry(&gpu, page);
+    }
+    assert_eq!(read(&gpu, ih::regIH_RB_WPTR_RING1), 32 | 1);
+    let cntl = read(&gpu, ih::regIH_RB_CNTL_RING1);
+    write(&gpu, ih::regIH_RB_CNTL_RING1, cntl | CLEAR);
+    assert_eq!(read(&gpu, ih::regIH_RB_WPTR_RING1), 32);
+}
