@@ -2,7 +2,8 @@
 
 //! Saves waves by a trap handler, and restores them from memory.
 
-use std::sync::atomic::Ordering;
+use std::collections::BTreeSet;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::Mutex;
 
 use super::common::llvm::{self, Target};
@@ -10,7 +11,8 @@ use super::common::place::{CODE, DATA};
 use super::common::{Ram, Recorder};
 use super::{gfx12, module};
 use gpu_wave::{
-    Dispatch, Host, Isa, Message, SavedWave, Scratch, Stop, Trap, WaveStart, Workgroup,
+    Dispatch, Fault, FaultKind, Host, Isa, Memory, Message, SavedWave, Scratch, Stop, Trap,
+    WaveStart, Workgroup,
 };
 
 pub(super) const HANDLER: u64 = CODE + 0x1_0000;
@@ -368,6 +370,136 @@ fn stock_handler_saves_halted_waves() {
 #[test]
 fn module_handler_saves_halted_waves() {
     halted_waves(Target::Gfx942, &module::FIRST_LEVEL);
+}
+
+/// Kernel of four waves with cells on four pages: two atomics for each item.
+const COUNTERS: &str = "
+    v_and_b32 v1, 0x3ff, v0
+    v_lshlrev_b32 v2, 6, v1
+    v_mov_b32 v3, 1
+    global_atomic_add v4, v2, v3, s[0:1] sc0
+    s_waitcnt vmcnt(0)
+    global_atomic_add v5, v2, v3, s[0:1] sc0
+    s_waitcnt vmcnt(0)
+    v_lshl_or_b32 v4, v5, 16, v4
+    global_store_dword v2, v4, s[0:1] offset:4
+    s_endpgm
+";
+
+/// Memory and host of waves that wait for pages.
+struct Waiting<'a> {
+    ram: &'a Ram,
+    area: Area,
+    absent: Mutex<BTreeSet<u64>>,
+    nacked: AtomicBool,
+}
+
+impl Waiting<'_> {
+    fn check(&self, va: u64, len: usize) -> Result<(), Fault> {
+        let absent = self.absent.lock().unwrap();
+        let mut pages = va >> 12..=(va + len as u64 - 1) >> 12;
+        pages
+            .find(|page| absent.contains(page))
+            .map_or(Ok(()), |page| {
+                Err(Fault {
+                    va: va.max(page << 12),
+                    kind: FaultKind::NotPresent,
+                    retry: true,
+                })
+            })
+    }
+}
+
+impl Memory for Waiting<'_> {
+    fn read(&self, va: u64, buf: &mut [u8]) -> Result<(), Fault> {
+        self.check(va, buf.len())?;
+        self.ram.read(va, buf)
+    }
+
+    fn write(&self, va: u64, data: &[u8]) -> Result<(), Fault> {
+        self.check(va, data.len())?;
+        self.ram.write(va, data)
+    }
+
+    fn fetch(&self, va: u64, buf: &mut [u8]) -> Result<(), Fault> {
+        self.ram.fetch(va, buf)
+    }
+
+    fn atomic(&self, va: u64, size: u8, f: &mut dyn FnMut(u64) -> u64) -> Result<u64, Fault> {
+        self.check(va, size.into())?;
+        self.ram.atomic(va, size, f)
+    }
+}
+
+impl Host for Waiting<'_> {
+    fn message(&self, message: &Message) -> bool {
+        self.area.message(message)
+    }
+
+    fn save_waves(&self, workgroup: [u32; 3], waves: &[u32]) -> Option<Vec<u64>> {
+        self.area.save_waves(workgroup, waves)
+    }
+
+    fn nack(&self, _: &Fault, _: bool) {
+        self.nacked.store(true, Ordering::Relaxed);
+    }
+
+    fn realtime(&self) -> u64 {
+        self.area.realtime()
+    }
+
+    fn shader_clock(&self) -> u64 {
+        self.area.shader_clock()
+    }
+
+    fn poll(&self) -> bool {
+        self.nacked.swap(false, Ordering::Relaxed)
+    }
+}
+
+/// Waves that wait for a page are saved; after each restore one more page is there.
+fn waves_that_wait_for_pages(handler: &[u32]) {
+    let program = Program(Target::Gfx942);
+    let (ram, d) = (program.ram(handler), program.dispatch());
+    ram.put_u32(CODE, &llvm::assemble(COUNTERS));
+    let host = Waiting {
+        ram: &ram,
+        area: Area {
+            start: AREA,
+            sizes: (d.record_bytes(), d.lds_bytes.into()),
+            ..Area::default()
+        },
+        absent: Mutex::new((0..4).map(|n| (DATA >> 12) + n).collect()),
+        nacked: AtomicBool::new(false),
+    };
+    let mut group = Workgroup::new(&d, [0; 3]).unwrap();
+    let mut saves = 0;
+    while group.run(&host, &host) == Err(Stop::Interrupted) {
+        group.save();
+        assert_eq!(group.run(&host, &host), Err(Stop::Saved));
+        let saved = std::mem::take(&mut *host.area.saved.lock().unwrap());
+        group = Workgroup::restore(&d, [0; 3], &saved).unwrap();
+        host.absent.lock().unwrap().pop_first();
+        saves += 1;
+    }
+    assert_eq!(saves, 4);
+    for item in 0..256 {
+        assert_eq!(
+            ram.get_u32(DATA + item * 64, 2),
+            [2, 1 << 16],
+            "item {item}"
+        );
+    }
+}
+
+#[test]
+fn stock_handler_saves_waves_that_wait_for_pages() {
+    waves_that_wait_for_pages(&stock_handler(Isa::Gfx942));
+}
+
+#[test]
+fn module_handler_saves_waves_that_wait_for_pages() {
+    waves_that_wait_for_pages(&module::FIRST_LEVEL);
 }
 
 const GFX12: [Target; 2] = [Target::Wave32, Target::Wave64];

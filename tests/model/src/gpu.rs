@@ -19,8 +19,9 @@ use crate::engines::cp::Cp;
 use crate::engines::doorbells::Doorbells;
 use crate::engines::firmware::{Firmware, Fw};
 use crate::engines::gc::Gc;
+use crate::engines::gmc::hub::permission;
 use crate::engines::gmc::placement::Placement;
-use crate::engines::gmc::{Access, Gmc, Hub, VmFault};
+use crate::engines::gmc::{Access, FaultKind, Gmc, Hub, VmFault};
 use crate::engines::hdp::Hdp;
 use crate::engines::ih::{aid_node, xcc_node, Entry, Ih, Msix};
 use crate::engines::memory::Memory;
@@ -682,6 +683,39 @@ impl Gpu {
             self.ih.post(entry);
         }
         latched.default_page
+    }
+
+    /// Raises the interrupt of an access that is retried. Nothing is latched.
+    pub fn raise_retry(&self, fault: &VmFault, cid: u16) {
+        let access = match fault.access {
+            Access::Write | Access::Atomic => permission::WRITE,
+            Access::Read => permission::READ,
+            Access::Execute => permission::EXECUTE,
+        };
+        let valid = matches!(fault.kind, FaultKind::Pde(_) | FaultKind::NotPresent);
+        let permission = access | if valid { permission::VALID } else { 0 };
+        crate::event!(self.trace, "gmc", "retry", "{fault} cid={cid}");
+        self.ih
+            .post_retry(fault_entry(self.chip.generation, fault, permission));
+    }
+
+    /// Returns whether a VMID of an XCC waits for faults to be resolved: `SH_MEM_CONFIG`.
+    pub fn waits_for_faults(&self, xcc: &Xcc, vmid: u8) -> bool {
+        let config = xcc.gc.vmid_reg(vmid, gc::regSH_MEM_CONFIG);
+        self.chip.generation == Generation::Gfx9
+            && vmid != 0
+            && !gc::SH_MEM_CONFIG__RETRY_DISABLE.is_set(config)
+    }
+
+    /// The same for a hub: a memory hub has the VMIDs of the XCCs that it serves.
+    pub fn hub_waits_for_faults(&self, hub: Hub, vmid: u8) -> bool {
+        self.xccs.iter().any(|xcc| {
+            let is_of_hub = match hub {
+                Hub::Gfx(n) => xcc.instance == n,
+                Hub::Mm(aid) => self.serves(xcc.instance, aid),
+            };
+            is_of_hub && self.waits_for_faults(xcc, vmid)
+        })
     }
 
     /// Assigns a VMID to a process, as the scheduler firmware of `xcc` does: page-table roots,

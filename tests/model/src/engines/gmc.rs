@@ -109,6 +109,8 @@ pub enum FaultKind {
     Pde(u8),
     /// The PTE is not valid.
     NotPresent,
+    /// The PTE has the driver's flags for faults that are not retried.
+    NoRetry,
     /// No read permission.
     Read,
     /// No write permission.
@@ -134,6 +136,19 @@ pub struct VmFault {
     pub access: Access,
     /// Cause.
     pub kind: FaultKind,
+    /// The context answers with a request to retry, which a client may disable.
+    pub retry: bool,
+}
+
+impl FaultKind {
+    /// Returns whether a context retries the access
+    /// (`RETRY_PERMISSION_OR_INVALID_PAGE_FAULT`).
+    fn is_retried(self) -> bool {
+        matches!(
+            self,
+            Self::Pde(_) | Self::NotPresent | Self::Read | Self::Write | Self::Execute
+        )
+    }
 }
 
 impl fmt::Display for VmFault {
@@ -360,12 +375,13 @@ impl Gmc {
     #[inline]
     fn lookup(&self, hub: Hub, vmid: u8, va: u64, access: Access) -> Result<Pa, VmFault> {
         let state = self.hub(hub);
-        let fault = |kind| VmFault {
+        let fault = |kind: FaultKind| VmFault {
             hub,
             vmid,
             va,
             access,
             kind,
+            retry: kind.is_retried() && state.regs.retries(vmid),
         };
         let entry = match state.tlb.find(vmid, va) {
             Some(entry) => entry,
@@ -481,6 +497,7 @@ impl Gmc {
                 va,
                 access: Access::Atomic,
                 kind: FaultKind::Misaligned,
+                retry: false,
             });
         }
         let _guard = self.enter(self.hub(hub));
@@ -540,6 +557,7 @@ impl Gmc {
             va,
             access,
             kind: FaultKind::Bus,
+            retry: false,
         }
     }
 

@@ -151,10 +151,7 @@ fn gfx9_entries_are_reported() {
     // Valid, PRT and without permissions: a no-retry fault.
     let card = gpu();
     map(&card, 9, VA, V | S | PRT | P);
-    assert_eq!(
-        target(&card, 9, VA, Access::Read),
-        Err(FaultKind::NotPresent)
-    );
+    assert_eq!(target(&card, 9, VA, Access::Read), Err(FaultKind::NoRetry));
     assert_eq!(card.strict.lines(), [""; 0]);
 }
 
@@ -275,6 +272,7 @@ fn fault_client_is_that_of_the_hub() {
         va: VA,
         access: Access::Write,
         kind: FaultKind::NotPresent,
+        retry: false,
     };
     assert!(gpu.raise_fault(&fault(Hub::Gfx(0)), 8), "default page");
     assert_eq!(word(&gpu, 0, 0) & 0xffff, 0x0a, "GFX, source 0");

@@ -223,10 +223,7 @@ fn page_tables_in_guest_memory() {
 fn no_retry_ptes_and_reserved_bits() {
     let card = gpu();
     plain(&card, 3, VA, V | S | PRT);
-    assert_eq!(
-        target(&card, 3, VA, Access::Read),
-        Err(FaultKind::NotPresent)
-    );
+    assert_eq!(target(&card, 3, VA, Access::Read), Err(FaultKind::NoRetry));
     assert_eq!(card.strict.lines(), [""; 0]);
     plain(&card, 3, VA, V | R | 1 << 49);
     assert!(target(&card, 3, VA, Access::Read).is_ok());
@@ -427,6 +424,35 @@ fn atomic_without_requester_enable_has_no_effect() {
         Ok(8)
     );
     assert_eq!(gpu.strict.unexpected(), 1);
+}
+
+/// A context with RETRY_PERMISSION_OR_INVALID_PAGE_FAULT requests to repeat what a page table may
+/// grant later.
+#[test]
+fn contexts_request_to_retry() {
+    let gpu = gpu();
+    let fault = |va, access| {
+        let fault = gpu.gmc.translate(Hub::Gfx(0), 3, va, access).unwrap_err();
+        (fault.kind, fault.retry)
+    };
+    plain(&gpu, 3, VA, V | R);
+    assert_eq!(fault(VA, Access::Write), (FaultKind::Write, false));
+    let cntl = gc::regVM_CONTEXT0_CNTL.at(3);
+    let value = hub_read(&gpu, Hub::Gfx(0), cntl);
+    hub_write(&gpu, Hub::Gfx(0), cntl, value | 1 << 7);
+    assert_eq!(fault(VA, Access::Write), (FaultKind::Write, true));
+    assert_eq!(
+        fault(VA + 0x1000, Access::Read),
+        (FaultKind::NotPresent, true)
+    );
+    // Nothing is cached: a PTE that becomes valid is used without a TLB flush.
+    put(&gpu, T.ptb, bits(VA, 12) + 1, V | R);
+    assert!(target(&gpu, 3, VA + 0x1000, Access::Read).is_ok());
+    put(&gpu, T.ptb, bits(VA, 12) + 2, V | S | PRT);
+    assert_eq!(
+        fault(VA + 0x2000, Access::Read),
+        (FaultKind::NoRetry, false)
+    );
 }
 
 #[test]

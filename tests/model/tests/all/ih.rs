@@ -127,6 +127,7 @@ fn node_ids_of_xccs_and_aids() {
         va: 0x1000,
         access: Access::Read,
         kind: FaultKind::NotPresent,
+        retry: false,
     };
     let node = |hub| gpu_model::gpu::fault_entry(Generation::Gfx9, &fault(hub), 0).node_id;
     let xccs = [1, 2, 5, 6, 9, 10, 13, 14];

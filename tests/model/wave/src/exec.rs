@@ -28,7 +28,7 @@ mod wmma;
 pub(crate) use control::gfx1201::{Barrier, BARRIERS};
 
 use crate::inst::{Body, Inst};
-use crate::wave::{violation, Step, Wave};
+use crate::wave::{violation, Halt, Step, Wave};
 use crate::{Dispatch, Host, Isa, Memory};
 
 /// State outside of the wave.
@@ -60,7 +60,11 @@ pub(crate) fn step(wave: &mut Wave, ctx: &mut Ctx<'_>, inst: &Inst) -> Step {
             // Scalar loads do not count.
             ctx.mem.take_watched();
             let result = vmem::step(wave, ctx, i);
-            wave.watched(ctx.mem.take_watched());
+            let watched = ctx.mem.take_watched();
+            // An access that has to be retried is watched when it is complete.
+            if !matches!(&result, Err(Halt::Fault { fault, .. }) if fault.retry) {
+                wave.watched(watched);
+            }
             result
         }
         Body::Lds(i) => lds::step(wave, ctx, i),

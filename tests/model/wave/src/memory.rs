@@ -27,6 +27,8 @@ pub struct Fault {
     pub va: u64,
     /// Cause.
     pub kind: FaultKind,
+    /// The wave waits and executes the access again (XNACK).
+    pub retry: bool,
 }
 
 impl fmt::Display for Fault {
@@ -111,6 +113,11 @@ pub trait Host: Sync {
     /// A wave enters the trap handler; `why` is for logs.
     fn trapped(&self, at: &Where, why: &str) {
         let _ = (at, why);
+    }
+
+    /// An access has to be retried; the wave waits until its next slice. Called for each attempt.
+    fn nack(&self, fault: &Fault, write: bool) {
+        let _ = (fault, write);
     }
 
     /// `ds_gws_*`. Returns `None` if the process has no such resource; the wave then stops.

@@ -37,6 +37,9 @@ macro_rules! lanes_of {
 }
 pub(crate) use lanes_of;
 
+/// IB_STS: the next vector memory instruction is executed by the lanes of XNACK_MASK (gfx942).
+pub(crate) const FIRST_REPLAY: u32 = 1 << 15;
+
 /// Reason why an instruction did not complete.
 #[derive(Debug)]
 pub(crate) enum Halt {
@@ -77,6 +80,8 @@ pub(crate) enum State {
     Reply,
     /// Waiting for GWS.
     Gws(u64),
+    /// Waiting to execute a memory access again.
+    Nack,
     /// STATUS.HALT is set outside of a trap handler.
     Halted,
     Ended,
@@ -136,6 +141,8 @@ pub(crate) struct Wave {
     pub(crate) ib_sts: u32,
     /// Lanes written by the current vector instruction.
     pub(crate) mask: u64,
+    /// Lanes whose part of the current memory instruction is complete.
+    pub(crate) complete: u64,
     pub(crate) scratch: u64,
     pub(crate) apertures: Apertures,
     pub(crate) workgroup: [u32; 3],
@@ -242,6 +249,7 @@ impl Wave {
             status: 0,
             ib_sts: 0,
             mask: 0,
+            complete: 0,
             scratch: 0,
             apertures: d.apertures,
             workgroup,
@@ -318,6 +326,26 @@ impl Wave {
 
     pub(crate) fn vcc(&self) -> u64 {
         self.lane_mask(self.alias + (code::VCC - code::FLAT_SCRATCH))
+    }
+
+    /// Returns the lanes that execute a vector memory instruction: in a replay those that have not
+    /// completed it (gfx942).
+    pub(crate) fn replayed(&self) -> u64 {
+        match self.ib_sts & FIRST_REPLAY {
+            0 => self.exec(),
+            _ => self.exec() & self.s64(self.xnack_mask()),
+        }
+    }
+
+    /// Notes the lanes that execute the vector memory instruction again.
+    pub(crate) fn replay_later(&mut self) {
+        let left = self.replayed() & !self.complete;
+        self.ib_sts |= FIRST_REPLAY;
+        self.set_s64(self.xnack_mask(), left);
+    }
+
+    fn xnack_mask(&self) -> u8 {
+        self.alias + (code::XNACK_MASK - code::FLAT_SCRATCH)
     }
 
     pub(crate) fn m0(&self) -> u32 {

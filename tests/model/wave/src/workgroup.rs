@@ -318,13 +318,22 @@ fn slice(
         }
         let inst = match page.get(pc, ctx.mem, limits) {
             Ok(inst) => inst,
-            Err(bad) => return stopped(wave, ctx, halt_of_code(bad)),
+            Err(bad) => {
+                let halt = halt_of_code(&bad);
+                if nacked(wave, ctx, &halt) {
+                    return Ok(());
+                }
+                return stopped(wave, ctx, halt);
+            }
         };
         wave.pc = pc.wrapping_add(u64::from(inst.bytes));
         wave.executed += 1;
         if let Err(halt) = exec::step(wave, ctx, inst) {
             // The program counter stays at the instruction that stopped the wave.
             wave.pc = pc;
+            if nacked(wave, ctx, &halt) {
+                return Ok(());
+            }
             return stopped(wave, ctx, halt);
         }
         if !privileged {
@@ -335,6 +344,18 @@ fn slice(
         }
     }
     Ok(())
+}
+
+/// Lets a wave wait whose access has to be retried. Returns whether it is such an access.
+fn nacked(wave: &mut Wave, ctx: &Ctx<'_>, halt: &Halt) -> bool {
+    let Halt::Fault { fault, write } = halt else {
+        return false;
+    };
+    if fault.retry {
+        ctx.host.nack(fault, *write);
+        wave.state = State::Nack;
+    }
+    fault.retry
 }
 
 /// Handles an instruction that did not complete: enters the trap handler or stops the workgroup.

@@ -18,7 +18,7 @@ use gpu_wave::Isa;
 use rkfd_abi::aql::{self, barrier, header, kernel_dispatch as kd, queue as amd_queue, signal};
 
 use super::dispatch::{fits, Job, Progress};
-use super::engine::Engine;
+use super::engine::{Engine, RETRY_POLL};
 use super::env::{client, vm_fault, ShaderMemory};
 use super::exec::POLL;
 use super::queue::{Config, Halt, Pm4, Queue, Step, Work};
@@ -50,6 +50,8 @@ pub struct Aql {
     /// Index of the next packet to take.
     next: u64,
     flights: VecDeque<Flight>,
+    /// Completion signals of ended packets that are not written yet, with the dispatch's times.
+    owed: VecDeque<(u64, (u64, u64))>,
     /// Address of the `amd_queue_t` that contains the queue's indices.
     pub amd_queue: Option<u64>,
     /// State of PM4 in vendor packets.
@@ -73,6 +75,7 @@ impl Aql {
         Self {
             next: rptr,
             flights: VecDeque::new(),
+            owed: VecDeque::new(),
             amd_queue: is_amd.then_some(base),
             pm4: Pm4::default(),
             in_vendor: false,
@@ -96,7 +99,10 @@ impl Aql {
 
     /// Returns whether a packet is taken and not retired.
     pub fn in_flight(&self) -> bool {
-        !self.flights.is_empty() || self.in_vendor || !self.pm4.jobs.is_empty()
+        !self.flights.is_empty()
+            || !self.owed.is_empty()
+            || self.in_vendor
+            || !self.pm4.jobs.is_empty()
     }
 }
 
@@ -127,6 +133,12 @@ impl Engine<'_> {
     pub(super) fn step_aql(&mut self, queue: &mut Queue) -> Step {
         self.reap_aql(queue);
         for _ in 0..BURST {
+            if matches!(&queue.work, Work::Aql(aql) if !aql.owed.is_empty()) {
+                return match queue.halt {
+                    Halt::No => Step::Poll(RETRY_POLL),
+                    _ => Step::Idle,
+                };
+            }
             if queue.halt != Halt::No {
                 // A pending scratch request is polled.
                 return match queue.halt {
@@ -138,6 +150,9 @@ impl Engine<'_> {
                 Ok(PacketStep::Taken) => self.reap_aql(queue),
                 Ok(PacketStep::Later(step)) => return step,
                 Ok(PacketStep::Error(error)) => self.aql_error(queue, error.code(), &error),
+                Err(fault) if fault.retry => {
+                    return self.fault_or_retry(queue, &fault, client::CPF);
+                }
                 Err(fault) => self.fault(queue, &fault, client::CPF),
             }
         }
@@ -373,7 +388,7 @@ impl Engine<'_> {
             return;
         };
         let now = self.env.clock();
-        let mut signals = Vec::new();
+        let mut signals = VecDeque::new();
         let mut failed = None;
         let mut once = false;
         let mut ended = Vec::new();
@@ -410,7 +425,7 @@ impl Engine<'_> {
             };
             flight.done = true;
             once |= flight.scratch;
-            signals.push((flight.signal, times));
+            signals.push_back((flight.signal, times));
         }
         // Messages of a job are complete once it is. Post them before its signal or its error.
         for job in &ended {
@@ -424,9 +439,12 @@ impl Engine<'_> {
         while aql.flights.front().is_some_and(|f| f.done) {
             retired.extend(aql.flights.pop_front().map(|f| f.index));
         }
-        if let Err(fault) = self.retire(queue, &retired, &signals) {
-            self.fault(queue, &fault, client::CPC);
-            return;
+        aql.owed.append(&mut signals);
+        match self.retire(queue, &retired) {
+            Ok(()) => {}
+            // In the next turn.
+            Err(fault) if fault.retry => return self.env.raise_retry(&fault, client::CPC),
+            Err(fault) => return self.fault(queue, &fault, client::CPC),
         }
         if once && queue.halt == Halt::No {
             if let Err(fault) = self.return_scratch(queue) {
@@ -438,12 +456,7 @@ impl Engine<'_> {
         }
     }
 
-    fn retire(
-        &mut self,
-        queue: &mut Queue,
-        retired: &[u64],
-        signals: &[(u64, (u64, u64))],
-    ) -> Result<(), VmFault> {
+    fn retire(&mut self, queue: &mut Queue, retired: &[u64]) -> Result<(), VmFault> {
         for &index in retired {
             let at = self.packet_address(queue, index);
             let invalid = (header::TYPE_INVALID as u16).to_le_bytes();
@@ -453,8 +466,9 @@ impl Engine<'_> {
         if !retired.is_empty() {
             self.report_rptr(queue);
         }
-        for &(signal, times) in signals {
+        while let Some((signal, times)) = aql_mut(queue).and_then(|aql| aql.owed.front().copied()) {
             self.complete(queue, signal, times)?;
+            aql_mut(queue).and_then(|aql| aql.owed.pop_front());
         }
         Ok(())
     }

@@ -23,11 +23,12 @@ use std::time::{Duration, Instant};
 
 use gpu_regs::{gc_12_0_0 as gc12, gc_9_4_3 as gc};
 use gpu_wave::{
-    Dispatch, Gws, GwsReply, GwsResources, Host, Isa, Message, Stop, WaveSlots, WaveStart, Where,
+    Dispatch, Fault, FaultKind, Gws, GwsReply, GwsResources, Host, Isa, Message, Stop, WaveSlots,
+    WaveStart, Where,
 };
 
 use super::cwsr::{SavedGroup, Saving};
-use super::env::{Env, ShaderMemory};
+use super::env::{client, vm_fault, Env, ShaderMemory};
 use super::shader::{Running, Shader};
 use super::shared::{Site, Space, Waves};
 use super::Wake;
@@ -40,6 +41,8 @@ const SLICE: Duration = Duration::from_millis(2);
 /// Time slice of a workgroup while others of its job are runnable: normally, and once workgroups
 /// seem to wait for each other.
 const TURN: [Duration; 2] = [Duration::from_millis(8), Duration::from_millis(1)];
+/// Pause of the worker of a wave whose access has to be retried.
+const NACK_POLL: Duration = Duration::from_micros(50);
 /// Number of slices without the end of a workgroup after which they seem to.
 const STUCK: u32 = 4;
 /// One time slice of this many goes to the job that waits longest, whatever its priority: waves
@@ -583,6 +586,8 @@ struct WorkerHost<'a> {
     turn: Instant,
     /// A wave waits for others of its dispatch.
     waits: AtomicBool,
+    /// A wave waits for a page.
+    nacked: AtomicBool,
 }
 
 impl Host for WorkerHost<'_> {
@@ -632,6 +637,16 @@ impl Host for WorkerHost<'_> {
             "job={} why={why:?} {at}",
             self.job.id
         );
+    }
+
+    fn nack(&self, fault: &Fault, write: bool) {
+        let client = match fault.kind {
+            FaultKind::Execute => client::SQC_INST,
+            _ => client::TCP,
+        };
+        self.on
+            .raise_retry(&vm_fault(self.space, fault, write), client);
+        self.nacked.store(true, Ordering::Relaxed);
     }
 
     fn gws(&self, request: &Gws) -> Option<GwsReply> {
@@ -686,6 +701,12 @@ impl Host for WorkerHost<'_> {
         }
         if self.job.saves.load(Ordering::Acquire) && !self.is_saving {
             return true;
+        }
+        if self.nacked.swap(false, Ordering::Relaxed) {
+            std::thread::sleep(NACK_POLL);
+            if self.job.has_work() {
+                return true;
+            }
         }
         if self.waits.load(Ordering::Relaxed) {
             if self.job.has_work() {
@@ -808,6 +829,7 @@ impl Pool {
                 deadline,
                 turn: Instant::now() + turn,
                 waits: AtomicBool::new(false),
+                nacked: AtomicBool::new(false),
             };
             lock(&job.state).started.get_or_insert_with(|| env.clock());
             let result = unit.state.run(&memory, &host);

@@ -36,6 +36,8 @@ const RESET_TIMEOUT: Duration = Duration::from_secs(1);
 /// Maximum nesting depth of IBs.
 const IB_DEPTH: usize = 2;
 /// Poll interval for the other XCCs of a partition; their message usually comes first.
+/// Interval between the attempts of an access that is retried.
+pub(super) const RETRY_POLL: Duration = Duration::from_micros(100);
 pub(super) const XCC_POLL: Duration = Duration::from_millis(1);
 /// Packets of one queue per turn.
 const BURST: usize = 16;
@@ -371,10 +373,7 @@ impl<'a> Engine<'a> {
         let stream = ibs.last().unwrap_or(ring).clone();
         let fetched = match stream.fetch(self.env) {
             Ok(fetched) => fetched,
-            Err(fault) => {
-                self.fault(queue, &fault, client::CPF);
-                return Step::Idle;
-            }
+            Err(fault) => return self.fault_or_retry(queue, &fault, client::CPF),
         };
         let (length, outcome) = match fetched {
             Fetched::End => {
@@ -416,10 +415,7 @@ impl<'a> Engine<'a> {
             }
             Fetched::Packet(packet) => match self.dispatch_packet(queue, &packet) {
                 Ok(outcome) => (packet.len(), outcome),
-                Err(fault) => {
-                    self.fault(queue, &fault, client::CPC);
-                    return Step::Idle;
-                }
+                Err(fault) => return self.fault_or_retry(queue, &fault, client::CPC),
             },
         };
         let advance = |ring: &mut Stream, ibs: &mut Vec<Stream>, by: u64| {
@@ -505,6 +501,21 @@ impl<'a> Engine<'a> {
         queue.halt = Halt::BadPacket;
         let ctx = queue.config.doorbell_id() | error.code() << 10;
         self.post(queue, source::CP_BAD_OPCODE, [ctx, 0]);
+    }
+
+    /// Executes a packet again if an access of it has to be retried, else stops the queue.
+    pub(super) fn fault_or_retry(
+        &mut self,
+        queue: &mut Queue,
+        fault: &VmFault,
+        client: u8,
+    ) -> Step {
+        if fault.retry {
+            self.env.raise_retry(fault, client);
+            return Step::Poll(RETRY_POLL);
+        }
+        self.fault(queue, fault, client);
+        Step::Idle
     }
 
     /// Stops a queue until it is unmapped, because of a fault.

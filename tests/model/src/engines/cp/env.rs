@@ -75,6 +75,8 @@ pub trait Env: Sync {
         rmw: Rmw,
         f: &mut dyn FnMut(u64) -> u64,
     ) -> Result<u64, VmFault>;
+    /// Raises the interrupt of an access that is retried.
+    fn raise_retry(&self, fault: &VmFault, client: u8);
     /// Reports a fault; `client` is one of [`client`].
     fn raise_fault(&self, fault: &VmFault, client: u8);
     /// Posts an interrupt.
@@ -150,6 +152,14 @@ impl XccEnv<'_> {
     fn hub(&self) -> Hub {
         Hub::Gfx(self.xcc.instance)
     }
+
+    /// Returns a fault as the XCC's clients see it: retried only if the VMID allows it.
+    fn seen(&self, fault: VmFault) -> VmFault {
+        VmFault {
+            retry: fault.retry && self.gpu.waits_for_faults(self.xcc, fault.vmid),
+            ..fault
+        }
+    }
 }
 
 impl Env for XccEnv<'_> {
@@ -219,15 +229,18 @@ impl Env for XccEnv<'_> {
     }
 
     fn read(&self, vmid: u8, va: u64, buf: &mut [u8]) -> Result<(), VmFault> {
-        self.gpu.gmc.vm_read(self.hub(), vmid, va, buf)
+        let result = self.gpu.gmc.vm_read(self.hub(), vmid, va, buf);
+        result.map_err(|fault| self.seen(fault))
     }
 
     fn fetch(&self, vmid: u8, va: u64, buf: &mut [u8]) -> Result<(), VmFault> {
-        self.gpu.gmc.vm_fetch(self.hub(), vmid, va, buf)
+        let result = self.gpu.gmc.vm_fetch(self.hub(), vmid, va, buf);
+        result.map_err(|fault| self.seen(fault))
     }
 
     fn write(&self, vmid: u8, va: u64, data: &[u8]) -> Result<(), VmFault> {
-        self.gpu.gmc.vm_write(self.hub(), vmid, va, data)
+        let result = self.gpu.gmc.vm_write(self.hub(), vmid, va, data);
+        result.map_err(|fault| self.seen(fault))
     }
 
     fn atomic(
@@ -238,7 +251,12 @@ impl Env for XccEnv<'_> {
         rmw: Rmw,
         f: &mut dyn FnMut(u64) -> u64,
     ) -> Result<u64, VmFault> {
-        self.gpu.gmc.vm_atomic(self.hub(), vmid, va, size, rmw, f)
+        let result = self.gpu.gmc.vm_atomic(self.hub(), vmid, va, size, rmw, f);
+        result.map_err(|fault| self.seen(fault))
+    }
+
+    fn raise_retry(&self, fault: &VmFault, client: u8) {
+        self.gpu.raise_retry(fault, client.into());
     }
 
     fn raise_fault(&self, fault: &VmFault, client: u8) {
@@ -449,7 +467,11 @@ fn shader_fault(fault: VmFault) -> gpu_wave::Fault {
         FaultKind::Misaligned => gpu_wave::FaultKind::Misaligned,
         _ => gpu_wave::FaultKind::NotPresent,
     };
-    gpu_wave::Fault { va: fault.va, kind }
+    gpu_wave::Fault {
+        va: fault.va,
+        kind,
+        retry: fault.retry,
+    }
 }
 
 /// Converts a fault of the interpreter to a VM fault.
@@ -472,6 +494,7 @@ pub fn vm_fault(space: Space, fault: &gpu_wave::Fault, write: bool) -> VmFault {
         va: fault.va,
         access,
         kind,
+        retry: fault.retry,
     }
 }
 

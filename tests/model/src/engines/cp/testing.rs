@@ -37,6 +37,8 @@ pub enum Act {
     Invalidate(u8, bool),
     /// Raised a fault at an address.
     Fault(u64),
+    /// A retried access at this address.
+    Retry(u64),
     /// Sent an atomic operation.
     Atomic(u64),
 }
@@ -44,6 +46,8 @@ pub enum Act {
 struct State {
     memory: Vec<u8>,
     holes: BTreeSet<u64>,
+    /// Accesses to holes are to be retried.
+    retry: bool,
     regs: BTreeMap<u32, u32>,
     vmid_regs: HashMap<(u8, u32), u32>,
     acts: Vec<Act>,
@@ -99,6 +103,7 @@ impl Default for Mock {
             state: Mutex::new(State {
                 memory: vec![0; MEMORY],
                 holes: BTreeSet::new(),
+                retry: false,
                 regs: BTreeMap::new(),
                 vmid_regs: HashMap::new(),
                 acts: Vec::new(),
@@ -153,6 +158,23 @@ impl Mock {
         self.lock().holes.insert(va >> 12);
     }
 
+    /// Makes accesses to the page wait until [`Mock::map`].
+    pub fn nack(&self, va: u64) {
+        self.lock().retry = true;
+        self.unmap(va);
+    }
+
+    /// Makes the page accessible again.
+    pub fn map(&self, va: u64) {
+        self.lock().holes.remove(&(va >> 12));
+    }
+
+    /// Returns whether an access to the page was retried.
+    pub fn is_retried(&self, va: u64) -> bool {
+        let is = |act: &Act| matches!(act, Act::Retry(at) if at >> 12 == va >> 12);
+        self.lock().acts.iter().any(is)
+    }
+
     /// Returns a register by dword address.
     pub fn reg(&self, addr: u32) -> u32 {
         self.lock().regs.get(&addr).copied().unwrap_or(0)
@@ -200,6 +222,7 @@ impl Mock {
             va: hole.map_or(va, |page| va.max(page << 12)),
             access,
             kind: FaultKind::NotPresent,
+            retry: state.retry,
         })
     }
 }
@@ -292,6 +315,10 @@ impl Env for Mock {
         cell.copy_from_slice(&new[..size.into()]);
         state.acts.push(Act::Write(va, new[..size.into()].to_vec()));
         Ok(old)
+    }
+
+    fn raise_retry(&self, fault: &VmFault, _: u8) {
+        self.lock().acts.push(Act::Retry(fault.va));
     }
 
     fn raise_fault(&self, fault: &VmFault, _: u8) {

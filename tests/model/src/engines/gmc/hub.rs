@@ -19,10 +19,14 @@ use crate::strict;
 use layout::{Layout, ENGINES};
 
 /// Permission bits of a fault, in `PERMISSION_FAULTS` and in the interrupt entry.
-mod permission {
+pub mod permission {
+    /// The translation is not valid.
     pub const VALID: u32 = 1;
+    /// Not readable.
     pub const READ: u32 = 2;
+    /// Not writable.
     pub const WRITE: u32 = 4;
+    /// Not executable.
     pub const EXECUTE: u32 = 8;
 }
 
@@ -266,6 +270,12 @@ impl HubRegs {
         }
     }
 
+    /// Returns whether the context of a VMID requests to retry faults.
+    pub fn retries(&self, vmid: u8) -> bool {
+        let cntl = self.get(self.at.context0_cntl + u32::from(vmid & 15));
+        self.at.fields.retry.is_set(cntl)
+    }
+
     /// Translates an address of VMID 0 in the system aperture; `None` if the address belongs to
     /// context 0.
     pub fn unmapped(&self, va: u64, strict: &Strict) -> Option<Result<Entry, FaultKind>> {
@@ -328,7 +338,7 @@ impl HubRegs {
         let (permission, walker) = match fault.kind {
             FaultKind::Range | FaultKind::ContextDisabled => (0, 1),
             FaultKind::Pde(level) => (permission::VALID | access, 2 + u32::from(level)),
-            FaultKind::NotPresent => (permission::VALID | access, 0),
+            FaultKind::NotPresent | FaultKind::NoRetry => (permission::VALID | access, 0),
             FaultKind::Read => (permission::READ, 0),
             FaultKind::Write => (permission::WRITE, 0),
             FaultKind::Execute => (permission::EXECUTE, 0),
@@ -358,7 +368,7 @@ impl HubRegs {
             FaultKind::Range | FaultKind::ContextDisabled => fields.range,
             FaultKind::Misaligned | FaultKind::Bus => fields.dummy,
             FaultKind::Pde(_) => fields.pde0,
-            FaultKind::NotPresent => fields.valid,
+            FaultKind::NotPresent | FaultKind::NoRetry => fields.valid,
             FaultKind::Read => fields.read,
             FaultKind::Write => fields.write,
             FaultKind::Execute => fields.execute,

@@ -354,7 +354,7 @@ fn leaf(
                 "PTE {pte:#x} of va {va:#x}: PRT is not modelled"
             );
         }
-        return Err(FaultKind::NotPresent);
+        return Err(FaultKind::NoRetry);
     }
     if format.page_everywhere && pte & format.page == 0 {
         strict!(

@@ -29,6 +29,8 @@ const SLICE: Duration = Duration::from_millis(4);
 const POLL: [Duration; 2] = [Duration::from_micros(20), Duration::from_millis(1)];
 /// Poll interval of write pointers in memory.
 const WPTR_POLL: Duration = Duration::from_millis(1);
+/// Interval between the attempts of an access that is retried.
+const RETRY_POLL: Duration = Duration::from_micros(100);
 /// Dwords per fetch.
 const FETCH: usize = 16;
 
@@ -247,6 +249,10 @@ impl<'a> Engine<'a> {
             return Step::Idle;
         }
         if !context.has_work() {
+            // The report of the read pointer was refused.
+            if context.reported != context.rptr && self.is_enabled(context) {
+                return self.report(context).unwrap_or(Step::Busy);
+            }
             return self.poll_wptr(context);
         }
         self.bank().begin(context.id);
@@ -260,6 +266,10 @@ impl<'a> Engine<'a> {
                 Ok(Step::Busy) => {}
                 Ok(other) => {
                     step = other;
+                    break;
+                }
+                Err(fault) if self.retry(context, &fault) => {
+                    step = Step::Poll(RETRY_POLL);
                     break;
                 }
                 Err(fault) => {
@@ -276,12 +286,15 @@ impl<'a> Engine<'a> {
                 }
             }
         }
-        self.report(context);
-        step
+        match (self.report(context), step) {
+            (Some(poll), Step::Idle) => poll,
+            _ => step,
+        }
     }
 
-    /// Reports the progress of a context to registers and memory.
-    fn report(&mut self, context: &mut Context) {
+    /// Reports the progress of a context to registers and memory. Returns when to do it again if
+    /// that is refused for now.
+    fn report(&mut self, context: &mut Context) -> Option<Step> {
         let stopped = context.halt != Halt::No;
         let inside = context.is_inside() || self.hung == Some(context.id);
         let current = {
@@ -293,15 +306,19 @@ impl<'a> Engine<'a> {
             current
         };
         if !current || context.reported == context.rptr {
-            return;
+            return None;
         }
-        context.reported = context.rptr;
         if let Some(to) = context.config.rptr_report {
             let vmid = context.config.vmid;
             if let Err(fault) = self.gpu.gmc.write64(self.hub(), vmid, to, context.rptr) {
+                if self.retry(context, &fault) {
+                    return Some(Step::Poll(RETRY_POLL));
+                }
                 self.fault(context, &fault);
             }
         }
+        context.reported = context.rptr;
+        None
     }
 
     fn poll_wptr(&mut self, context: &mut Context) -> Step {
@@ -317,6 +334,7 @@ impl<'a> Engine<'a> {
                 }
                 Step::Poll(WPTR_POLL)
             }
+            Err(fault) if self.retry(context, &fault) => Step::Poll(RETRY_POLL),
             Err(fault) => {
                 self.fault(context, &fault);
                 context.halt = Halt::Fault;
@@ -388,6 +406,7 @@ impl<'a> Engine<'a> {
                 self.bad_packet(context, words, error);
                 return Ok(Step::Idle);
             }
+            Err(fault) if self.retry(context, &fault) => return Ok(Step::Poll(RETRY_POLL)),
             Err(fault) => {
                 self.fault(context, &fault);
                 if context.halt != Halt::No {
@@ -436,6 +455,18 @@ impl<'a> Engine<'a> {
     /// Returns the engine's client id in the fault status register.
     fn cid(&self) -> u16 {
         self.layout.cid(self.n)
+    }
+
+    /// Raises the interrupt of an access of a user queue that is retried. Returns whether it is.
+    /// The engine has no mode of its own: it follows that of the process in the SQ.
+    fn retry(&self, context: &Context, fault: &VmFault) -> bool {
+        let retried = fault.retry
+            && !context.id.is_kernel()
+            && self.gpu.hub_waits_for_faults(self.hub(), fault.vmid);
+        if retried {
+            self.gpu.raise_retry(fault, self.cid());
+        }
+        retried
     }
 
     /// Reports a failed access. The engine continues if there is a default page: reads return

@@ -210,6 +210,7 @@ mod tests {
             va: 0x1000,
             access: Access::Read,
             kind: FaultKind::NotPresent,
+            retry: false,
         };
         assert_eq!(sdma.map(&QUEUE, &|| Err(fault)), Err(fault));
         assert!(sdma.is_free(QUEUE.engine, QUEUE.rlc));

@@ -59,6 +59,7 @@ impl Engine<'_> {
                 va: dst,
                 access: Access::Write,
                 kind: FaultKind::NotPresent,
+                retry: false,
             });
         }
         let second = broadcast.then(|| address(words, b::DST2_ADDR_LO, b::DST2_ADDR_HI));

@@ -31,6 +31,7 @@ pub(crate) struct Limits {
 /// to these.
 pub(crate) mod code {
     pub(crate) const FLAT_SCRATCH: u8 = 102;
+    pub(crate) const XNACK_MASK: u8 = 104;
     pub(crate) const VCC: u8 = 106;
     pub(crate) const TTMP0: u8 = 108;
     pub(crate) const M0: u8 = 124;

@@ -185,7 +185,11 @@ pub(super) fn atomic(w: &mut Wave, ctx: &mut Ctx<'_>, i: &ScalarAtomic) -> Step 
     let refused = |fault| Halt::Fault { fault, write: true };
     if va % size != 0 {
         let kind = FaultKind::Misaligned;
-        return Err(refused(Fault { va, kind }));
+        return Err(refused(Fault {
+            va,
+            kind,
+            retry: false,
+        }));
     }
     // Beyond a buffer it is dropped and returns zero.
     let mut old = 0;

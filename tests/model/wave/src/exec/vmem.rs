@@ -6,7 +6,7 @@
 use super::lds::{self, active, extend};
 use super::{atomic, Ctx};
 use crate::inst::{Access, Atomic, Half, Segment, Vmem};
-use crate::wave::{bad_address, violation, Halt, Step, Wave, LANES};
+use crate::wave::{bad_address, violation, Halt, Step, Wave, FIRST_REPLAY, LANES};
 use crate::{Fault, FaultKind, Isa, Memory};
 
 mod buffer;
@@ -21,12 +21,25 @@ type Room = [u8; LANES * MAX_BYTES];
 type Addresses = [u64; LANES];
 
 pub(super) fn step(w: &mut Wave, ctx: &mut Ctx<'_>, i: &Vmem) -> Step {
-    let exec = w.exec();
-    if exec == 0 {
-        return Ok(());
+    let exec = w.replayed();
+    w.complete = 0;
+    let result = match exec {
+        0 => Ok(()),
+        _ => execute(w, ctx, i, exec),
+    };
+    if w.isa == Isa::Gfx942 {
+        match &result {
+            Err(Halt::Fault { fault, .. }) if fault.retry => w.replay_later(),
+            _ => w.ib_sts &= !FIRST_REPLAY,
+        }
     }
+    result
+}
+
+/// Executes an access of these lanes. On a fault `complete` has those that need not repeat it.
+fn execute(w: &mut Wave, ctx: &mut Ctx<'_>, i: &Vmem, exec: u64) -> Step {
     if let Access::Block { store } = i.access {
-        return block(w, ctx, i, store);
+        return block(w, ctx, i, exec, store);
     }
     match i.segment {
         Segment::Global => {
@@ -58,7 +71,7 @@ pub(super) fn step(w: &mut Wave, ctx: &mut Ctx<'_>, i: &Vmem) -> Step {
 
 /// Executes a block load or store: a dword for each of 32 registers, without those that are clear
 /// in M0.
-fn block(w: &mut Wave, ctx: &mut Ctx<'_>, i: &Vmem, store: bool) -> Step {
+fn block(w: &mut Wave, ctx: &mut Ctx<'_>, i: &Vmem, exec: u64, store: bool) -> Step {
     let access = match store {
         true => Access::Store {
             bytes: 4,
@@ -88,7 +101,10 @@ fn block(w: &mut Wave, ctx: &mut Ctx<'_>, i: &Vmem, store: bool) -> Step {
             offset,
             ..*i
         };
-        step(w, ctx, &part)?;
+        let done = execute(w, ctx, &part, exec);
+        // A lane is complete after its last dword only.
+        w.complete = 0;
+        done?;
     }
     Ok(())
 }
@@ -215,9 +231,11 @@ fn flat(w: &mut Wave, ctx: &mut Ctx<'_>, i: &Vmem, exec: u64) -> Step {
         };
         let dst = i.returns.then_some(i.dst);
         lds::access(w, ctx.lds, i.access, in_lds, &low, data, dst)?;
+        w.complete |= in_lds;
     }
     if in_scratch != 0 {
         scratch(w, ctx, i, in_scratch, &low.map(|a| a as i64))?;
+        w.complete |= in_scratch;
     }
     match rest {
         0 => Ok(()),
@@ -235,16 +253,27 @@ fn memory(w: &mut Wave, ctx: &mut Ctx<'_>, i: &Vmem, mask: u64, addresses: &Addr
         Access::Load { bytes, .. } => {
             read(ctx.mem, &mut room, bytes.into(), mask, addresses, w.lanes())?;
             finish_load(w, i, &room, mask);
+            w.complete |= mask;
             Ok(())
         }
         Access::Store { bytes, high } => {
             gather_store(w, i, bytes.into(), high, &mut room);
-            write(ctx.mem, &room, bytes.into(), mask, addresses, w.lanes())
+            let (lanes, complete) = (w.lanes(), &mut w.complete);
+            write(
+                ctx.mem,
+                &room,
+                bytes.into(),
+                mask,
+                addresses,
+                lanes,
+                complete,
+            )
         }
         Access::Atomic { op, size } => atomics(w, ctx, i, op, size, mask, addresses),
         Access::LoadLds { bytes, .. } => {
             read(ctx.mem, &mut room, bytes.into(), mask, addresses, w.lanes())?;
             store_lds(w, ctx.lds, i, &room, mask);
+            w.complete |= mask;
             Ok(())
         }
         Access::Typed(_) | Access::LoadTranspose { .. } | Access::Block { .. } => {
@@ -417,7 +446,8 @@ fn read(
     Ok(())
 }
 
-/// Writes `size` bytes per lane of `mask`, contiguous cells in one access.
+/// Writes `size` bytes per lane of `mask`, contiguous cells in one access. Adds the lanes that are
+/// written to `complete`.
 fn write(
     mem: &dyn Memory,
     room: &Room,
@@ -425,12 +455,25 @@ fn write(
     mask: u64,
     addresses: &Addresses,
     lanes: usize,
+    complete: &mut u64,
 ) -> Step {
-    let refused = |fault| Halt::Fault { fault, write: true };
+    let mut cells = |first: usize, last: usize| {
+        let from = &room[first * size..(last + 1) * size];
+        let start = addresses[first];
+        let result = mem.write(start, from);
+        // The bytes before the one that is refused are written.
+        let bytes = match &result {
+            Ok(()) => from.len() as u64,
+            Err(fault) => fault.va.checked_sub(start).unwrap_or(0),
+        };
+        let written = (bytes / size as u64).min((last + 1 - first) as u64);
+        if written != 0 {
+            *complete |= u64::MAX >> (LANES as u64 - written) << first;
+        }
+        result.map_err(|fault| Halt::Fault { fault, write: true })
+    };
     if are_contiguous(size, mask, addresses, lanes) {
-        return mem
-            .write(addresses[0], &room[..lanes * size])
-            .map_err(refused);
+        return cells(0, lanes - 1);
     }
     let mut l = 0;
     while l < LANES {
@@ -439,8 +482,7 @@ fn write(
             continue;
         }
         let last = run_end(l, size, mask, addresses);
-        let from = &room[l * size..(last + 1) * size];
-        mem.write(addresses[l], from).map_err(refused)?;
+        cells(l, last)?;
         l = last + 1;
     }
     Ok(())
@@ -463,6 +505,7 @@ fn atomics(
             let fault = Fault {
                 va,
                 kind: FaultKind::Misaligned,
+                retry: false,
             };
             return Err(Halt::Fault { fault, write: true });
         }
@@ -486,6 +529,7 @@ fn atomics(
                 w.v[dst + 1][l] = (old >> 32) as u32;
             }
         }
+        w.complete |= 1 << l;
     }
     Ok(())
 }
@@ -531,7 +575,11 @@ fn scratch(w: &mut Wave, ctx: &mut Ctx<'_>, i: &Vmem, mask: u64, offsets: &[i64;
                 let from = l * size + part;
                 part_room[l * piece..(l + 1) * piece].copy_from_slice(&room[from..from + piece]);
             }
-            write(ctx.mem, &part_room, piece, mask, &addresses, lanes)?;
+            // Part of a cell: the lane repeats all of it.
+            let mut parts = 0;
+            write(
+                ctx.mem, &part_room, piece, mask, &addresses, lanes, &mut parts,
+            )?;
         } else {
             read(ctx.mem, &mut part_room, piece, mask, &addresses, lanes)?;
             for l in 0..lanes {

@@ -14,6 +14,7 @@ mod launch;
 mod launch_gfx1201;
 mod matrix;
 mod opcodes;
+mod retry;
 mod sweep;
 mod trap;
 mod wmma;

@@ -48,6 +48,7 @@ impl Ram {
         Err(Fault {
             va: first,
             kind: FaultKind::NotPresent,
+            retry: false,
         })
     }
 

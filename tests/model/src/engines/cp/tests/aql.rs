@@ -377,6 +377,32 @@ fn trap_handler_receives_exception() {
     });
 }
 
+/// Waves, and the CP at the descriptor of a kernel and at a signal, wait for pages.
+#[test]
+fn accesses_wait_for_their_pages() {
+    with_card(|card| {
+        let user = start(card);
+        let kernel = card.kernel(0, &GATE);
+        card.mock().put32(GATE_OPEN, 1);
+        let signal = card.signal(0, 5);
+        let pages = [kernel, KERNARG, GATE_OPEN, signal];
+        pages.map(|va| card.mock().nack(va));
+        card.submit(user, &dispatch(kernel, KERNARG, 10, signal, true));
+        for va in pages {
+            card.until("retry", |c| c.mock().is_retried(va));
+            card.mock().map(va);
+        }
+        card.until("signal", |c| c.signal_value(signal) == 0);
+        card.settle();
+        card.assert_clean();
+        assert_eq!(card.mock().faults(), [0; 0]);
+        for group in 0..10 {
+            assert_eq!(card.mock().get32(KERNARG + 4 * group), 1);
+        }
+        assert_eq!(card.mock().interrupts().len(), 1);
+    });
+}
+
 #[test]
 fn faulting_kernel_halts_until_unmap() {
     with_card(|card| {

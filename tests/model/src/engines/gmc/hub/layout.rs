@@ -61,6 +61,7 @@ pub struct Layout {
 pub(super) struct Fields {
     pub(super) depth: Field,
     pub(super) block_size: Field,
+    pub(super) retry: Field,
     /// Interrupt enables; the next higher bit enables the default page.
     pub(super) range: Field,
     pub(super) dummy: Field,
@@ -128,6 +129,7 @@ macro_rules! gfx9 {
             fields: Fields {
                 depth: $regs::VM_CONTEXT1_CNTL__PAGE_TABLE_DEPTH,
                 block_size: $regs::VM_CONTEXT1_CNTL__PAGE_TABLE_BLOCK_SIZE,
+                retry: $regs::VM_CONTEXT1_CNTL__RETRY_PERMISSION_OR_INVALID_PAGE_FAULT,
                 range: $regs::VM_CONTEXT1_CNTL__RANGE_PROTECTION_FAULT_ENABLE_INTERRUPT,
                 dummy: $regs::VM_CONTEXT1_CNTL__DUMMY_PAGE_PROTECTION_FAULT_ENABLE_INTERRUPT,
                 pde0: $regs::VM_CONTEXT1_CNTL__PDE0_PROTECTION_FAULT_ENABLE_INTERRUPT,
@@ -179,6 +181,7 @@ static GFX12: Layout = Layout {
     fields: Fields {
         depth: gc12::GCVM_CONTEXT1_CNTL__PAGE_TABLE_DEPTH,
         block_size: gc12::GCVM_CONTEXT1_CNTL__PAGE_TABLE_BLOCK_SIZE,
+        retry: gc12::GCVM_CONTEXT1_CNTL__RETRY_PERMISSION_OR_INVALID_PAGE_FAULT,
         range: gc12::GCVM_CONTEXT1_CNTL__RANGE_PROTECTION_FAULT_ENABLE_INTERRUPT,
         dummy: gc12::GCVM_CONTEXT1_CNTL__DUMMY_PAGE_PROTECTION_FAULT_ENABLE_INTERRUPT,
         pde0: gc12::GCVM_CONTEXT1_CNTL__PDE0_PROTECTION_FAULT_ENABLE_INTERRUPT,
@@ -225,6 +228,7 @@ static MM12: Layout = Layout {
     fields: Fields {
         depth: mm12::MMVM_CONTEXT1_CNTL__PAGE_TABLE_DEPTH,
         block_size: mm12::MMVM_CONTEXT1_CNTL__PAGE_TABLE_BLOCK_SIZE,
+        retry: mm12::MMVM_CONTEXT1_CNTL__RETRY_PERMISSION_OR_INVALID_PAGE_FAULT,
         range: mm12::MMVM_CONTEXT1_CNTL__RANGE_PROTECTION_FAULT_ENABLE_INTERRUPT,
         dummy: mm12::MMVM_CONTEXT1_CNTL__DUMMY_PAGE_PROTECTION_FAULT_ENABLE_INTERRUPT,
         pde0: mm12::MMVM_CONTEXT1_CNTL__PDE0_PROTECTION_FAULT_ENABLE_INTERRUPT,

@@ -52,9 +52,10 @@ pub(super) fn step(w: &mut Wave, ctx: &mut Ctx<'_>, i: &Vmem, typed: &Typed, exe
             let values = stored(w, i, typed, selects, l);
             format.store(values, half, &mut room[l * size..(l + 1) * size]);
         }
+        let (lanes, complete) = (w.lanes(), &mut w.complete);
         return match inside {
             0 => Ok(()),
-            _ => write(ctx.mem, &room, size, inside, &addresses, w.lanes()),
+            _ => write(ctx.mem, &room, size, inside, &addresses, lanes, complete),
         };
     }
     if inside != 0 {

@@ -441,6 +441,7 @@ fn faults() {
     let expected = Fault {
         va: far,
         kind: FaultKind::NotPresent,
+        retry: false,
     };
     for (op, is_write) in [
         ("global_load_dword v10, v[8:9], off", false),

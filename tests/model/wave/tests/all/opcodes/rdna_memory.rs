@@ -527,6 +527,7 @@ fn faults_and_violations() {
     let expected = Fault {
         va: far,
         kind: FaultKind::NotPresent,
+        retry: false,
     };
     for (op, is_write) in [
         ("global_load_b32 v10, v[8:9], off", false),
