@@ -1,0 +1,605 @@
+// SPDX-License-Identifier: GPL-2.0 OR MIT
+/*
+ * Tests shared virtual memory with retry faults (XNACK): the GPU uses any memory of the process,
+ * and waits while the driver brings the page.
+ */
+#define _GNU_SOURCE
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "../workloads/sdma-queue.h"
+#include "listen.h"
+#include "svm.h"
+
+#define NOWHERE 0x7000deadb000ull
+
+/* Opens the GPU in XNACK mode, without a queue. */
+static void load_retry(struct fixture *f)
+{
+	fixture_load(f);
+	svm_needed(&f->k);
+	if (is_gfx12(&f->k.node))
+		SKIP("waves of this GPU cannot wait for a page");
+	ASSERT_OK(svm_xnack(&f->k, 1));
+}
+
+static void launch_retry(struct fixture *f)
+{
+	load_retry(f);
+	ASSERT_OK(kfd_queue_create(&f->k, &f->q, 64));
+}
+
+static void update(struct fixture *f, uint32_t percentage)
+{
+	struct kfd_ioctl_update_queue_args args = { .ring_base_address = kfd_va(f->q.ring->va),
+						    .queue_id = f->q.id,
+						    .ring_size = 64 * 64,
+						    .queue_percentage = percentage,
+						    .queue_priority = 7 };
+
+	ASSERT_OK(kfd_ioctl(f->k.fd, AMDKFD_IOC_UPDATE_QUEUE, &args));
+}
+
+static int listen_all(struct fixture *f)
+{
+	uint64_t mask = 0;
+
+	for (int event = KFD_SMI_EVENT_MIGRATE_START; event <= KFD_SMI_EVENT_UNMAP_FROM_GPU; event++)
+		mask |= KFD_SMI_EVENT_MASK_FROM_INDEX(event);
+	return listen_to(&f->k, mask);
+}
+
+/* Counts the lines of an event, which begin with its number. */
+static unsigned int count_lines(const char *text, unsigned int event)
+{
+	unsigned int count = 0;
+	char start[8];
+
+	snprintf(start, sizeof(start), "%x ", event);
+	for (const char *line = text; line && *line; line = strchr(line, '\n')) {
+		line += *line == '\n';
+		count += !strncmp(line, start, strlen(start));
+	}
+	return count;
+}
+
+/* No ioctl names the memory: what malloc() and mmap() return, touched by the CPU or not. */
+TEST_TIMEOUT(plain_memory, 120)
+{
+	struct fixture f;
+	char *small = malloc(200000), *page, *p;
+
+	launch_retry(&f);
+	p = anonymous(16 * KFD_PAGE);
+	EXPECT(svm_works(&f, p, 16 * KFD_PAGE, 0x1000));
+	p = anonymous(4 * MIB);
+	memset(p, 0x77, 4 * MIB);
+	EXPECT(svm_works(&f, p + 100 * KFD_PAGE, 16 * KFD_PAGE, 0x2000));
+	EXPECT_EQ(p[0], 0x77);
+	EXPECT_EQ(p[100 * KFD_PAGE + 3000], 0x77);
+	ASSERT(small != NULL);
+	memset(small, 0x33, 200000);
+	page = (char *)((kfd_va(small) + KFD_PAGE - 1) & ~(KFD_PAGE - 1));
+	EXPECT(svm_works(&f, page, 16 * KFD_PAGE, 0x3000));
+	EXPECT_EQ(page[3000], 0x33);
+	free(small);
+	EXPECT(fixture_works(&f));
+}
+
+TEST_TIMEOUT(stack_and_static_data, 120)
+{
+	static char here[4 * KFD_PAGE] __attribute__((aligned(4096)));
+	char stack[2 * KFD_PAGE] __attribute__((aligned(4096)));
+	struct fixture f;
+
+	launch_retry(&f);
+	memset(stack, 0x44, sizeof(stack));
+	EXPECT(svm_works(&f, stack, sizeof(stack), 0x100));
+	EXPECT(svm_works(&f, here, sizeof(here), 0x200));
+	EXPECT_EQ(stack[3000], 0x44);
+}
+
+TEST_TIMEOUT(file_memory, 120)
+{
+	int fd = memfd_create("svm", 0);
+	struct fixture f;
+	char *p, *other;
+
+	launch_retry(&f);
+	ASSERT(ftruncate(fd, 8 * KFD_PAGE) == 0);
+	p = mmap(NULL, 8 * KFD_PAGE, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	other = mmap(NULL, 8 * KFD_PAGE, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	ASSERT(p != MAP_FAILED && other != MAP_FAILED);
+	EXPECT(svm_works(&f, p, 8 * KFD_PAGE, 0x100));
+	EXPECT(!memcmp(p, other, 8 * KFD_PAGE));
+	p = mmap(NULL, 8 * KFD_PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE, fd, 0);
+	ASSERT(p != MAP_FAILED);
+	EXPECT(svm_works(&f, p, 8 * KFD_PAGE, 0x200));
+	EXPECT_EQ(((uint32_t *)other)[64], 0x100);
+	close(fd);
+}
+
+/*
+ * The lanes of a wave and the operands of a kernel on pages that fault one by one: each atomic
+ * takes effect once.
+ */
+TEST_TIMEOUT(atomics_are_executed_once, 120)
+{
+	const uint32_t grid[3] = { 4096, 1, 1 };
+	const uint16_t group[3] = { 256, 1, 1 };
+	uint32_t *in, *bins, *ticket, *largest, *tally, *next, sum_bins = 0;
+	static unsigned char seen[4096];
+	struct aql_dispatch packet;
+	struct kfd_kernel kernel;
+	uint64_t args[7], *sum;
+	struct fixture f;
+	char *p;
+
+	launch_retry(&f);
+	p = anonymous(64 * KFD_PAGE);
+	/* Each page is a range of its own and faults alone. */
+	ASSERT_OK(svm_set(&f.k, p, 64 * KFD_PAGE, { KFD_IOCTL_SVM_ATTR_GRANULARITY, 0 },
+			  { KFD_IOCTL_SVM_ATTR_PREFERRED_LOC, 0 }));
+	in = (uint32_t *)p;
+	for (uint32_t i = 0; i < 4096; i++)
+		in[i] = i * 2654435761u;
+	/* The 16 bins cross a page. */
+	bins = (uint32_t *)(p + 17 * KFD_PAGE) - 8;
+	largest = (uint32_t *)(p + 20 * KFD_PAGE);
+	sum = (uint64_t *)(p + 22 * KFD_PAGE);
+	tally = (uint32_t *)(p + 24 * KFD_PAGE);
+	next = (uint32_t *)(p + 26 * KFD_PAGE);
+	ticket = (uint32_t *)(p + 30 * KFD_PAGE);
+	args[0] = kfd_va(in);
+	args[1] = kfd_va(bins);
+	args[2] = kfd_va(largest);
+	args[3] = kfd_va(sum);
+	args[4] = kfd_va(tally);
+	args[5] = kfd_va(next);
+	args[6] = kfd_va(ticket);
+	/* So are the arguments. */
+	memcpy(p + 50 * KFD_PAGE, args, sizeof(args));
+	ASSERT_OK(fixture_kernel(&f, "atomics", &kernel));
+	f.signal.s->value = 1;
+	kfd_fill_dispatch(&packet, &kernel, grid, group, p + 50 * KFD_PAGE, &f.signal);
+	kfd_queue_ring(&f.q, kfd_queue_write(&f.q, &packet));
+	ASSERT_OK(kfd_signal_wait(&f.k, &f.signal, WAIT_MS));
+	for (int i = 0; i < 16; i++)
+		sum_bins += bins[i];
+	EXPECT_EQ(sum_bins, 4096);
+	EXPECT_EQ(*next, 4096);
+	EXPECT_EQ(*tally, 4096 / 16 * 3);
+	for (uint32_t i = 0; i < 4096; i++) {
+		ASSERT(ticket[i] < 4096, "ticket %u", ticket[i]);
+		ASSERT(!seen[ticket[i]], "item %u has two tickets", ticket[i]);
+		seen[ticket[i]] = 1;
+	}
+}
+
+/* The command processor waits, too: the completion signal is in plain memory. */
+TEST_TIMEOUT(signal_in_plain_memory, 120)
+{
+	struct fixture f;
+	struct kfd_signal plain;
+	uint32_t *data;
+
+	launch_retry(&f);
+	plain = f.signal;
+	plain.s = (struct amd_signal *)anonymous(KFD_PAGE);
+	data = (uint32_t *)anonymous(KFD_PAGE);
+	*plain.s = *f.signal.s;
+	for (uint32_t i = 1; i < 6; i++) {
+		fixture_fill_start(&f, &f.q, &plain, i, data, 64, i);
+		ASSERT_OK(kfd_signal_wait(&f.k, &plain, WAIT_MS));
+		EXPECT_EQ(plain.s->value, 0);
+		EXPECT_EQ(data[63], i);
+		/* The page leaves the GPU with its content. */
+		ASSERT(mprotect(plain.s, KFD_PAGE, PROT_READ) == 0);
+		ASSERT(mprotect(plain.s, KFD_PAGE, PROT_READ | PROT_WRITE) == 0);
+	}
+}
+
+/* An SDMA queue of the process copies plain memory. */
+TEST_TIMEOUT(sdma_copies_plain_memory, 120)
+{
+	uint32_t packets[32] = { 0 }, *p = packets;
+	volatile uint32_t *done;
+	uint32_t *from, *to;
+	struct sdma_queue q;
+	struct fixture f;
+
+	load_retry(&f);
+	ASSERT_OK(sdma_queue_create(&f.k, &q, KFD_IOC_QUEUE_TYPE_SDMA, 0, 4096));
+	from = (uint32_t *)anonymous(MIB);
+	to = (uint32_t *)anonymous(MIB);
+	done = f.data->va;
+	*done = 0;
+	for (uint32_t i = 0; i < MIB / 4; i++)
+		from[i] = i ^ 0x5a5a;
+	sdma_copy(&p, kfd_va(to), kfd_va(from), MIB);
+	sdma_fence(&p, kfd_va((void *)done), 1);
+	ASSERT_OK(sdma_queue_put(&q, packets, p));
+	sdma_queue_ring(&q);
+	ASSERT(becomes(done, 1, WAIT_MS));
+	for (uint32_t i = 0; i < MIB / 4; i++)
+		if (!EXPECT(to[i] == (i ^ 0x5a5a), "word %u: %#x", i, to[i]))
+			break;
+	ASSERT_OK(sdma_queue_destroy(&q));
+}
+
+/* Faults of pages in any order, one by one; then all are mapped, and none is lost or late. */
+TEST_TIMEOUT(storm, 240)
+{
+	const uint32_t pages = 1024;
+	struct fixture f;
+	uint32_t *words;
+	char *p;
+	double start;
+
+	launch_retry(&f);
+	p = anonymous(pages * KFD_PAGE);
+	words = (uint32_t *)p;
+	ASSERT_OK(svm_set(&f.k, p, pages * KFD_PAGE, { KFD_IOCTL_SVM_ATTR_GRANULARITY, 0 },
+			  { KFD_IOCTL_SVM_ATTR_PREFERRED_LOC, 0 }));
+	for (uint32_t round = 1; round < 3; round++) {
+		start = seconds_now();
+		fixture_fill_start(&f, &f.q, &f.signal, round, words, pages * 1024, round);
+		ASSERT_OK(kfd_signal_wait(&f.k, &f.signal, 200000));
+		ktap_note("%u pages in %.1f s", pages, seconds_now() - start);
+		for (uint32_t i = 0; i < pages * 1024; i++)
+			ASSERT(words[i] == round, "word %u: %#x", i, words[i]);
+		/* All of it leaves the GPU. */
+		ASSERT(madvise(p, pages * KFD_PAGE, MADV_DONTNEED) == 0);
+	}
+}
+
+/* Waves that wait for pages are preempted, saved, and go on. */
+TEST_TIMEOUT(waiting_waves_are_preempted, 240)
+{
+	const uint32_t pages = 512;
+	struct fixture f;
+	uint32_t *words;
+	char *p;
+
+	launch_retry(&f);
+	p = anonymous(pages * KFD_PAGE);
+	words = (uint32_t *)p;
+	ASSERT_OK(svm_set(&f.k, p, pages * KFD_PAGE, { KFD_IOCTL_SVM_ATTR_GRANULARITY, 0 },
+			  { KFD_IOCTL_SVM_ATTR_PREFERRED_LOC, 0 }));
+	fixture_fill_start(&f, &f.q, &f.signal, 1, words, pages * 1024, 0xabc);
+	for (int i = 0; i < 10; i++) {
+		update(&f, 0);
+		usleep(1000);
+		update(&f, 100);
+		usleep(2000);
+	}
+	ASSERT_OK(kfd_signal_wait(&f.k, &f.signal, 200000));
+	for (uint32_t i = 0; i < pages * 1024; i++)
+		ASSERT(words[i] == 0xabc, "word %u: %#x", i, words[i]);
+}
+
+/* Ends while its waves wait. */
+static void ends(void *how)
+{
+	struct fixture f;
+	uint32_t *words;
+
+	launch_retry(&f);
+	words = (uint32_t *)anonymous(256 * KFD_PAGE);
+	ASSERT_OK(svm_set(&f.k, words, 256 * KFD_PAGE, { KFD_IOCTL_SVM_ATTR_GRANULARITY, 0 },
+			  { KFD_IOCTL_SVM_ATTR_PREFERRED_LOC, 0 }));
+	fixture_fill_start(&f, &f.q, &f.signal, 1, words, 256 * 1024, 1);
+	switch (*(int *)how) {
+	case 0:
+		ASSERT_OK(kfd_queue_destroy(&f.q));
+		break;
+	case 1:
+		usleep(3000);
+		raise(SIGKILL);
+		break;
+	case 2:
+		usleep(3000);
+		break;
+	}
+}
+
+TEST_TIMEOUT(processes_end_while_their_waves_wait, 240)
+{
+	struct fixture f;
+
+	launch_retry(&f);
+	for (int how = 0; how < 3; how++) {
+		pid_t child = fork_child();
+		int status;
+
+		if (!child) {
+			ends(&how);
+			ktap_end();
+		}
+		ASSERT(waitpid(child, &status, 0) == child);
+		EXPECT(how == 1 ? WIFSIGNALED(status) : status == 0, "case %d: %#x", how, status);
+		EXPECT(svm_works(&f, anonymous(2 * KFD_PAGE), 2 * KFD_PAGE, 0x100));
+	}
+}
+
+/* Changes of the process's memory only unmap it: no queue is evicted. */
+TEST_TIMEOUT(invalidations_unmap, 120)
+{
+	const char *text;
+	struct pages p;
+	struct fixture f;
+	char wanted[96];
+	int fd;
+
+	launch_retry(&f);
+	p = svm_pages(anonymous(8 * KFD_PAGE), 8 * KFD_PAGE);
+	ASSERT_OK(svm_set(&f.k, p.cpu, p.size, { KFD_IOCTL_SVM_ATTR_PREFERRED_LOC, 0 }));
+	fd = listen_all(&f);
+	ASSERT(svm_works(&f, p.cpu, p.size, 0x100));
+	text = listen_lines(fd, 500);
+	ktap_note("%s", text);
+	EXPECT(count_lines(text, KFD_SMI_EVENT_PAGE_FAULT_START) >= 1);
+	EXPECT_EQ(count_lines(text, KFD_SMI_EVENT_PAGE_FAULT_START),
+		  count_lines(text, KFD_SMI_EVENT_PAGE_FAULT_END));
+	snprintf(wanted, sizeof(wanted), "-%d @%lx(%x) W\n", getpid(), kfd_va(p.cpu) >> 12,
+		 f.k.node.gpu_id);
+	EXPECT(strstr(text, wanted) != NULL, "no '%s'", wanted);
+	snprintf(wanted, sizeof(wanted), "-%d @%lx(%x) U\n", getpid(), kfd_va(p.cpu) >> 12,
+		 f.k.node.gpu_id);
+	EXPECT(strstr(text, wanted) != NULL, "no '%s'", wanted);
+	EXPECT_EQ(count_lines(text, KFD_SMI_EVENT_QUEUE_EVICTION), 0);
+	EXPECT_EQ(count_lines(text, KFD_SMI_EVENT_MIGRATE_START), 0);
+	ASSERT(madvise(p.cpu + KFD_PAGE, 2 * KFD_PAGE, MADV_DONTNEED) == 0);
+	text = listen_lines(fd, 500);
+	ktap_note("%s", text);
+	snprintf(wanted, sizeof(wanted), "-%d @%lx(2) %x %d\n", getpid(),
+		 (kfd_va(p.cpu) >> 12) + 1, f.k.node.gpu_id, KFD_SVM_UNMAP_TRIGGER_MMU_NOTIFY);
+	EXPECT(strstr(text, wanted) != NULL, "no '%s' in '%s'", wanted, text);
+	EXPECT_EQ(count_lines(text, KFD_SMI_EVENT_QUEUE_EVICTION), 0);
+	EXPECT(gpu_writes(&f, &p, KFD_PAGE, 64, 0x200));
+	EXPECT(gpu_writes(&f, &p, 2 * KFD_PAGE, 64, 0x201));
+	listen_lines(fd, 500);
+	ASSERT(munmap(p.cpu + 4 * KFD_PAGE, KFD_PAGE) == 0);
+	text = listen_lines(fd, 500);
+	ktap_note("%s", text);
+	snprintf(wanted, sizeof(wanted), "-%d @%lx(1) %x %d\n", getpid(),
+		 (kfd_va(p.cpu) >> 12) + 4, f.k.node.gpu_id,
+		 KFD_SVM_UNMAP_TRIGGER_UNMAP_FROM_CPU);
+	EXPECT(strstr(text, wanted) != NULL, "no '%s' in '%s'", wanted, text);
+	EXPECT(svm_works(&f, p.cpu, 4 * KFD_PAGE, 0x300));
+	EXPECT(svm_works(&f, p.cpu + 5 * KFD_PAGE, 3 * KFD_PAGE, 0x400));
+	ASSERT(mprotect(p.cpu, 4 * KFD_PAGE, PROT_READ) == 0);
+	ASSERT(mprotect(p.cpu, 4 * KFD_PAGE, PROT_READ | PROT_WRITE) == 0);
+	EXPECT(svm_works(&f, p.cpu, 4 * KFD_PAGE, 0x500));
+	EXPECT_EQ(count_lines(listen_lines(fd, 500), KFD_SMI_EVENT_QUEUE_EVICTION), 0);
+	close(fd);
+}
+
+/* To VRAM by the fault of the GPU, which the memory has no location set for, and back by the CPU's. */
+TEST_TIMEOUT(migration_by_faults, 120)
+{
+	const char *text;
+	struct fixture f;
+	uint32_t *words, gpu;
+	char wanted[96];
+	int fd;
+
+	launch_retry(&f);
+	gpu = f.k.node.gpu_id;
+	words = (uint32_t *)((kfd_va(anonymous(4 * MIB)) + 2 * MIB - 1) & ~(2 * MIB - 1));
+	for (uint32_t i = 0; i < 2 * MIB / 4; i++)
+		words[i] = i * 3 + 1;
+	fd = listen_all(&f);
+	ASSERT_OK(fixture_fill(&f, &f.q, words + 5000, 64, 0xaaaa));
+	text = listen_lines(fd, 1000);
+	ktap_note("%s", text);
+	snprintf(wanted, sizeof(wanted), "0->%x %d 0\n", gpu, KFD_MIGRATE_TRIGGER_PAGEFAULT_GPU);
+	EXPECT(strstr(text, wanted) != NULL, "no '%s' in '%s'", wanted, text);
+	for (uint32_t i = 0; i < 2 * MIB / 4; i++) {
+		uint32_t want = i >= 5000 && i < 5064 ? 0xaaaa : i * 3 + 1;
+
+		ASSERT(words[i] == want, "word %u: %#x, not %#x", i, words[i], want);
+	}
+	text = listen_lines(fd, 1000);
+	ktap_note("%s", text);
+	snprintf(wanted, sizeof(wanted), "%x->0 %d 0\n", gpu, KFD_MIGRATE_TRIGGER_PAGEFAULT_CPU);
+	EXPECT(strstr(text, wanted) != NULL, "no '%s' in '%s'", wanted, text);
+	/* There and back in turns. */
+	for (uint32_t i = 1; i < 20; i++) {
+		ASSERT_OK(fixture_fill(&f, &f.q, words + i * 1000, 64, i));
+		ASSERT_EQ(words[i * 1000], i);
+		words[i * 1000] = 7;
+		ASSERT_OK(fixture_fill(&f, &f.q, words + i * 1000 + 1, 63, i));
+		ASSERT_EQ(words[i * 1000], 7);
+		ASSERT_EQ(words[i * 1000 + 1], i);
+	}
+	EXPECT_EQ(words[2 * MIB / 4 - 1], (2 * MIB / 4 - 1) * 3 + 1);
+	close(fd);
+}
+
+/* 1 MiB of words that are their numbers, except that the GPU has written 0xf0 to the second page. */
+static uint32_t *words_in_vram(struct fixture *f)
+{
+	uint32_t *words = (uint32_t *)anonymous(MIB);
+
+	for (uint32_t i = 0; i < MIB / 4; i++)
+		words[i] = i;
+	ASSERT_OK(fixture_fill(f, &f->q, words + 1024, 1024, 0xf0));
+	return words;
+}
+
+static void compare_words(const uint32_t *words)
+{
+	for (uint32_t i = 0; i < MIB / 4; i++) {
+		uint32_t want = i >= 1024 && i < 2048 ? 0xf0 : i;
+
+		if (!EXPECT(words[i] == want, "word %u: %#x, not %#x", i, words[i], want))
+			break;
+	}
+}
+
+/* fork() with pages in VRAM: both processes have their content. */
+TEST_TIMEOUT(fork_with_pages_in_vram, 120)
+{
+	struct fixture f;
+	uint32_t *words;
+	int status;
+	pid_t child;
+
+	launch_retry(&f);
+	words = words_in_vram(&f);
+	child = fork_child();
+	if (!child) {
+		compare_words(words);
+		words[1] = words[1030] = 0xc4;
+		ktap_end();
+	}
+	ASSERT(waitpid(child, &status, 0) == child);
+	EXPECT_EQ(status, 0);
+	compare_words(words);
+	ASSERT_OK(fixture_fill(&f, &f.q, words, 64, 0xf2));
+	EXPECT_EQ(words[63], 0xf2);
+	EXPECT_EQ(words[64], 64);
+	/* The child exits without touching them. */
+	words = words_in_vram(&f);
+	child = fork_child();
+	if (!child)
+		_exit(0);
+	ASSERT(waitpid(child, &status, 0) == child);
+	ASSERT_OK(fixture_fill(&f, &f.q, words + 2048, 1024, 0xf3));
+	EXPECT_EQ(words[1024], 0xf0);
+	EXPECT_EQ(words[2048], 0xf3);
+	EXPECT_EQ(words[MIB / 4 - 1], MIB / 4 - 1);
+}
+
+/* A page that fork() shares is copied before the GPU writes to it. */
+TEST_TIMEOUT(gpu_write_after_fork_is_private, 120)
+{
+	struct fixture f;
+	uint32_t *words;
+	int status, go[2];
+	pid_t child;
+	char byte;
+
+	launch_retry(&f);
+	words = words_in_vram(&f);
+	ASSERT(pipe(go) == 0);
+	child = fork_child();
+	if (!child) {
+		ASSERT(read(go[0], &byte, 1) == 1);
+		compare_words(words);
+		ktap_end();
+	}
+	ASSERT_OK(fixture_fill(&f, &f.q, words + 2048, 1024, 0xf1));
+	ASSERT(write(go[1], "", 1) == 1);
+	ASSERT(waitpid(child, &status, 0) == child);
+	EXPECT_EQ(status, 0);
+	EXPECT_EQ(words[2048], 0xf1);
+	EXPECT_EQ(words[1024], 0xf0);
+}
+
+/* A process with and one without retry faults at the same time. */
+static void without(void *data)
+{
+	struct fixture f;
+	char *p;
+
+	(void)data;
+	fixture_launch(&f);
+	p = anonymous(8 * KFD_PAGE);
+	ASSERT_OK(svm_access(&f.k, p, 8 * KFD_PAGE));
+	for (uint32_t i = 0; i < 4; i++)
+		ASSERT(svm_works(&f, p, 8 * KFD_PAGE, i * 100));
+}
+
+TEST_TIMEOUT(modes_are_per_process, 240)
+{
+	struct fixture f;
+	int status;
+	pid_t child[3];
+
+	launch_retry(&f);
+	for (int i = 0; i < 3; i++) {
+		child[i] = fork_child();
+		if (!child[i]) {
+			if (i == 2) {
+				struct fixture mine;
+
+				launch_retry(&mine);
+				EXPECT(svm_works(&mine, anonymous(8 * KFD_PAGE), 8 * KFD_PAGE, 1));
+			} else {
+				without(NULL);
+			}
+			ktap_end();
+		}
+	}
+	for (uint32_t i = 0; i < 4; i++)
+		EXPECT(svm_works(&f, anonymous(4 * KFD_PAGE), 4 * KFD_PAGE, i * 100));
+	for (int i = 0; i < 3; i++) {
+		ASSERT(waitpid(child[i], &status, 0) == child[i]);
+		EXPECT_EQ(status, 0);
+	}
+}
+
+/* A fault that cannot be served: an event of the process, with the address. */
+static void fault_case(void *data)
+{
+	struct kfd_event_data event = { 0 };
+	struct fixture f;
+	uint64_t va = NOWHERE;
+	uint32_t result = 99;
+	char *p;
+
+	launch_retry(&f);
+	p = anonymous(8 * KFD_PAGE);
+	switch (*(int *)data) {
+	case 0: /* Nothing is there. */
+		break;
+	case 1: /* Without access. */
+		memset(p, 0, KFD_PAGE);
+		ASSERT_OK(svm_set(&f.k, p, 8 * KFD_PAGE,
+				  { KFD_IOCTL_SVM_ATTR_NO_ACCESS, f.k.node.gpu_id }));
+		va = kfd_va(p);
+		break;
+	case 2: /* Read-only for the process. */
+		ASSERT(mprotect(p, 8 * KFD_PAGE, PROT_READ) == 0);
+		va = kfd_va(p);
+		break;
+	case 3: /* Unmapped after its use. */
+		ASSERT(svm_works(&f, p, KFD_PAGE, 0x100));
+		ASSERT(munmap(p, 8 * KFD_PAGE) == 0);
+		va = kfd_va(p);
+		break;
+	}
+	signal(SIGSEGV, SIG_IGN);
+	ASSERT_OK(kfd_event_create(&f.k, KFD_IOC_EVENT_MEMORY, true, &event.event_id));
+	fixture_fill_start(&f, &f.q, &f.signal, 0, (uint32_t *)va, 64, 1);
+	ASSERT_OK(kfd_event_wait(&f.k, &event, 1, true, WAIT_MS, &result));
+	ASSERT_EQ(result, KFD_IOC_WAIT_RESULT_COMPLETE);
+	EXPECT_EQ(event.memory_exception_data.gpu_id, f.k.node.gpu_id);
+	EXPECT_EQ(event.memory_exception_data.va, va);
+	EXPECT_EQ(event.memory_exception_data.failure.NotPresent, 1);
+	EXPECT_EQ(event.memory_exception_data.failure.ReadOnly, 1);
+	EXPECT_EQ(event.memory_exception_data.failure.NoExecute, 0);
+	EXPECT_EQ(f.signal.s->value, 1);
+	/*
+	 * Once. The C driver reports the access that is retried and, if the waves are not preempted
+	 * in time, their next attempt, which is not (kgd2kfd_vmfault_fast_path looks at the software
+	 * ring only).
+	 */
+	if (ktap_is_rkfd())
+		EXPECT_EQ(event_result(&f.k, event.event_id, 1000), KFD_IOC_WAIT_RESULT_TIMEOUT);
+}
+
+TEST_TIMEOUT(faults_that_cannot_be_served, 240)
+{
+	struct fixture f;
+
+	launch_retry(&f);
+	for (int i = 0; i < 4; i++) {
+		EXPECT(ktap_in_child(fault_case, &i) == 0, "case %d", i);
+		EXPECT(svm_works(&f, anonymous(KFD_PAGE), KFD_PAGE, 0x100 + (uint32_t)i));
+	}
+}
