@@ -39,19 +39,15 @@ impl Page {
     /// Returns the instruction at `pc`, which must be on this page.
     pub(crate) fn get(&self, pc: u64, mem: &dyn Memory, limits: &Limits) -> Result<&Inst, BadCode> {
         let slot = &self.slots[((pc & (PAGE - 1)) / 4) as usize];
-        if slot.get().is_none() {
-            let result = load(pc, mem, limits);
-            // A fetch that has to be retried is not cached.
-            match result {
+        let result = match slot.get() {
+            Some(result) => result,
+            None => match load(pc, mem, limits) {
+                // Not cached.
                 Err(BadCode::Fetch(fault)) if fault.retry => return Err(BadCode::Fetch(fault)),
                 result => slot.get_or_init(|| result.map_err(Box::new)),
-            };
-        }
-        match slot.get() {
-            Some(Ok(inst)) => Ok(inst),
-            Some(Err(bad)) => Err((**bad).clone()),
-            None => unreachable!("filled above"),
-        }
+            },
+        };
+        result.as_ref().map_err(|bad| (**bad).clone())
     }
 }
 

@@ -385,7 +385,7 @@ fn accesses_wait_for_their_pages() {
         let kernel = card.kernel(0, &GATE);
         card.mock().put32(GATE_OPEN, 1);
         let signal = card.signal(0, 5);
-        let pages = [kernel, KERNARG, GATE_OPEN, signal];
+        let pages = [kernel, GATE_OPEN, KERNARG, signal];
         pages.map(|va| card.mock().nack(va));
         card.submit(user, &dispatch(kernel, KERNARG, 10, signal, true));
         for va in pages {
