@@ -193,6 +193,10 @@ fn fragments_must_be_consistent() {
     for i in 0..16 {
         assert!(target(&gpu, 3, va + (i << 12), Access::Read).is_ok());
     }
+    // A smaller fragment of the same memory.
+    put(&gpu, T.ptb, 15, 0x20_f000 | V | R | W | 2 << 7);
+    gpu.gmc.invalidate(Hub::Gfx(0), 1 << 3);
+    assert!(target(&gpu, 3, va, Access::Read).is_ok());
     assert_eq!(gpu.strict.lines(), [""; 0]);
     put(&gpu, T.ptb, 15, 0x50_0000 | V | R | W | 4 << 7);
     gpu.gmc.invalidate(Hub::Gfx(0), 1 << 3);

@@ -7,6 +7,8 @@
 //! PTE may be "translate further": it then points to a table of smaller pages. A PDE with the P bit
 //! is itself the PTE of a huge page.
 
+use std::time::Duration;
+
 use rkfd_abi::bits::Field64;
 use rkfd_abi::pte::{
     self, gfx12, EXECUTABLE as EXECUTE, PDE_ADDR, PTE_ADDR, READABLE as READ, SYSTEM, VALID,
@@ -301,29 +303,55 @@ struct Place {
     covers: u32,
 }
 
-/// Checks the fragment field: the aligned group of 2^fragment pages around the PTE must be
-/// contiguous and have equal flags, since the chip's L1 TLB caches the group as one. An invalid
-/// neighbour is not an error: the driver may be about to map or unmap the group.
-fn uniform(memory: &TableMemory<'_>, place: &Place, pte: u64, va: u64, strict: &Strict) {
-    let fragment = (pte >> 7 & 0x1f) as u32;
-    if pte & VALID == 0 || fragment <= place.covers {
-        return;
+/// Fragment field of a PTE.
+const FRAGMENT: u64 = 0x1f << 7;
+/// Milliseconds for which entries of a group may disagree: an update of them is under way.
+const UPDATE_TIME: u32 = 20;
+
+/// Returns an entry of the group of a PTE that translates otherwise: its index, its value, and the
+/// expected one. The fragments may differ: a driver that maps a part of the group again makes it
+/// smaller there.
+fn disagreement(memory: &TableMemory<'_>, place: &Place, pte: u64) -> Option<(u64, u64, u64)> {
+    let fragment = (pte & FRAGMENT) >> FRAGMENT.trailing_zeros();
+    if pte & VALID == 0 || fragment <= place.covers.into() {
+        return None;
     }
-    let group = (1u64 << (fragment - place.covers)).min(place.entries);
+    let group = (1u64 << (fragment - u64::from(place.covers))).min(place.entries);
     let first = place.index & !(group - 1);
-    for index in [first, first + group - 1] {
+    [first, first + group - 1].into_iter().find_map(|index| {
         let table = place.table & PDE_ADDR;
         let entry = memory.entry(table, place.table & SYSTEM != 0, index);
         let entry = entry.unwrap_or(0);
         let distance = index.wrapping_sub(place.index) << (place.covers + 12);
         let expected = (pte & PTE_ADDR).wrapping_add(distance) & PTE_ADDR | pte & !PTE_ADDR;
-        if entry & VALID != 0 && entry != expected {
+        let differs = entry & VALID != 0 && (entry ^ expected) & !FRAGMENT != 0;
+        differs.then_some((index, entry, expected))
+    })
+}
+
+/// Checks the fragment field: the aligned group of 2^fragment pages around the PTE must be
+/// contiguous and have equal flags, since the chip's L1 TLB caches the group as one. An invalid
+/// neighbour is not an error: the driver may be about to map or unmap the group. With retry faults
+/// it may do so while waves access it.
+fn uniform(memory: &TableMemory<'_>, place: &Place, pte: u64, va: u64, strict: &Strict) {
+    let table = place.table & PDE_ADDR;
+    for waited in 0.. {
+        let Some((index, entry, expected)) = disagreement(memory, place, pte) else {
+            return;
+        };
+        if waited == UPDATE_TIME {
             strict!(
                 strict,
                 "gmc",
-                "PTE {pte:#x} of va {va:#x} claims a fragment of 2^{fragment} pages, but entry \
-                 {index:#x} of its table at {table:#x} is {entry:#x} and not {expected:#x}"
+                "PTE {pte:#x} of va {va:#x} claims a fragment of 2^{} pages, but entry {index:#x} \
+                 of its table at {table:#x} is {entry:#x} and not {expected:#x}",
+                (pte & FRAGMENT) >> FRAGMENT.trailing_zeros()
             );
+            return;
+        }
+        std::thread::sleep(Duration::from_millis(1));
+        if memory.entry(table, place.table & SYSTEM != 0, place.index) != Some(pte) {
+            return;
         }
     }
 }
