@@ -372,10 +372,10 @@ fn module_handler_saves_halted_waves() {
     halted_waves(Target::Gfx942, &module::FIRST_LEVEL);
 }
 
-/// Kernel of four waves with cells on four pages: two atomics for each item.
+/// Kernel of four waves with cells on four pages each: two atomics for each item.
 const COUNTERS: &str = "
     v_and_b32 v1, 0x3ff, v0
-    v_lshlrev_b32 v2, 6, v1
+    v_lshlrev_b32 v2, 8, v1
     v_mov_b32 v3, 1
     global_atomic_add v4, v2, v3, s[0:1] sc0
     s_waitcnt vmcnt(0)
@@ -469,7 +469,7 @@ fn waves_that_wait_for_pages(handler: &[u32]) {
             sizes: (d.record_bytes(), d.lds_bytes.into()),
             ..Area::default()
         },
-        absent: Mutex::new((0..4).map(|n| (DATA >> 12) + n).collect()),
+        absent: Mutex::new((0..16).map(|n| (DATA >> 12) + n).collect()),
         nacked: AtomicBool::new(false),
     };
     let mut group = Workgroup::new(&d, [0; 3]).unwrap();
@@ -482,10 +482,10 @@ fn waves_that_wait_for_pages(handler: &[u32]) {
         host.absent.lock().unwrap().pop_first();
         saves += 1;
     }
-    assert_eq!(saves, 4);
+    assert_eq!(saves, 16);
     for item in 0..256 {
         assert_eq!(
-            ram.get_u32(DATA + item * 64, 2),
+            ram.get_u32(DATA + item * 256, 2),
             [2, 1 << 16],
             "item {item}"
         );
