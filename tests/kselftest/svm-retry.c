@@ -4,6 +4,7 @@
  * and waits while the driver brings the page.
  */
 #define _GNU_SOURCE
+#include <pthread.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <sys/wait.h>
@@ -46,8 +47,8 @@ static int listen_all(struct fixture *f)
 {
 	uint64_t mask = 0;
 
-	for (int event = KFD_SMI_EVENT_MIGRATE_START; event <= KFD_SMI_EVENT_UNMAP_FROM_GPU; event++)
-		mask |= KFD_SMI_EVENT_MASK_FROM_INDEX(event);
+	for (int n = KFD_SMI_EVENT_MIGRATE_START; n <= KFD_SMI_EVENT_UNMAP_FROM_GPU; n++)
+		mask |= KFD_SMI_EVENT_MASK_FROM_INDEX(n);
 	return listen_to(&f->k, mask);
 }
 
@@ -377,7 +378,69 @@ TEST_TIMEOUT(invalidations_unmap, 120)
 	close(fd);
 }
 
-/* To VRAM by the fault of the GPU, which the memory has no location set for, and back by the CPU's. */
+struct changes {
+	char *start;
+	size_t pages;
+	bool stop;
+	unsigned int count;
+};
+
+/* Replaces and protects pages at random until it is stopped. */
+static void *change_pages(void *data)
+{
+	struct changes *c = data;
+	unsigned int seed = 1;
+
+	while (!__atomic_load_n(&c->stop, __ATOMIC_RELAXED)) {
+		char *p = c->start + (size_t)rand_r(&seed) % (c->pages - 4) * KFD_PAGE;
+		int prot = PROT_READ | PROT_WRITE | (seed & 1 ? PROT_EXEC : 0);
+
+		if (__atomic_fetch_add(&c->count, 1, __ATOMIC_RELAXED) % 3)
+			EXPECT(madvise(p, 4 * KFD_PAGE, MADV_DONTNEED) == 0);
+		else
+			EXPECT(mprotect(p, 4 * KFD_PAGE, prot) == 0);
+		usleep(100);
+	}
+	return NULL;
+}
+
+/* The GPU writes while pages are taken away all the time: no queue is evicted, none hangs. */
+TEST_TIMEOUT(invalidation_storm, 240)
+{
+	struct changes c = { .pages = 256 };
+	unsigned int launches = 0;
+	pthread_t threads[2];
+	struct fixture f;
+	double end;
+	int fd;
+
+	launch_retry(&f);
+	c.start = anonymous(c.pages * KFD_PAGE);
+	ASSERT_OK(svm_set(&f.k, c.start, c.pages * KFD_PAGE,
+			  { KFD_IOCTL_SVM_ATTR_PREFERRED_LOC, 0 },
+			  { KFD_IOCTL_SVM_ATTR_GRANULARITY, 4 }));
+	fd = listen_to(&f.k, KFD_SMI_EVENT_MASK_FROM_INDEX(KFD_SMI_EVENT_QUEUE_EVICTION));
+	for (int i = 0; i < 2; i++)
+		ASSERT(pthread_create(&threads[i], NULL, change_pages, &c) == 0);
+	end = seconds_now() + 4;
+	while (seconds_now() < end) {
+		launches++;
+		ASSERT_OK(fixture_fill(&f, &f.q, (uint32_t *)c.start, (uint32_t)c.pages * 1024,
+				       launches));
+	}
+	__atomic_store_n(&c.stop, true, __ATOMIC_RELAXED);
+	for (int i = 0; i < 2; i++)
+		ASSERT(pthread_join(threads[i], NULL) == 0);
+	ktap_note("%u launches, %u changes", launches, c.count);
+	EXPECT(launches > 0 && c.count > 0);
+	ASSERT_OK(fixture_fill(&f, &f.q, (uint32_t *)c.start, (uint32_t)c.pages * 1024, 0x600d));
+	for (size_t i = 0; i < c.pages * 1024; i++)
+		ASSERT(((uint32_t *)c.start)[i] == 0x600d, "word %zu", i);
+	EXPECT(!strcmp(listen_lines(fd, 100), ""));
+	close(fd);
+}
+
+/* Memory without a location moves to VRAM by a fault of the GPU, and back by one of the CPU. */
 TEST_TIMEOUT(migration_by_faults, 120)
 {
 	const char *text;
@@ -419,7 +482,64 @@ TEST_TIMEOUT(migration_by_faults, 120)
 	close(fd);
 }
 
-/* 1 MiB of words that are their numbers, except that the GPU has written 0xf0 to the second page. */
+/* Where the attributes of a range let its pages be. */
+TEST_TIMEOUT(locations, 120)
+{
+	const char *text;
+	struct fixture f;
+	char wanted[96];
+	uint32_t *words, gpu;
+	int fd;
+
+	launch_retry(&f);
+	gpu = f.k.node.gpu_id;
+	fd = listen_all(&f);
+	/* In place: nothing moves. */
+	words = (uint32_t *)((kfd_va(anonymous(128 * KFD_PAGE)) + 64 * KFD_PAGE - 1) &
+			     ~(64 * KFD_PAGE - 1));
+	memset(words, 1, 64 * KFD_PAGE);
+	ASSERT_OK(svm_set(&f.k, words, 64 * KFD_PAGE, { KFD_IOCTL_SVM_ATTR_ACCESS_IN_PLACE, gpu }));
+	ASSERT_OK(fixture_fill(&f, &f.q, words, 64, 2));
+	EXPECT_EQ(words[0], 2);
+	EXPECT_EQ(count_lines(listen_lines(fd, 500), KFD_SMI_EVENT_MIGRATE_START), 0);
+	/* Preferred in VRAM: by the GPU's fault, aligned pages as many as the granularity says. */
+	ASSERT_OK(svm_set(&f.k, words, 64 * KFD_PAGE, { KFD_IOCTL_SVM_ATTR_PREFERRED_LOC, gpu },
+			  { KFD_IOCTL_SVM_ATTR_ACCESS, gpu },
+			  { KFD_IOCTL_SVM_ATTR_GRANULARITY, 2 }));
+	ASSERT(madvise(words, KFD_PAGE, MADV_DONTNEED) == 0);
+	words[5] = 5;
+	listen_lines(fd, 500);
+	ASSERT_OK(fixture_fill(&f, &f.q, words + 64, 64, 3));
+	text = listen_lines(fd, 500);
+	snprintf(wanted, sizeof(wanted), "@%lx(4) 0->%x ffffffff:%x %d\n", kfd_va(words) >> 12, gpu,
+		 gpu, KFD_MIGRATE_TRIGGER_PAGEFAULT_GPU);
+	EXPECT(strstr(text, wanted) != NULL, "no '%s' in '%s'", wanted, text);
+	snprintf(wanted, sizeof(wanted), "-%d @%lx(%x) M\n", getpid(), kfd_va(words) >> 12, gpu);
+	EXPECT(strstr(text, wanted) != NULL, "no '%s' in '%s'", wanted, text);
+	/* Back by a prefetch; the preferred location is unchanged. */
+	ASSERT_OK(svm_set(&f.k, words, 64 * KFD_PAGE, { KFD_IOCTL_SVM_ATTR_PREFETCH_LOC, 0 }));
+	text = listen_lines(fd, 500);
+	snprintf(wanted, sizeof(wanted), "%x->0 0:%x %d\n", gpu, gpu,
+		 KFD_MIGRATE_TRIGGER_PREFETCH);
+	EXPECT(strstr(text, wanted) != NULL, "no '%s' in '%s'", wanted, text);
+	EXPECT_EQ(words[5], 5);
+	EXPECT_EQ(words[64], 3);
+	EXPECT_EQ(words[4096], 0x01010101);
+	EXPECT_EQ(count_lines(listen_lines(fd, 500), KFD_SMI_EVENT_MIGRATE_START), 0);
+	/* There by a prefetch, without a fault of the GPU afterwards. */
+	ASSERT_OK(svm_set(&f.k, words, 64 * KFD_PAGE, { KFD_IOCTL_SVM_ATTR_PREFETCH_LOC, gpu }));
+	ASSERT_OK(fixture_fill(&f, &f.q, words + 20000, 64, 4));
+	text = listen_lines(fd, 500);
+	snprintf(wanted, sizeof(wanted), "@%lx(40) 0->%x %d 0\n", kfd_va(words) >> 12, gpu,
+		 KFD_MIGRATE_TRIGGER_PREFETCH);
+	EXPECT(strstr(text, wanted) != NULL, "no '%s' in '%s'", wanted, text);
+	EXPECT_EQ(count_lines(text, KFD_SMI_EVENT_PAGE_FAULT_START), 0);
+	EXPECT_EQ(words[20000], 4);
+	EXPECT_EQ(words[64], 3);
+	close(fd);
+}
+
+/* 1 MiB of words that are their numbers; the GPU has written 0xf0 to those of the second page. */
 static uint32_t *words_in_vram(struct fixture *f)
 {
 	uint32_t *words = (uint32_t *)anonymous(MIB);
@@ -586,8 +706,8 @@ static void fault_case(void *data)
 	EXPECT_EQ(f.signal.s->value, 1);
 	/*
 	 * Once. The C driver reports the access that is retried and, if the waves are not preempted
-	 * in time, their next attempt, which is not (kgd2kfd_vmfault_fast_path looks at the software
-	 * ring only).
+	 * in time, their next attempt, which is not (kgd2kfd_vmfault_fast_path filters the entries
+	 * of the software ring only).
 	 */
 	if (ktap_is_rkfd())
 		EXPECT_EQ(event_result(&f.k, event.event_id, 1000), KFD_IOC_WAIT_RESULT_TIMEOUT);

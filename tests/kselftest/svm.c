@@ -315,6 +315,43 @@ TEST_TIMEOUT(many_invalidations, 120)
 	}
 }
 
+/* Each change of the memory evicts the queues, which are restored with the new mapping. */
+TEST(eviction_events)
+{
+	char wanted[96], again;
+	unsigned long long ns, ns2;
+	const char *text, *restored;
+	struct pages p;
+	struct fixture f;
+	unsigned int gpu;
+	int fd, pid;
+
+	launch_svm(&f);
+	p = svm_pages(anonymous(4 * KFD_PAGE), 4 * KFD_PAGE);
+	ASSERT_OK(svm_access(&f.k, p.cpu, p.size));
+	fd = listen_to(&f.k, KFD_SMI_EVENT_MASK_FROM_INDEX(KFD_SMI_EVENT_QUEUE_EVICTION) |
+				     KFD_SMI_EVENT_MASK_FROM_INDEX(KFD_SMI_EVENT_QUEUE_RESTORE));
+	ASSERT(madvise(p.cpu, KFD_PAGE, MADV_DONTNEED) == 0);
+	snprintf(wanted, sizeof(wanted), " -%d %x %d\n", getpid(), f.k.node.gpu_id,
+		 KFD_QUEUE_EVICTION_TRIGGER_SVM);
+	listen_for_line(fd, wanted, &text);
+	ASSERT(sscanf(text, "9 %llu -%d %x", &ns, &pid, &gpu) == 3, "%s", text);
+	restored = strstr(text, "\na ");
+	if (!restored) {
+		snprintf(wanted, sizeof(wanted), "a ");
+		listen_for_line(fd, wanted, &text);
+		restored = text - 1;
+	}
+	ASSERT(sscanf(restored + 1, "a %llu -%d %x %c\n", &ns2, &pid, &gpu, &again) == 4, "%s",
+	       restored);
+	EXPECT_EQ(pid, getpid());
+	EXPECT_EQ(gpu, f.k.node.gpu_id);
+	EXPECT(again == '0' || again == 'R');
+	EXPECT(ns2 >= ns);
+	EXPECT(svm_works(&f, p.cpu, p.size, 0x100));
+	close(fd);
+}
+
 static void no_access(struct fixture *f, uint64_t va)
 {
 	struct kfd_event_data data = { 0 };
