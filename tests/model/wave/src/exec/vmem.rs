@@ -464,7 +464,7 @@ fn write(
         // The bytes before the one that is refused are written.
         let bytes = match &result {
             Ok(()) => from.len() as u64,
-            Err(fault) => fault.va.checked_sub(start).unwrap_or(0),
+            Err(fault) => fault.va.saturating_sub(start),
         };
         let written = (bytes / size as u64).min((last + 1 - first) as u64);
         if written != 0 {
