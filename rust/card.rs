@@ -462,6 +462,7 @@ impl Card {
             dev: self.dev(),
             mmio: self.mmio()?,
             gart: &self.gart,
+            in_hive: self.layout.in_hive,
         })
     }
 

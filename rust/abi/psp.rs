@@ -15,6 +15,8 @@
 //!   ([`cmd_buf`]) and a fence; [`RING_WPTR`] is in dwords and wraps at the size of the ring. All
 //!   addresses are in VMID 0.
 
+pub mod xgmi;
+
 use crate::bits::{Field, Field64};
 use crate::regs::{mp_13_0_6 as regs, name, Reg, Untyped};
 

@@ -4,8 +4,10 @@
 //! engines.
 //!
 //! Its buffers are in system memory mapped by the GART: a transfer buffer, the ring, one command
-//! buffer and a fence. Commands are submitted one by one; the lock of the ring is held until the
-//! fence of a command signals.
+//! buffer, a fence, and memory shared with a trusted application. Commands are submitted one by
+//! one; the lock of the ring is held until the fence of a command signals.
+
+mod xgmi;
 
 use kernel::{
     device, fmt,
@@ -37,7 +39,8 @@ const ARGUMENTS: usize = 6;
 const RING: usize = 0;
 const COMMAND: usize = PAGE_SIZE;
 const FENCE: usize = 2 * PAGE_SIZE;
-const SHARED: usize = 3 * PAGE_SIZE;
+const APPLICATION: usize = 3 * PAGE_SIZE;
+const SHARED: usize = APPLICATION + psp::xgmi::SHARED_SIZE;
 
 /// The security processor.
 #[pin_data]
@@ -59,6 +62,10 @@ struct State {
     region: bool,
     /// The session of the driver of trusted applications.
     session: Option<u32>,
+    /// The session of the application for xGMI hives.
+    xgmi: Option<u32>,
+    /// The id of the hive, 0 without one.
+    hive_id: u64,
     /// The last fence.
     fence: u32,
 }
@@ -69,6 +76,7 @@ impl State {
         self.ring = false;
         self.region = false;
         self.session = None;
+        self.xgmi = None;
     }
 }
 
@@ -87,6 +95,8 @@ pub(crate) struct PspContext<'a> {
     pub(crate) mmio: &'a Mmio,
     /// Maps the buffers.
     pub(crate) gart: &'a Arc<Gart>,
+    /// The card is a GPU of an xGMI hive.
+    pub(crate) in_hive: bool,
 }
 
 impl PspContext<'_> {
@@ -158,6 +168,8 @@ impl Psp {
                     ring: false,
                     region: false,
                     session: None,
+                    xgmi: None,
+                    hive_id: 0,
                     fence: 0,
                 }),
             }),
@@ -173,6 +185,11 @@ impl Psp {
     /// Whether its operating system runs.
     pub(crate) fn is_alive(&self, mmio: &Mmio) -> Result<bool> {
         self.hal.is_alive(mmio)
+    }
+
+    /// Returns the id of the xGMI hive, 0 without one.
+    pub(crate) fn hive_id(&self) -> u64 {
+        self.state.lock().hive_id
     }
 
     /// Brings the operating system up, unless it runs, and loads all firmware. Memory hubs and GART
@@ -210,6 +227,13 @@ impl Psp {
         for part in &self.plan.late {
             self.load(cx, &mut state, part)?;
         }
+        if cx.in_hive {
+            // As in the C driver, a GPU whose hive is not known works alone.
+            state.hive_id = self.start_xgmi(cx, &mut state).unwrap_or_else(|e| {
+                dev_err!(cx.dev, "the xGMI hive is not known: {e:?}\n");
+                0
+            });
+        }
         let v = self.plan.versions;
         dev_dbg!(
             cx.dev,
@@ -228,10 +252,11 @@ impl Psp {
         if !core::mem::take(&mut state.ring) {
             return Ok(());
         }
-        let mut result = Ok(());
+        let mut result = self.stop_xgmi(cx, &mut state);
         if let Some(session) = state.session.take() {
             let arguments = [(psp::unload_ta::SESSION_ID, session)];
-            result = self.send_checked(cx, &mut state, cmd::UNLOAD_TA, &arguments);
+            let done = self.send_checked(cx, &mut state, cmd::UNLOAD_TA, &arguments);
+            result = result.and(done);
         }
         // If this command gets no response, the next one gets none either.
         if core::mem::take(&mut state.region) && result != Err(ETIMEDOUT) {

@@ -87,11 +87,11 @@ pub(super) trait GmcVersion: Sync {
     /// Reads FB_OFFSET, in units of 16 MiB.
     fn fb_offset(mmio: &Mmio) -> Result<u32>;
 
-    /// Returns the offset of the card's VRAM in the memory of its xGMI hive; 0 without a hive.
+    /// Returns the offset of the card's VRAM in the memory of its xGMI hive, `None` without a hive.
     /// `EINVAL` for a position that no hive has.
-    fn hive_segment(mmio: &Mmio) -> Result<u64> {
+    fn hive_segment(mmio: &Mmio) -> Result<Option<u64>> {
         let _ = mmio;
-        Ok(0)
+        Ok(None)
     }
 
     /// See [`GmcHal::start_hdp`]. HDP 7 needs no set-up.
@@ -145,12 +145,14 @@ impl<T: GmcVersion> GmcHal for T {
             return Err(EINVAL);
         }
         let fb_start = u64::from(base) << 24;
-        let segment = T::hive_segment(mmio)?;
+        let hive = T::hive_segment(mmio)?;
+        let segment = hive.unwrap_or(0);
         Ok(McLayout {
             fb_start,
             fb_end: (u64::from(top) << 24) | 0xff_ffff,
             vram_start: fb_start + segment,
             vram_offset: (u64::from(T::fb_offset(mmio)?) << 24) + segment,
+            in_hive: hive.is_some(),
         })
     }
 

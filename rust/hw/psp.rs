@@ -60,6 +60,8 @@ pub(crate) struct FirmwarePlan {
     pub(crate) engines: KVec<Part>,
     /// TA driver.
     pub(crate) driver: Option<Part>,
+    /// TA for xGMI hives.
+    pub(crate) xgmi: Option<Part>,
     /// Engine firmware that is loaded last.
     pub(crate) late: KVec<Part>,
     /// Versions.

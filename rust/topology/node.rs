@@ -219,8 +219,8 @@ pub(crate) struct Lines {
     pub(crate) domain: u32,
     /// Minor number of the render node.
     pub(crate) drm_render_minor: u32,
-    /// Id of the partitions of a card, 0 for one: xGMI hives of cards are not supported.
-    pub(crate) hive_id: u32,
+    /// Id of the xGMI hive, or of the partitions of a card.
+    pub(crate) hive_id: u64,
     /// SDMA engines for PCIe.
     pub(crate) num_sdma_engines: u32,
     /// SDMA engines for xGMI.
@@ -294,7 +294,11 @@ impl fmt::Display for Properties<'_> {
             ("location_id", lines.location_id),
             ("domain", lines.domain),
             ("drm_render_minor", lines.drm_render_minor),
-            ("hive_id", lines.hive_id),
+        ] {
+            writeln!(f, "{name} {value}")?;
+        }
+        writeln!(f, "hive_id {}", lines.hive_id)?;
+        for (name, value) in [
             ("num_sdma_engines", lines.num_sdma_engines),
             ("num_sdma_xgmi_engines", lines.num_sdma_xgmi_engines),
             (

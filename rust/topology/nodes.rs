@@ -183,6 +183,16 @@ fn unique_id(node: &node::Node, power: &SmuFacts) -> u64 {
     }
 }
 
+/// Returns the id of the xGMI hive, or that of the partitions of a card in none (`kfd_device.c`,
+/// `kgd2kfd_device_init`); 0 for a node alone.
+fn hive_id(node: &node::Node) -> u64 {
+    let gpu = node.gpu();
+    match gpu.psp().map_or(0, |psp| psp.hive_id()) {
+        0 if node.count() > 1 => gpu.config().pci.bdf.into(),
+        id => id,
+    }
+}
+
 /// Returns the node of a GPU.
 fn gpu(listed: &TopologyGpu, link: Link) -> Result<Node> {
     let gpu = listed.node.gpu();
@@ -225,11 +235,7 @@ fn gpu(listed: &TopologyGpu, link: Link) -> Result<Node> {
         vendor_id: config.pci.vendor.into(),
         device_id: config.pci.device.into(),
         location_id: u32::from(config.pci.bdf) | listed.node.index(),
-        hive_id: if listed.node.count() > 1 {
-            config.pci.bdf.into()
-        } else {
-            0
-        },
+        hive_id: hive_id(&listed.node),
         domain: config.pci.domain,
         drm_render_minor: listed.render_minor,
         num_sdma_engines: listed.node.sdma().pcie,

@@ -299,6 +299,15 @@ TEST(power_firmware_values)
 	EXPECT(value(i, "mem_banks/0/properties", "mem_clk_max") > 100);
 }
 
+/* $HIVE_ID is the id of the board; a card in no xGMI hive that is one node has none. */
+TEST(hive_id_is_that_of_the_board)
+{
+	const char *expected = getenv("HIVE_ID");
+
+	EXPECT_EQ(value(gpu().index, "properties", "hive_id"),
+		  expected ? strtoull(expected, NULL, 0) : 0);
+}
+
 /* The context save size follows from the number of CUs; ROCm 7.2 reads it from here. */
 TEST(context_save_size_matches_cus)
 {

@@ -70,21 +70,21 @@ impl GmcVersion for Gmc {
     }
 
     // `gfxhub_v1_2_get_xgmi_info`.
-    fn hive_segment(mmio: &Mmio) -> Result<u64> {
+    fn hive_segment(mmio: &Mmio) -> Result<Option<u64>> {
         const GPUS: u32 = 8;
         let b = mmio.block(hwid::GC, 0)?;
         let cntl = b.rd(gc::regMC_VM_XGMI_LFB_CNTL)?;
         let last = gc::MC_VM_XGMI_LFB_CNTL__PF_MAX_REGION.get(cntl);
         let node = gc::MC_VM_XGMI_LFB_CNTL__PF_LFB_REGION.get(cntl);
         if last == 0 {
-            return Ok(0);
+            return Ok(None);
         }
         if last >= GPUS || node >= GPUS {
             return Err(EINVAL);
         }
         let size = b.rd(gc::regMC_VM_XGMI_LFB_SIZE)?;
         let size = gc::MC_VM_XGMI_LFB_SIZE__PF_LFB_SIZE.get(size);
-        Ok(u64::from(node) * (u64::from(size) << 24))
+        Ok(Some(u64::from(node) * (u64::from(size) << 24)))
     }
 
     fn start_hdp(mmio: &Mmio, layout: &McLayout) -> Result {

@@ -433,15 +433,18 @@ fn releases(images: &[Image<'_>; 6], versions: &mut FirmwareVersions) -> Result<
     Ok(())
 }
 
-/// Returns the TA driver and its version. No trusted application is used.
-fn ta_driver(image: &Image<'_>) -> Result<Option<(Part, u32)>, Bad> {
+/// Returns the trusted application of a type, and its version.
+fn application(
+    image: &Image<'_>,
+    kind: u32,
+    name: &'static str,
+) -> Result<Option<(Part, u32)>, Bad> {
     let count = image.word(ta_v2_0::BIN_COUNT)?;
     if count >= MAX_BINS {
         return Err(image.bad(Why::NoPart("list of parts that is not too long")));
     }
-    find(image, ta_v2_0::BINS, 0..count, ta_type::ASD)?
+    find(image, ta_v2_0::BINS, 0..count, kind)?
         .map(|bin| {
-            let name = "driver of trusted applications";
             let part = part(image, TA, name, 0, false, (bin.at, bin.len))?;
             Ok((part, bin.version))
         })
@@ -466,6 +469,7 @@ impl PspHal for Psp {
             boot: KVec::new(),
             engines: KVec::new(),
             driver: None,
+            xgmi: None,
             late: KVec::new(),
             versions: FirmwareVersions::default(),
         };
@@ -487,10 +491,14 @@ impl PspHal for Psp {
         });
         room?;
         let rest = parts.and_then(|()| {
-            if let Some((part, version)) = ta_driver(&images[TA])? {
+            let ta = &images[TA];
+            let name = "driver of trusted applications";
+            if let Some((part, version)) = application(ta, ta_type::ASD, name)? {
                 plan.driver = Some(part);
                 plan.versions.ta_driver = version;
             }
+            let name = "xGMI application";
+            plan.xgmi = application(ta, ta_type::XGMI, name)?.map(|(part, _)| part);
             releases(images, &mut plan.versions)
         });
         Ok(rest.map(|()| plan))

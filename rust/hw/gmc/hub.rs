@@ -23,6 +23,8 @@ pub(crate) struct McLayout {
     pub(crate) vram_start: u64,
     /// Physical address of the card's VRAM in PTEs.
     pub(crate) vram_offset: u64,
+    /// The card is a GPU of an xGMI hive.
+    pub(crate) in_hive: bool,
 }
 
 /// Setup of VMID 0 and default pages.

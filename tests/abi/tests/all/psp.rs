@@ -569,3 +569,64 @@ fn firmware_files() {
     assert!(header.contains("uint8_t raw[0x100];"));
     assert_eq!(f::MAX_BINS, bytes / f::bin_desc::SIZE * 2);
 }
+
+#[test]
+fn xgmi_application() {
+    use psp::xgmi::{self, link_info, list, node_info, shared};
+    let memory = "struct ta_xgmi_shared_memory";
+    let (info, link) = ("struct ta_xgmi_node_info", "struct ta_xgmi_peer_link_info");
+    let extended = "struct ta_xgmi_extend_peer_link_info";
+    let topology = "struct ta_xgmi_cmd_get_topology_info_input";
+    Program::new()
+        .include("amdgpu/ta_xgmi_if.h")
+        .facts(prefixed("TA_COMMAND_XGMI__", xgmi::ta_cmd::ALL))
+        .facts(prefixed("TA_XGMI_STATUS__", xgmi::ta_status::ALL))
+        .facts([
+            same("RSP_ID_MASK", xgmi::RESPONSE),
+            same("EXTEND_PEER_LINK_INFO_CMD_FLAG", xgmi::EXTENDED_LINKS),
+            same("TA_XGMI__MAX_CONNECTED_NODES", xgmi::MAX_NODES as u32),
+            same("TA_XGMI__MAX_PORT_NUM", xgmi::MAX_PORTS as u32),
+            size(memory, shared::SIZE),
+            size(info, node_info::SIZE),
+            size(link, link_info::SIZE),
+            size(extended, link_info::EXTENDED_SIZE),
+        ])
+        .facts(offsets(
+            memory,
+            0,
+            &[
+                ("cmd_id", shared::CMD_ID),
+                ("resp_id", shared::RESP_ID),
+                ("xgmi_status", shared::STATUS),
+                ("flag_extend_link_record", shared::FLAG_EXTEND_LINK_RECORD),
+                ("caps_flag", shared::CAPS_FLAG),
+                ("xgmi_in_message", shared::IN),
+                ("xgmi_out_message", shared::OUT),
+            ],
+        ))
+        .facts(offsets(
+            topology,
+            0,
+            &[("num_nodes", list::NUM_NODES), ("nodes", list::NODES)],
+        ))
+        .facts(offsets(
+            info,
+            0,
+            &[
+                ("node_id", node_info::NODE_ID),
+                ("num_hops", node_info::NUM_HOPS),
+                ("is_sharing_enabled", node_info::IS_SHARING_ENABLED),
+                ("sdma_engine", node_info::SDMA_ENGINE),
+            ],
+        ))
+        .facts(offsets(
+            extended,
+            0,
+            &[
+                ("node_id", link_info::NODE_ID),
+                ("num_links", link_info::NUM_LINKS),
+                ("port_num", link_info::PORT_NUM),
+            ],
+        ))
+        .check();
+}

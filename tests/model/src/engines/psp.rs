@@ -11,6 +11,7 @@ pub mod blob;
 pub mod boot;
 pub mod commands;
 mod sha256;
+mod xgmi;
 
 use std::sync::{Mutex, MutexGuard};
 use std::time::{Duration, Instant};

@@ -50,25 +50,37 @@ pub fn cold() -> Arc<Gpu> {
 
 /// Returns a card of any chip, warm or cold.
 pub fn booted(chip: &'static Chip, knobs: Knobs, boot: Boot) -> Arc<Gpu> {
-    with_options(chip, knobs, boot, None)
+    placed(chip, knobs, boot, None)
+}
+
+/// The same at a position in an xGMI hive.
+pub fn placed(chip: &'static Chip, knobs: Knobs, boot: Boot, hive_node: Option<u8>) -> Arc<Gpu> {
+    with_options(chip, knobs, boot, hive_node, None)
 }
 
 /// Returns a warm card in adversarial mode.
 pub fn adverse(seed: u64) -> Arc<Gpu> {
     let adversary = Arc::new(Adversary::new(seed));
-    with_options(&ONE_XCC, Knobs::default(), Boot::Warm, Some(adversary))
+    with_options(
+        &ONE_XCC,
+        Knobs::default(),
+        Boot::Warm,
+        None,
+        Some(adversary),
+    )
 }
 
 fn with_options(
     chip: &'static Chip,
     knobs: Knobs,
     boot: Boot,
+    hive_node: Option<u8>,
     adversary: Option<Arc<Adversary>>,
 ) -> Arc<Gpu> {
     let gpu = Gpu::new(Options {
         chip,
         vram: VRAM,
-        hive_node: None,
+        hive_node,
         boot,
         strict: Arc::new(Strict::quiet()),
         trace: Arc::new(Trace::off()),

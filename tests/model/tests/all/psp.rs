@@ -5,7 +5,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use crate::common::{addr, booted, open_aperture, FB, VRAM};
+use crate::common::{addr, booted, open_aperture, placed, FB, VRAM};
 use gpu_model::chips::mi300x::{CHIP, ONE_XCC};
 use gpu_model::engines::firmware::Fw;
 use gpu_model::gpu::{Boot, Gpu, Reset};
@@ -65,7 +65,10 @@ impl Card {
         for (name, value) in knobs {
             assert!(all.set(name, *value));
         }
-        let gpu = booted(&ONE_XCC, all, boot);
+        Self::of(booted(&ONE_XCC, all, boot))
+    }
+
+    fn of(gpu: Arc<Gpu>) -> Self {
         open_aperture(&gpu);
         Self {
             gpu,
@@ -76,7 +79,13 @@ impl Card {
 
     /// Returns a cold card with secure OS, ring and TMR set up.
     fn up() -> Self {
-        let mut card = Self::new(Boot::Cold, &[]);
+        Self::up_at(None)
+    }
+
+    /// The same at a position in a hive.
+    fn up_at(hive_node: Option<u8>) -> Self {
+        let gpu = placed(&ONE_XCC, Knobs::default(), Boot::Cold, hive_node);
+        let mut card = Self::of(gpu);
         card.chain();
         card.ring();
         assert_eq!(card.command(cmd::SETUP_TMR, &[(setup_tmr::FLAGS, 2)]), 0);
@@ -455,6 +464,95 @@ fn ta_load_invoke_unload() {
     card.clean();
     assert_ne!(card.command(cmd::UNLOAD_TA, &unload), 0);
     card.complained("no session");
+}
+
+/// Returns a container with a UUID.
+fn application(uuid: [u32; 4]) -> Vec<u8> {
+    let mut bytes = blob(0, 0x800);
+    for (at, word) in (0x38..).step_by(4).zip(uuid) {
+        bytes[at..at + 4].copy_from_slice(&u32::to_le_bytes(word));
+    }
+    bytes
+}
+
+#[test]
+fn xgmi_application_knows_hive_and_links() {
+    use psp::xgmi::{link_info, list, node_info, shared, ta_cmd, ta_status};
+    const SHARED: u64 = 48 << 20;
+    for hive_node in [None, Some(0)] {
+        let mut card = Card::up_at(hive_node);
+        let bytes = application([0x94f4_7da7, 0x5645_43a7, 0x4658_1d90, 0x1a1e_7c20]);
+        card.gpu.vram.write(BLOB, &bytes).unwrap();
+        let load = [
+            (load_ta::APP_ADDR_LO, (FB + BLOB) as u32),
+            (load_ta::APP_ADDR_HI, ((FB + BLOB) >> 32) as u32),
+            (load_ta::APP_LEN, bytes.len() as u32),
+            (load_ta::CMD_BUF_ADDR_LO, (FB + SHARED) as u32),
+            (load_ta::CMD_BUF_ADDR_HI, ((FB + SHARED) >> 32) as u32),
+            (load_ta::CMD_BUF_LEN, 0x4000),
+        ];
+        assert_eq!(card.command(cmd::LOAD_TA, &load), 0);
+        let session = card.response(resp::SESSION_ID);
+        let gpu = card.gpu.clone();
+        let put = |at: usize, value: u64| {
+            let bytes = value.to_le_bytes();
+            gpu.vram.write(SHARED + at as u64, &bytes).unwrap();
+        };
+        let get = |at: usize| {
+            let mut bytes = [0; 8];
+            gpu.vram.read(SHARED + at as u64, &mut bytes).unwrap();
+            u64::from_le_bytes(bytes)
+        };
+        let mut run = |command: u32| {
+            put(shared::CMD_ID, command.into());
+            let args = [
+                (psp::invoke::SESSION_ID, session),
+                (psp::invoke::TA_CMD_ID, command),
+            ];
+            assert_eq!(card.command(cmd::INVOKE_CMD, &args), 0);
+            assert_eq!(get(shared::CMD_ID) >> 32, u64::from(command) | 1 << 31);
+            get(shared::STATUS) as u32
+        };
+        if hive_node.is_none() {
+            assert_eq!(run(ta_cmd::INITIALIZE), ta_status::GENERIC_FAILURE);
+            card.complained("INITIALIZE");
+            continue;
+        }
+        assert_eq!(run(ta_cmd::GET_HIVE_ID), ta_status::NOT_INITIALIZED);
+        assert_eq!(run(ta_cmd::INITIALIZE), 0);
+        assert_eq!(get(shared::CAPS_FLAG) as u8, 1);
+        assert_eq!(run(ta_cmd::GET_HIVE_ID), 0);
+        let hive = get(shared::OUT);
+        assert_eq!(run(ta_cmd::GET_NODE_ID), 0);
+        assert_eq!(get(shared::OUT), hive + 1);
+        // The GPU itself and another one.
+        put(shared::IN + list::NUM_NODES, 2);
+        for (n, node) in [0, 5].into_iter().enumerate() {
+            let at = shared::IN + list::NODES + n * node_info::SIZE;
+            put(at + node_info::NODE_ID, hive + 1 + node);
+            put(at + node_info::NUM_HOPS, 0x100);
+        }
+        assert_eq!(run(ta_cmd::SET_TOPOLOGY_INFO), 0);
+        assert_eq!(run(ta_cmd::GET_TOPOLOGY_INFO), 0);
+        let at = shared::OUT + list::NODES;
+        assert_eq!(get(shared::OUT) as u32, 2);
+        assert_eq!(get(at + node_info::NUM_HOPS) as u16, 0x100);
+        let at = at + node_info::SIZE;
+        assert_eq!(get(at + node_info::NUM_HOPS) as u16, 0x101);
+        assert_eq!(get(at + node_info::SDMA_ENGINE) as u32, !0);
+        // Links: the list is in the output.
+        let at = shared::OUT + list::NODES;
+        put(at + link_info::NODE_ID, hive + 1);
+        let at = at + link_info::EXTENDED_SIZE;
+        put(at + link_info::NODE_ID, hive + 6);
+        assert_eq!(run(ta_cmd::GET_EXTEND_PEER_LINKS), 0);
+        // One link, from port 0 of the other GPU to port 4.
+        assert_eq!(get(at + link_info::NUM_LINKS) & 0xff_ffff, 0x04_0001);
+        put(at + link_info::NODE_ID, hive + 9);
+        let response = run(ta_cmd::GET_EXTEND_PEER_LINKS);
+        assert_eq!(response, ta_status::INVALID_NODE_ID);
+        assert_eq!(gpu.strict.lines().len(), 2);
+    }
 }
 
 #[test]

@@ -61,6 +61,11 @@ impl Placement {
         self.segment() * u64::from(self.hive_node.unwrap_or(0))
     }
 
+    /// Returns the position in the hive, `None` for a card alone.
+    pub fn hive_node(&self) -> Option<u8> {
+        self.hive_node
+    }
+
     /// Returns the offset in the card's VRAM of the address `mc`; `None` outside of it.
     pub fn in_vram(&self, mc: u64) -> Option<u64> {
         let offset = mc.checked_sub(self.start())?;

@@ -15,6 +15,8 @@ use crate::gpu::Gpu;
 
 /// Nonzero if the firmware is encrypted: the hash is of the decrypted firmware.
 const ENCRYPTED: usize = 0x18;
+/// Offset of the UUID of a trusted application.
+const UUID: usize = 0x38;
 /// Offset of the hash.
 const HASH: usize = 0xd0;
 /// Header format in the upper half of [`signed::ID_AT`], with which [`signed::TOTAL_BYTES`]
@@ -30,6 +32,8 @@ pub struct Blob {
     pub version: u32,
     /// Size of the container in bytes.
     pub total: u32,
+    /// UUID of a trusted application.
+    pub uuid: [u32; 4],
 }
 
 crate::errors! {
@@ -75,6 +79,7 @@ fn header(bytes: &[u8; signed::SIZE], room: u32) -> Result<(Blob, usize), BlobEr
         kind: id as u16,
         version: word(bytes, signed::VERSION),
         total,
+        uuid: [0, 4, 8, 12].map(|at| word(bytes, UUID + at)),
     };
     Ok((blob, body as usize))
 }

@@ -13,6 +13,7 @@ use rkfd_abi::psp::{
 };
 
 use super::blob::{self, Blob};
+use super::xgmi::{self, Xgmi};
 use crate::engines::firmware::Fw;
 use crate::engines::memory;
 use crate::engines::sdma::layout::PER_AID;
@@ -46,8 +47,16 @@ pub struct Os {
     tmr: Option<(u64, bool)>,
     /// The P2S table was loaded in this TMR.
     p2s: bool,
-    sessions: Vec<u32>,
+    sessions: Vec<Session>,
     last_session: u32,
+}
+
+/// A trusted application that is loaded.
+#[derive(Debug)]
+struct Session {
+    id: u32,
+    /// `None`: the application is not modelled.
+    xgmi: Option<Xgmi>,
 }
 
 /// A command buffer.
@@ -345,7 +354,7 @@ fn load_application(gpu: &Gpu, os: &mut Os, command: &Command) -> Result<Reply, 
             "LOAD_TA: size {size:#x} is too large"
         );
     }
-    container(gpu, "LOAD_TA", addr, size)?;
+    let blob = container(gpu, "LOAD_TA", addr, size)?;
     aligned(gpu, "LOAD_TA: buffer", shared)?;
     if shared_size % 0x1000 != 0 || shared_size > MAX_SHARED || (shared == 0) != (shared_size == 0)
     {
@@ -363,7 +372,10 @@ fn load_application(gpu: &Gpu, os: &mut Os, command: &Command) -> Result<Reply, 
         );
     }
     os.last_session += 1;
-    os.sessions.push(os.last_session);
+    os.sessions.push(Session {
+        id: os.last_session,
+        xgmi: (blob.uuid == xgmi::UUID).then(|| Xgmi::new(shared, shared_size)),
+    });
     Ok(Reply {
         session: os.last_session,
         ..Reply::default()
@@ -372,7 +384,7 @@ fn load_application(gpu: &Gpu, os: &mut Os, command: &Command) -> Result<Reply, 
 
 fn unload_application(gpu: &Gpu, os: &mut Os, command: &Command) -> Result<Reply, u32> {
     let session = command.arg(unload_ta::SESSION_ID);
-    let Some(at) = os.sessions.iter().position(|s| *s == session) else {
+    let Some(at) = os.sessions.iter().position(|s| s.id == session) else {
         refuse!(
             gpu,
             status::tee::ITEM_NOT_FOUND,
@@ -383,20 +395,26 @@ fn unload_application(gpu: &Gpu, os: &mut Os, command: &Command) -> Result<Reply
     Ok(Reply::default())
 }
 
-/// Executes INVOKE_CMD. Trusted applications can be loaded, but are not modelled.
+/// Executes INVOKE_CMD. Of the trusted applications that of xGMI is modelled.
 fn invoke(gpu: &Gpu, os: &mut Os, command: &Command) -> Result<Reply, u32> {
     use rkfd_abi::psp::invoke;
     let session = command.arg(invoke::SESSION_ID);
     let what = command.arg(invoke::TA_CMD_ID);
-    let code = match os.sessions.contains(&session) {
-        true => status::NOT_SUPPORTED,
-        false => status::tee::ITEM_NOT_FOUND,
-    };
-    refuse!(
-        gpu,
-        code,
-        "INVOKE_CMD {what:#x} of session {session:#x}: not modelled"
-    );
+    match os.sessions.iter_mut().find(|s| s.id == session) {
+        Some(Session {
+            xgmi: Some(xgmi), ..
+        }) => xgmi.run(gpu, what).map(|()| Reply::default()),
+        Some(_) => refuse!(
+            gpu,
+            status::NOT_SUPPORTED,
+            "INVOKE_CMD {what:#x} of session {session:#x}: not modelled"
+        ),
+        None => refuse!(
+            gpu,
+            status::tee::ITEM_NOT_FOUND,
+            "INVOKE_CMD {what:#x}: no session {session:#x}"
+        ),
+    }
 }
 
 /// Sets a register of the card that only firmware writes.
