@@ -677,3 +677,53 @@ TEST(several_packets_per_doorbell)
 		ASSERT_EQ(f.q.q->read_dispatch_id, (uint64_t)(round + 1) * 16);
 	}
 }
+
+#define FLIGHTS 24u
+#define AHEAD 8u
+
+/*
+ * Packets without the barrier bit are in flight together: each waits for one 8 positions later, the
+ * last ones for the host. The one with the barrier bit starts behind all of them.
+ */
+TEST(packets_wait_for_later_ones)
+{
+	const uint32_t grid[3] = { 64, 1, 1 };
+	const uint16_t group[3] = { 64, 1, 1 };
+	volatile uint32_t *started, *flags;
+	struct aql_dispatch packet;
+	struct kfd_kernel kernel;
+	struct kfd_signal last;
+	uint64_t index = 0;
+	struct fixture f;
+
+	fixture_launch(&f);
+	ASSERT_OK(kfd_signal_create(&f.k, 1, &last));
+	ASSERT_OK(fixture_kernel(&f, "relay", &kernel));
+	started = f.data->va;
+	flags = started + 16;
+	f.signal.s->value = FLIGHTS;
+	for (uint32_t i = 0; i <= FLIGHTS; i++) {
+		const uint64_t args[3] = { kfd_va((void *)started), kfd_va((void *)&flags[i + AHEAD]),
+					   kfd_va((void *)&flags[i]) };
+		char *kernarg = (char *)f.kernarg->va + i * 64;
+
+		memcpy(kernarg, args, sizeof(args));
+		kfd_fill_dispatch(&packet, &kernel, grid, group, kernarg,
+				  i == FLIGHTS ? &last : &f.signal);
+		packet.header = AQL_HEADER(AQL_KERNEL_DISPATCH, i == FLIGHTS);
+		index = kfd_queue_write(&f.q, &packet);
+	}
+	kfd_queue_ring(&f.q, index);
+	EXPECT(becomes(started, FLIGHTS, WAIT_MS), "%u of %u dispatches are in flight", *started,
+	       FLIGHTS);
+	EXPECT_RET(kfd_signal_wait(&f.k, &last, 200), -ETIME);
+	EXPECT_EQ(*started, FLIGHTS);
+	EXPECT_EQ(f.signal.s->value, FLIGHTS);
+	for (uint32_t i = 0; i < AHEAD; i++)
+		flags[FLIGHTS + i] = 1;
+	ASSERT_OK(kfd_signal_wait(&f.k, &f.signal, WAIT_MS));
+	EXPECT(becomes(started, FLIGHTS + 1, WAIT_MS), "%u", *started);
+	EXPECT(last.s->value == 1);
+	flags[FLIGHTS + AHEAD] = 1;
+	ASSERT_OK(kfd_signal_wait(&f.k, &last, WAIT_MS));
+}

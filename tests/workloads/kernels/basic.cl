@@ -244,6 +244,18 @@ __kernel GROUP(64, 1, 1) void endless(__global atomic_uint *started, __global at
 		__builtin_amdgcn_s_sleep(8);
 }
 
+// Spins until a flag is set, by the host or another kernel, and sets one itself.
+__kernel GROUP(64, 1, 1) void relay(__global atomic_uint *started, __global atomic_uint *wait,
+				    __global atomic_uint *set)
+{
+	if (__builtin_amdgcn_workitem_id_x() != 0)
+		return;
+	__opencl_atomic_fetch_add(started, 1u, __ATOMIC_RELAXED, SYSTEM);
+	while (__opencl_atomic_load(wait, __ATOMIC_ACQUIRE, SYSTEM) == 0)
+		__builtin_amdgcn_s_sleep(8);
+	__opencl_atomic_store(set, 1u, __ATOMIC_RELEASE, SYSTEM);
+}
+
 // One store to an address given by the host, for memory faults.
 __kernel GROUP(64, 1, 1) void poke(__global uint *where, uint value)
 {

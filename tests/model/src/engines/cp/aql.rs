@@ -2,6 +2,10 @@
 
 //! AQL queues: 64-byte packets, processed in order, several dispatches in flight.
 //!
+//! Workgroups of a queue start in the order of its packets: a packet is processed when those of all
+//! dispatches before it have started, and a dispatch when there are wave slots for one of its
+//! workgroups. Nothing else limits the number of dispatches in flight.
+//!
 //! A packet is *taken* once its header is not INVALID, the barrier bit allows it and, for a barrier
 //! packet, its dependency signals are zero. It is *retired* when it and all packets before it are
 //! complete: its header is set to INVALID and the read index passes it.
@@ -14,23 +18,21 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use gpu_wave::abi::{AbiError, KernelDescriptor, Launch};
-use gpu_wave::Isa;
+use gpu_wave::{Dispatch, Isa};
 use rkfd_abi::aql::{self, barrier, header, kernel_dispatch as kd, queue as amd_queue, signal};
 
-use super::dispatch::{fits, Job, Progress};
+use super::dispatch::{fits, Job, Progress, WAVES};
 use super::engine::{Engine, RETRY_POLL};
 use super::env::{client, vm_fault, ShaderMemory};
 use super::exec::POLL;
 use super::queue::{Config, Halt, Pm4, Queue, Step, Work};
 use super::scratch::Need;
 use super::signal::inactive;
-use crate::chips::Generation;
+use crate::chips::{Cu, Generation};
 use crate::engines::gmc::VmFault;
 use crate::event;
 use packet::{check_dispatch, AqlError, Bytes};
 
-/// Dispatches of one queue in flight at the same time.
-const FLIGHTS: usize = 4;
 /// Packets of one queue per turn.
 const BURST: usize = 16;
 /// Shortest and longest poll interval for a packet that waits; the interval grows while it waits.
@@ -167,8 +169,10 @@ impl Engine<'_> {
             return Ok(PacketStep::Later(Step::Idle));
         };
         let (next, flights) = (aql.next, aql.flights.len());
+        // A worker wakes the engine when the last workgroup has started.
+        let launched = aql.jobs().iter().all(|job| job.is_launched());
         let full = next.wrapping_sub(queue.rptr) >= queue.config.capacity();
-        if next == queue.wptr || full || flights >= FLIGHTS {
+        if next == queue.wptr || full || !launched {
             return Ok(PacketStep::Later(Step::Idle));
         }
         let at = self.packet_address(queue, next);
@@ -297,6 +301,13 @@ impl Engine<'_> {
                 return Ok(PacketStep::Error(AqlError::Vgprs { waves, vgprs }));
             }
             on.push((dispatch, site.cus.clone()));
+        }
+        let slots = WAVES * sites.iter().map(|site| site.cus.len() as u64).sum::<u64>();
+        let jobs = aql_mut(queue).map(|aql| aql.jobs()).unwrap_or_default();
+        let live: u64 = jobs.iter().map(|job| job.live_waves()).sum();
+        let waves = |(d, _): &(Dispatch, Arc<[Cu]>)| u64::from(d.waves_per_workgroup());
+        if live != 0 && live + on.first().map_or(0, waves) > slots {
+            return Ok(PacketStep::Later(poll_again(queue)));
         }
         let chunk = queue.shared.map_or(1, |mapping| mapping.chunk);
         let job = Job::spread(self.new_job_id(), on, chunk, queue.gws.clone());

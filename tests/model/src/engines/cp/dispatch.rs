@@ -52,6 +52,8 @@ const FAIR: u64 = 8;
 const GROUPS: u64 = 16;
 /// Bytes of LDS of a compute unit.
 pub const LDS: u32 = 64 << 10;
+/// Wave slots of a compute unit, in both generations.
+pub const WAVES: u64 = 32;
 /// `COMPUTE_PGM_RSRC1.WGP_MODE` of gfx12: a workgroup uses both CUs of a workgroup processor.
 const WGP_MODE: u32 = 1 << 29;
 
@@ -299,6 +301,18 @@ impl Job {
     pub fn times(&self) -> (u64, u64) {
         let state = lock(&self.state);
         (state.started.unwrap_or(state.ended), state.ended)
+    }
+
+    /// Returns whether all workgroups have started, or have ended.
+    pub fn is_launched(&self) -> bool {
+        let state = lock(&self.state);
+        state.next >= self.total && state.restored.is_empty()
+    }
+
+    /// Returns the number of waves that have started and not ended.
+    pub fn live_waves(&self) -> u64 {
+        let groups = lock(&self.state).live.len() as u64;
+        groups * u64::from(self.dispatch.waves_per_workgroup())
     }
 
     /// Returns the address space of the workgroup that stopped with an error.
@@ -810,7 +824,11 @@ impl Pool {
 
     fn slice(&self, env: &dyn Env, shader: &dyn Shader, mail: &Mailbox<Wake>, job: &Arc<Job>) {
         let deadline = Instant::now() + SLICE;
-        while let Some((mut unit, turn, space)) = job.take(shader) {
+        loop {
+            let was_launched = job.is_launched();
+            let Some((mut unit, turn, space)) = job.take(shader) else {
+                break;
+            };
             let other = match space.xcc == env.xcc() {
                 true => None,
                 false => env.peer(space.xcc),
@@ -832,6 +850,10 @@ impl Pool {
                 nacked: AtomicBool::new(false),
             };
             lock(&job.state).started.get_or_insert_with(|| env.clock());
+            if !was_launched && job.is_launched() {
+                // The packet after it may be taken.
+                mail.send(Wake::Job(job.id));
+            }
             let result = unit.state.run(&memory, &host);
             let interrupted = result == Err(Stop::Interrupted);
             if let Err(halted @ Stop::Halted { .. }) = &result {

@@ -465,6 +465,57 @@ fn interdependent_workgroups_complete() {
 }
 
 #[test]
+fn packets_in_flight_are_limited_by_wave_slots() {
+    // The two CUs have 64 slots.
+    for (groups, second_starts) in [(63, true), (64, false), (65, false)] {
+        with_card(|card| {
+            let user = start(card);
+            let slow = card.kernel(0, &GATE);
+            let fast = card.kernel(1, &[ENDPGM]);
+            let signals: Vec<u64> = (0..2).map(|n| card.signal(n, 0)).collect();
+            card.submit(user, &dispatch(slow, KERNARG, groups, signals[0], false));
+            card.submit(user, &dispatch(fast, 0, 1, signals[1], false));
+            match second_starts {
+                true => card.until("second", |c| c.signal_value(signals[1]) == 0),
+                false => card.settle(),
+            }
+            assert_eq!(
+                card.signal_value(signals[1]),
+                i64::from(!second_starts),
+                "{groups}"
+            );
+            card.mock().put32(GATE_OPEN, 1);
+            card.until("all", |c| c.mock().get64(user.rptr()) == 2);
+            assert_eq!(card.signal_value(signals[1]), 0);
+            card.assert_clean();
+        });
+    }
+}
+
+#[test]
+fn twenty_packets_are_in_flight() {
+    with_card(|card| {
+        let user = start(card);
+        let slow = card.kernel(0, &GATE);
+        let fast = card.kernel(1, &[ENDPGM]);
+        let signals: Vec<u64> = (0..2).map(|n| card.signal(n, 0)).collect();
+        set_signal(card, signals[0], 20);
+        for n in 0..20 {
+            let packet = dispatch(slow, KERNARG + 4 * n, 1, signals[0], false);
+            card.submit(user, &packet);
+        }
+        card.submit(user, &dispatch(fast, 0, 1, signals[1], false));
+        card.until("the last", |c| c.signal_value(signals[1]) == 0);
+        assert_eq!(card.signal_value(signals[0]), 20);
+        for n in 0..20 {
+            card.mock().put32(GATE_OPEN + 4 * n, 1);
+        }
+        card.until("all", |c| c.mock().get64(user.rptr()) == 21);
+        card.assert_clean();
+    });
+}
+
+#[test]
 fn write_index_beyond_ring_size_reserves_only() {
     with_card(|card| {
         let user = start(card);
