@@ -183,6 +183,9 @@ members! {
     /// Returns the registers argument of an `INFO` query.
     info_read_mmr_reg: drm_amdgpu_info => __bindgen_anon_1.read_mmr_reg:
         drm_amdgpu_info__bindgen_ty_1__bindgen_ty_3,
+    /// Returns the sensor argument of an `INFO` query.
+    info_sensor: drm_amdgpu_info => __bindgen_anon_1.sensor_info:
+        drm_amdgpu_info__bindgen_ty_1__bindgen_ty_5,
     /// Returns the firmware argument of an `INFO` query.
     info_query_fw: drm_amdgpu_info => __bindgen_anon_1.query_fw: drm_amdgpu_query_fw,
 }

@@ -160,6 +160,8 @@ numbers! {
         DCLK_FREQUENCY_TABLE "DclkFrequencyTable" = 0x444,
         /// Levels of the PCIe clock.
         LCLK_FREQUENCY_TABLE "LclkFrequencyTable" = 0x454,
+        /// Percentage of time in which the graphics cores were busy.
+        SOCKET_GFX_BUSY "SocketGfxBusy" = 0x4f8,
         /// Shader clock of each XCD.
         GFXCLK_FREQUENCY "GfxclkFrequency" = 0x55c,
         /// Serial number of each AID, 64 bits.

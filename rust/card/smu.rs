@@ -12,7 +12,7 @@ use kernel::{
 use super::gart::{Buffer, Gart};
 use crate::{
     asic::mmio::Mmio,
-    hw::smu::{SmuFacts, SmuHal},
+    hw::smu::{Sensor, SmuFacts, SmuHal},
 };
 
 /// Attempts to read the first metrics, and the time between them. The C driver has as many and then
@@ -74,6 +74,16 @@ impl Smu {
             }
         }
         Err(ETIMEDOUT)
+    }
+
+    /// Reads a sensor. `ENODEV` before [`Smu::start`] and after a reset, or an errno of the response
+    /// of firmware.
+    pub(crate) fn sensor(&self, mmio: &Mmio, sensor: Sensor) -> Result<u32> {
+        let state = self.state.lock();
+        let table = state.table.as_ref().filter(|_| state.managed);
+        let table = table.ok_or(ENODEV)?;
+        self.hal.write_metrics(mmio)?;
+        self.hal.sensor(mmio, sensor, &|at| table.read32(at))
     }
 
     /// Announces the unload of the driver if [`Smu::start`] enabled the features.

@@ -23,6 +23,19 @@ pub(crate) struct SmuFacts {
     pub(crate) resets_sdma: bool,
 }
 
+/// A value that power firmware measures.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Sensor {
+    /// Shader clock in MHz.
+    EngineClock,
+    /// Memory clock in MHz.
+    MemoryClock,
+    /// Load of the graphics cores in percent.
+    Load,
+    /// Power of the socket in W.
+    Power,
+}
+
 /// SMU. Methods return `ETIMEDOUT` when firmware does not respond, `ENODEV` after unbind, and an
 /// errno of its response when it rejects a message.
 pub(crate) trait SmuHal: Sync {
@@ -39,6 +52,14 @@ pub(crate) trait SmuHal: Sync {
     /// Reads properties from the metrics; `read` returns the dword of the driver's table at a byte
     /// offset. `EAGAIN` when firmware has no sample yet.
     fn facts(&self, mmio: &Mmio, read: &dyn Fn(usize) -> Result<u32>) -> Result<SmuFacts>;
+
+    /// Reads a sensor from the metrics, as [`SmuHal::facts`].
+    fn sensor(
+        &self,
+        mmio: &Mmio,
+        sensor: Sensor,
+        read: &dyn Fn(usize) -> Result<u32>,
+    ) -> Result<u32>;
 
     /// Announces that no driver manages the card any more.
     fn stop(&self, mmio: &Mmio) -> Result;

@@ -7,28 +7,6 @@
 
 #include "fixture.h"
 
-/* Dispatches a kernel that never ends; waits until it runs. */
-static void start_endless(struct fixture *f, unsigned int groups)
-{
-	const uint32_t grid[3] = { groups * 64, 1, 1 };
-	const uint16_t group[3] = { 64, 1, 1 };
-	volatile uint32_t *flags = f->data->va;
-	uint64_t *kernarg = f->kernarg->va;
-	struct aql_dispatch packet;
-	struct kfd_kernel kernel;
-
-	ASSERT_OK(fixture_kernel(f, "endless", &kernel));
-	flags[0] = flags[1] = 0;
-	kernarg[0] = kfd_va((void *)&flags[0]);
-	kernarg[1] = kfd_va((void *)&flags[1]);
-	f->signal.s->value = 1;
-	kfd_fill_dispatch(&packet, &kernel, grid, group, kernarg, &f->signal);
-	kfd_queue_ring(&f->q, kfd_queue_write(&f->q, &packet));
-	for (int i = 0; i < 10000 && !flags[0]; i++)
-		usleep(1000);
-	ASSERT(flags[0] != 0, "kernel did not start");
-}
-
 /* Forks a child with a dispatch that never ends. Returns its pid once the kernel runs. */
 static pid_t endless_child(void)
 {
@@ -42,7 +20,7 @@ static pid_t endless_child(void)
 		struct fixture f;
 
 		fixture_launch(&f);
-		start_endless(&f, 1);
+		fixture_endless(&f, 1);
 		if (write(ready[1], "r", 1) != 1)
 			_exit(1);
 		for (;;)
@@ -59,7 +37,7 @@ TEST_TIMEOUT(endless_kernel_ends_on_request, 90)
 	struct fixture f;
 
 	fixture_launch(&f);
-	start_endless(&f, 4);
+	fixture_endless(&f, 4);
 	EXPECT_RET(kfd_signal_wait(&f.k, &f.signal, 200), -ETIME);
 	((volatile uint32_t *)f.data->va)[1] = 1;
 	ASSERT_OK(kfd_signal_wait(&f.k, &f.signal, WAIT_MS));
@@ -127,7 +105,7 @@ TEST_TIMEOUT(destroy_busy_queue, 120)
 	struct kfd_queue other;
 
 	fixture_launch(&f);
-	start_endless(&f, 2);
+	fixture_endless(&f, 2);
 	ASSERT_OK(kfd_queue_create(&f.k, &other, 64));
 	ASSERT_OK(kfd_queue_destroy(&f.q));
 	f.q = other;
@@ -141,7 +119,7 @@ static void launch_and_leave(void *data)
 
 	(void)data;
 	fixture_launch(&f);
-	start_endless(&f, 1);
+	fixture_endless(&f, 1);
 }
 
 TEST_TIMEOUT(exit_without_cleanup, 180)

@@ -135,6 +135,27 @@ uint64_t all_vram_bytes(struct kfd *k)
 	return memory.vram.total_heap_size;
 }
 
+void fixture_endless(struct fixture *f, unsigned int groups)
+{
+	const uint32_t grid[3] = { groups * 64, 1, 1 };
+	const uint16_t group[3] = { 64, 1, 1 };
+	volatile uint32_t *flags = f->data->va;
+	uint64_t *kernarg = f->kernarg->va;
+	struct aql_dispatch packet;
+	struct kfd_kernel kernel;
+
+	ASSERT_OK(fixture_kernel(f, "endless", &kernel));
+	flags[0] = flags[1] = 0;
+	kernarg[0] = kfd_va((void *)&flags[0]);
+	kernarg[1] = kfd_va((void *)&flags[1]);
+	f->signal.s->value = 1;
+	kfd_fill_dispatch(&packet, &kernel, grid, group, kernarg, &f->signal);
+	kfd_queue_ring(&f->q, kfd_queue_write(&f->q, &packet));
+	for (int i = 0; i < 10000 && !flags[0]; i++)
+		usleep(1000);
+	ASSERT(flags[0] != 0, "kernel did not start");
+}
+
 int enable_runtime(struct kfd *k, uint32_t mode)
 {
 	struct kfd_ioctl_runtime_enable_args args = { .mode_mask = mode };

@@ -41,6 +41,11 @@ void fixture_fill_start(struct fixture *f, struct kfd_queue *q, struct kfd_signa
 			unsigned int slot, uint32_t *data, uint32_t count, uint32_t value);
 /* Fills and compares; a mismatch is a failure of the test. */
 bool fixture_works(struct fixture *f);
+/*
+ * Dispatches `groups` workgroups that end when word 1 of the data is set; waits until the first one
+ * runs.
+ */
+void fixture_endless(struct fixture *f, unsigned int groups);
 /* Same with a queue of its own, for ktap_in_child. */
 void fixture_lives(void *unused);
 /* Only opens the GPU and acquires its VM, for ktap_in_child. */

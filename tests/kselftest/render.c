@@ -199,6 +199,68 @@ static int destroy(int fd, uint32_t handle)
 	return call(fd, DRM_IOCTL_GEM_CLOSE, &args);
 }
 
+/* Returns the value of a sensor, or a negative errno. */
+static int64_t sensor(int fd, uint32_t type)
+{
+	uint32_t value = 0;
+	struct drm_amdgpu_info request = { .return_pointer = kfd_va(&value),
+					   .return_size = sizeof(value),
+					   .query = AMDGPU_INFO_SENSOR };
+	int ret;
+
+	request.sensor_info.type = type;
+	ret = call(fd, DRM_IOCTL_AMDGPU_INFO, &request);
+	return ret < 0 ? ret : (int64_t)value;
+}
+
+/* Sensors of the SMU: clocks within their limits, power and load of an idle and of a busy GPU. */
+TEST(sensors)
+{
+	struct drm_amdgpu_info_device device;
+	struct kfd_node node;
+	int fd = render(&node);
+	volatile uint32_t *words;
+	struct fixture f;
+
+	if (is_gfx12(&node)) {
+		EXPECT_EQ(sensor(fd, AMDGPU_INFO_SENSOR_GFX_SCLK), -ENOENT);
+		return;
+	}
+	ASSERT_OK(info(fd, AMDGPU_INFO_DEV_INFO, &device, sizeof(device)));
+	EXPECT_EQ(sensor(fd, AMDGPU_INFO_SENSOR_STABLE_PSTATE_GFX_SCLK),
+		  device.min_engine_clock / 1000);
+	EXPECT_EQ(sensor(fd, AMDGPU_INFO_SENSOR_PEAK_PSTATE_GFX_SCLK),
+		  device.max_engine_clock / 1000);
+	EXPECT_EQ(sensor(fd, AMDGPU_INFO_SENSOR_STABLE_PSTATE_GFX_MCLK),
+		  device.min_memory_clock / 1000);
+	EXPECT_EQ(sensor(fd, AMDGPU_INFO_SENSOR_PEAK_PSTATE_GFX_MCLK),
+		  device.max_memory_clock / 1000);
+	for (uint32_t type = AMDGPU_INFO_SENSOR_GFX_SCLK; type <= AMDGPU_INFO_SENSOR_GFX_MCLK;
+	     type++) {
+		bool engine = type == AMDGPU_INFO_SENSOR_GFX_SCLK;
+		int64_t mhz = sensor(fd, type);
+
+		EXPECT(mhz >= (int64_t)(engine ? device.min_engine_clock : device.min_memory_clock) / 1000 &&
+			       mhz <= (int64_t)(engine ? device.max_engine_clock : device.max_memory_clock) / 1000,
+		       "%lld MHz", (long long)mhz);
+	}
+	EXPECT_EQ(sensor(fd, AMDGPU_INFO_SENSOR_GPU_TEMP), -EINVAL);
+	EXPECT_EQ(sensor(fd, AMDGPU_INFO_SENSOR_VDDNB), -EINVAL);
+	EXPECT_EQ(sensor(fd, 0), -EINVAL);
+	EXPECT_EQ(sensor(fd, AMDGPU_INFO_SENSOR_GPU_INPUT_POWER + 1), -EINVAL);
+
+	fixture_launch(&f);
+	words = f.data->va;
+	EXPECT_EQ(sensor(fd, AMDGPU_INFO_SENSOR_GPU_LOAD), 0);
+	EXPECT(sensor(fd, AMDGPU_INFO_SENSOR_GPU_INPUT_POWER) > 0);
+	EXPECT_EQ(sensor(fd, AMDGPU_INFO_SENSOR_GPU_AVG_POWER),
+		  sensor(fd, AMDGPU_INFO_SENSOR_GPU_INPUT_POWER));
+	fixture_endless(&f, 1);
+	EXPECT(sensor(fd, AMDGPU_INFO_SENSOR_GPU_LOAD) > 0);
+	words[1] = 1;
+	EXPECT_OK(kfd_signal_wait(&f.k, &f.signal, WAIT_MS));
+}
+
 TEST(create_and_map_bo)
 {
 	static const uint64_t domains[] = { AMDGPU_GEM_DOMAIN_GTT, AMDGPU_GEM_DOMAIN_VRAM };

@@ -17,7 +17,7 @@ use crate::{
         file::{FileData, Render},
     },
     gpu::Gpu,
-    hw::psp::Release,
+    hw::{psp::Release, smu::Sensor},
     kapi::{
         cpufeature,
         drm::{Device, File, Handler},
@@ -84,9 +84,7 @@ impl Handler<Render> for Info {
             uapi::AMDGPU_INFO_VRAM_LOST_COUNTER => out.put(&ctx::losses(gpu)),
             uapi::AMDGPU_INFO_GDS_CONFIG => out.put(&sharing(gpu)),
             uapi::AMDGPU_INFO_MAX_IBS => out.put(&max_ibs()),
-            // Without power management there are no sensors; with it, none is supported.
-            uapi::AMDGPU_INFO_SENSOR if gpu.smu().is_none() => Err(ENOENT),
-            uapi::AMDGPU_INFO_SENSOR => Err(EINVAL),
+            uapi::AMDGPU_INFO_SENSOR => out.put(&sensor(gpu, uapi::info_sensor(arg).type_)?),
             // User queues of the render node are not supported.
             uapi::AMDGPU_INFO_UQ_FW_AREAS
                 if uapi::info_hw_ip(arg).type_ <= uapi::AMDGPU_HW_IP_DMA =>
@@ -300,6 +298,30 @@ fn sharing(gpu: &Gpu) -> uapi::drm_amdgpu_info_gds {
         gws_per_compute_partition: gpu.config().num_gws,
         ..uapi::drm_amdgpu_info_gds::default()
     }
+}
+
+/// Returns the value of a sensor: MHz, percent or W. `ENOENT` on a GPU whose SMU is not managed,
+/// `EINVAL` for sensors that it does not have and for all errors of the SMU.
+fn sensor(gpu: &Gpu, kind: u32) -> Result<u32> {
+    let smu = gpu.smu().ok_or(ENOENT)?;
+    let facts = smu.facts();
+    let sensor = match kind {
+        uapi::AMDGPU_INFO_SENSOR_GFX_SCLK => Sensor::EngineClock,
+        uapi::AMDGPU_INFO_SENSOR_GFX_MCLK => Sensor::MemoryClock,
+        uapi::AMDGPU_INFO_SENSOR_GPU_LOAD => Sensor::Load,
+        // The average is that of the last sample.
+        uapi::AMDGPU_INFO_SENSOR_GPU_AVG_POWER | uapi::AMDGPU_INFO_SENSOR_GPU_INPUT_POWER => {
+            Sensor::Power
+        }
+        // The shader clock has no levels between the lowest and the highest one, so that the
+        // lowest ones are the stable state (`smu_v13_0_6_populate_umd_state_clk`).
+        uapi::AMDGPU_INFO_SENSOR_STABLE_PSTATE_GFX_SCLK => return Ok(facts.engine_mhz.0),
+        uapi::AMDGPU_INFO_SENSOR_STABLE_PSTATE_GFX_MCLK => return Ok(facts.memory_mhz.0),
+        uapi::AMDGPU_INFO_SENSOR_PEAK_PSTATE_GFX_SCLK => return Ok(facts.engine_mhz.1),
+        uapi::AMDGPU_INFO_SENSOR_PEAK_PSTATE_GFX_MCLK => return Ok(facts.memory_mhz.1),
+        _ => return Err(EINVAL),
+    };
+    smu.sensor(gpu.mmio()?, sensor).map_err(|_| EINVAL)
 }
 
 /// Returns the result of `VRAM_GTT`.

@@ -13,7 +13,7 @@ use rkfd_abi::{
 
 use crate::{
     asic::{mmio::Mmio, xcc::MAX_XCCS},
-    hw::smu::{SmuFacts, SmuHal},
+    hw::smu::{Sensor, SmuFacts, SmuHal},
 };
 
 pub(super) struct Smu;
@@ -134,6 +134,26 @@ impl SmuHal for Smu {
             memory_mhz: memory,
             resets_sdma: resets_sdma(version),
         })
+    }
+
+    // `smu_v13_0_6_read_sensor`.
+    fn sensor(
+        &self,
+        mmio: &Mmio,
+        sensor: Sensor,
+        read: &dyn Fn(usize) -> Result<u32>,
+    ) -> Result<u32> {
+        let at = match sensor {
+            Sensor::EngineClock => {
+                let first = mmio.instances().physical(hwid::GC, 0)?;
+                metrics::GFXCLK_FREQUENCY + 4 * usize::from(first)
+            }
+            Sensor::MemoryClock => metrics::UCLK_FREQUENCY,
+            Sensor::Load => metrics::SOCKET_GFX_BUSY,
+            // Milliwatts, of which the query reports whole watts.
+            Sensor::Power => return Ok(read(metrics::SOCKET_POWER)? >> 10),
+        };
+        Ok(round(read(at)?))
     }
 
     fn stop(&self, mmio: &Mmio) -> Result {

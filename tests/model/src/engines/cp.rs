@@ -58,7 +58,8 @@ pub(crate) mod testing;
 #[cfg(test)]
 mod tests;
 
-use std::sync::{Condvar, Mutex, MutexGuard};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::time::Duration;
 
 use gpu_regs::gc_9_4_3 as gc;
@@ -127,6 +128,8 @@ pub struct Cp {
     banks: Mutex<Banks>,
     resets: Mutex<Resets>,
     reset_done: Condvar,
+    /// Workers that run a workgroup.
+    busy: Arc<AtomicUsize>,
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -143,6 +146,7 @@ impl Cp {
             banks: Mutex::new(Banks::new(generation, boot)),
             resets: Mutex::default(),
             reset_done: Condvar::new(),
+            busy: Arc::default(),
         }
     }
 
@@ -210,6 +214,11 @@ impl Cp {
         [0, 1].iter().any(|me| !banks.halted(Slot::new(*me, 0, 0)))
     }
 
+    /// Returns whether a wave runs.
+    pub fn is_busy(&self) -> bool {
+        self.busy.load(Ordering::Relaxed) != 0
+    }
+
     /// Makes the engine thread rescan its queues.
     pub fn rescan(&self) {
         self.mail.send(Wake::Rescan);
@@ -250,7 +259,7 @@ impl Cp {
             return;
         };
         let env = &XccEnv { gpu, xcc };
-        let pool = Pool::default();
+        let pool = Pool::new(self.busy.clone());
         let cores = std::thread::available_parallelism().map_or(1, |n| n.get());
         lock(&self.resets).running = true;
         std::thread::scope(|scope| {

@@ -17,7 +17,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::Range;
-use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
@@ -562,6 +562,8 @@ struct Jobs {
 pub struct Pool {
     jobs: Mutex<Jobs>,
     wake: Condvar,
+    /// Workers that run a workgroup.
+    busy: Arc<AtomicUsize>,
 }
 
 impl Default for Pool {
@@ -573,6 +575,7 @@ impl Default for Pool {
                 closed: false,
             }),
             wake: Condvar::new(),
+            busy: Arc::default(),
         }
     }
 }
@@ -736,6 +739,14 @@ impl Host for WorkerHost<'_> {
 }
 
 impl Pool {
+    /// Returns a pool that counts the workers which run a workgroup in `busy`.
+    pub fn new(busy: Arc<AtomicUsize>) -> Self {
+        Self {
+            busy,
+            ..Self::default()
+        }
+    }
+
     /// Queues a job for the workers, again after it was stopped. `sites` are the XCCs of the job,
     /// in the order in which workgroups are distributed.
     pub fn submit(&self, job: &Arc<Job>, sites: &[Site], priority: u8) {
@@ -809,7 +820,9 @@ impl Pool {
     /// Runs a worker thread.
     pub fn work(&self, env: &dyn Env, shader: &dyn Shader, mail: &Mailbox<Wake>) {
         while let Some(job) = self.pick() {
+            self.busy.fetch_add(1, Ordering::Relaxed);
             self.slice(env, shader, mail, &job);
+            self.busy.fetch_sub(1, Ordering::Relaxed);
         }
     }
 

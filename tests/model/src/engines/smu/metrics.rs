@@ -3,7 +3,8 @@
 //! Clocks, limits and serial numbers of the power firmware, and its metrics table.
 //!
 //! The highest shader clock, the power limit and the memory clock are those of AMD's data sheet;
-//! the other frequencies and all temperatures are chosen.
+//! the other frequencies, the power of an idle socket and all temperatures are chosen. While a wave
+//! runs, load and power are at their maximum.
 
 use rkfd_abi::smu::{clock, metrics};
 
@@ -16,6 +17,8 @@ use crate::regs::Ip;
 pub const GFXCLK: [u32; 2] = [132, 2100];
 /// Power limit of the socket in W.
 pub const POWER: u32 = 750;
+/// Power of an idle socket in W.
+const IDLE: u32 = 140;
 /// Temperatures in degrees Celsius: now, throttling, critical.
 const TEMPERATURE: u32 = 40;
 const THROTTLE: u32 = 95;
@@ -68,6 +71,10 @@ pub fn table(gpu: &Gpu, state: &State) -> [u8; metrics::SIZE] {
     }
     put(metrics::SOCKET_POWER_LIMIT, &q10(state.power));
     put(metrics::MAX_SOCKET_POWER_LIMIT, &q10(POWER));
+    let busy = gpu.xccs.iter().any(|xcc| xcc.cp.is_busy());
+    put(metrics::SOCKET_GFX_BUSY, &q10(if busy { 100 } else { 0 }));
+    let power = if busy { POWER } else { IDLE };
+    put(metrics::SOCKET_POWER, &q10(power.min(state.power)));
     put(metrics::GFXCLK_FREQUENCY_LIMIT, &q10(state.gfxclk[1]));
     put(metrics::MIN_GFXCLK_FREQUENCY, &q10(GFXCLK[0]));
     put(metrics::MAX_GFXCLK_FREQUENCY, &q10(GFXCLK[1]));
