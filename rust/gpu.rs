@@ -69,6 +69,10 @@ pub(crate) trait EventSink: Send + Sync {
     /// An SQ interrupt message of a shader.
     fn sq_msg(&self, gpu: &Gpu, origin: &Origin, data: u32, from: SqSender);
 
+    /// A queue of a process read data with an uncorrectable error; `client` is the IH client that
+    /// reports it.
+    fn poison(&self, gpu: &Gpu, origin: &Origin, client: u32);
+
     /// A trap of an SDMA user queue.
     fn sdma_trap(&self, gpu: &Gpu, origin: &Origin, ctx0: u32);
 

@@ -169,7 +169,9 @@ pub mod source {
     pub const SQ_INTERRUPT_MSG: u32 = 239;
     /// VMC and UTCL2: page fault.
     pub const VM_FAULT: u32 = 0;
-    /// VMC and UTCL2: retry (poison for UTCL2 in `soc15_int.h`).
+    /// VMC and UTCL2: poison in a page table (`SOC15_INTSRC_VMC_UTCL2_POISON`, `soc15_int.h`).
+    pub const UTCL2_POISON: u32 = 1;
+    /// VMC and UTCL2: retry, on other chips.
     pub const VM_RETRY: u32 = 1;
     /// SDMA: an atomic with return completed.
     pub const SDMA_ATOMIC_RTN_DONE: u32 = 217;
@@ -295,6 +297,18 @@ pub mod sq {
     pub const ENCODING_INST: u32 = 1;
     /// Error message.
     pub const ENCODING_ERROR: u32 = 2;
+    /// Error message: shift of the type in the message data
+    /// (`KFD_SQ_INT_DATA__ERR_TYPE__SHIFT`, `kfd_int_process_v9.c`).
+    pub const ERROR_TYPE_SHIFT: u32 = 20;
+    /// Error message: mask of the type, after the shift.
+    pub const ERROR_TYPE_MASK: u32 = 0xf;
+    /// Type of an error: illegal instruction (`SQ_INTERRUPT_ERROR_TYPE_ILLEGAL_INST`).
+    pub const ERROR_ILLEGAL_INSTRUCTION: u32 = 1;
+    /// Type of an error: memory violation (`SQ_INTERRUPT_ERROR_TYPE_MEMVIOL`).
+    pub const ERROR_MEMORY_VIOLATION: u32 = 2;
+    /// Type of an error: data with an uncorrectable error was read
+    /// (`SQ_INTERRUPT_ERROR_TYPE_EDC_FED`).
+    pub const ERROR_FATAL_DATA: u32 = 3;
 }
 
 /// Context words of a shader message (SQ) from gfx11 on (`kfd_int_process_v11.c`).

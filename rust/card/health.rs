@@ -21,6 +21,8 @@ pub(crate) struct Health {
     /// Address of the task that resets the card; only compared.
     by: Atomic<usize>,
     resets: Atomic<u32>,
+    /// The next reset is because of an uncorrectable error of memory.
+    memory_error: Atomic<bool>,
 }
 
 fn this_task() -> usize {
@@ -34,7 +36,18 @@ impl Health {
             state: Atomic::new(WORKS),
             by: Atomic::new(0),
             resets: Atomic::new(0),
+            memory_error: Atomic::new(false),
         }
+    }
+
+    /// Records an uncorrectable error of memory, until the next reset.
+    pub(crate) fn set_memory_error(&self) {
+        self.memory_error.store(true, Relaxed);
+    }
+
+    /// Returns whether there was an uncorrectable error of memory since the last reset.
+    pub(crate) fn has_memory_error(&self) -> bool {
+        self.memory_error.load(Relaxed)
     }
 
     /// Returns whether the current task must not use the card: it is hung, or another task resets
@@ -86,6 +99,7 @@ impl Health {
     pub(crate) fn end_reset(&self, ok: bool) -> u32 {
         let mut resets = self.resets.load(Relaxed);
         if ok {
+            self.memory_error.store(false, Relaxed);
             resets = resets.wrapping_add(1);
             self.resets.store(resets, Relaxed);
         }

@@ -51,6 +51,7 @@ impl Gpu {
                     sdma.trap(engine, ctx0);
                 }
             }
+            IhEvent::Poison if user => sink.poison(self, &origin, entry.client.into()),
             IhEvent::VmFault(fault) => self.vm_fault(entry, &fault, user.then_some(&origin)),
             IhEvent::CpEop { ctx0 } if user && (self.generation().caps.is_event_context)(ctx0) => {
                 sink.cp_eop(self, &origin, ctx0)

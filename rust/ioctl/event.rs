@@ -137,7 +137,7 @@ pub(super) fn memory_data(what: &MemoryException) -> kfd_hsa_memory_exception_da
         },
         va: what.va,
         gpu_id: what.gpu_id,
-        ErrorType: uapi::KFD_MEM_ERR_NO_RAS,
+        ErrorType: what.error,
     }
 }
 

@@ -46,6 +46,15 @@ pub(crate) fn fatal_signal_pending() -> bool {
     pending & (1 << (bindings::SIGKILL - 1)) != 0
 }
 
+/// Sends `SIGBUS` to a task (`send_sig()`). Does not sleep.
+pub(crate) fn send_sigbus(task: &Task) {
+    // CAST: Signal numbers are below 65.
+    let signal = bindings::SIGBUS as i32;
+    // SAFETY: The task is valid by its type, also after it has ended: then the function does
+    // nothing. Nothing in this crate holds the lock of a signal handler table.
+    unsafe { bindings::send_sig(signal, task.as_ptr(), 0) };
+}
+
 /// Returns whether `task` is the leader of the current thread group.
 pub(crate) fn is_current_leader(task: &Task) -> bool {
     core::ptr::eq(kernel::current!().group_leader(), task)

@@ -23,10 +23,11 @@ use crate::{
     hw::{SqSender, VmFault},
     kapi::{
         global::global_mutex,
+        task,
         workqueue::{Builder, OwnedQueue},
     },
     queue::Exceptions,
-    trace,
+    trace, uapi,
 };
 
 /// Bits of the event id in interrupts of CP, SDMA and SQ.
@@ -115,12 +116,37 @@ impl EventSink for Sink {
             va: fault.addr,
             gpu_id: on.id(),
             imprecise: false,
+            error: uapi::KFD_MEM_ERR_NO_RAS,
         };
         if process.raise_fault(&on, fault) {
             smi::vm_fault(fault.gpu_id, process.leader());
             return;
         }
         schedule_fault(process, &device, fault);
+    }
+
+    /// Signals the process, once, and resets the card (`event_interrupt_poison_consumption_v9`).
+    fn poison(&self, gpu: &Gpu, origin: &Origin, client: u32) {
+        let Some(Interrupted { process, on, .. }) = table::by_interrupt(gpu, origin) else {
+            return;
+        };
+        if !process.set_poisoned() {
+            return;
+        }
+        let (pid, id) = (process.pid(), on.id());
+        let data = MemoryException::memory_error(id, uapi::KFD_MEM_ERR_POISON_CONSUMED);
+        process
+            .events()
+            .hw_exception(&HwException::memory_error(id));
+        process.events().memory_exception(&data);
+        trace::process(pid, origin.pasid, c"poison");
+        dev_warn!(
+            gpu.dev(),
+            "process {pid}: IH client {client} consumed poison; sending SIGBUS\n"
+        );
+        task::send_sigbus(process.leader());
+        gpu.health().set_memory_error();
+        gpu.wedge("poison consumed");
     }
 
     fn queue_reset(&self, gpu: &Gpu, pasid: u32) {
@@ -138,8 +164,17 @@ impl EventSink for Sink {
         // list.
         table::for_each(|process| {
             for device in process.devices().iter().filter(|d| d.node().is_of(gpu)) {
-                let data = HwException::gpu_lost(device.id());
+                let data = match gpu.health().has_memory_error() {
+                    true => HwException::memory_error(device.id()),
+                    false => HwException::gpu_lost(device.id()),
+                };
                 process.events().hw_exception(&data);
+                // A process that consumed poison keeps its report.
+                if gpu.health().has_memory_error() && !process.is_poisoned() {
+                    let data =
+                        MemoryException::memory_error(device.id(), uapi::KFD_MEM_ERR_SRAM_ECC);
+                    process.events().memory_exception(&data);
+                }
                 trace::process(process.pid(), 0, c"GPU hang");
             }
         });

@@ -6,7 +6,12 @@ use kernel::{
     impl_has_work, new_condvar, new_mutex, new_work,
     num::casts::arch::u64_as_usize,
     prelude::*,
-    sync::{aref::ARef, lock::mutex::MutexGuard, Arc, CondVar, Mutex},
+    sync::{
+        aref::ARef,
+        atomic::{Atomic, Relaxed},
+        lock::mutex::MutexGuard,
+        Arc, CondVar, Mutex,
+    },
     task::{Pid, Task},
     workqueue::Work,
 };
@@ -52,6 +57,8 @@ pub(crate) struct Process {
     leader: ARef<Task>,
     /// Identifies the address space; only compared.
     mm: usize,
+    /// It consumed poison.
+    poisoned: Atomic<bool>,
     /// The GPUs that were present at the first open.
     devices: KVec<Arc<ProcessDevice>>,
     #[pin]
@@ -105,6 +112,7 @@ impl Process {
                 pid: leader.pid(),
                 leader,
                 mm,
+                poisoned: Atomic::new(false),
                 devices,
                 user: UserMemory::new()?,
                 state <- new_mutex!(
@@ -131,6 +139,16 @@ impl Process {
     /// Returns the id of the thread group.
     pub(crate) fn pid(&self) -> Pid {
         self.pid
+    }
+
+    /// Records that the process consumed poison. Returns false if it was known.
+    pub(super) fn set_poisoned(&self) -> bool {
+        self.poisoned.cmpxchg(false, true, Relaxed).is_ok()
+    }
+
+    /// Returns whether the process consumed poison.
+    pub(super) fn is_poisoned(&self) -> bool {
+        self.poisoned.load(Relaxed)
     }
 
     /// Returns the thread group leader.

@@ -327,10 +327,15 @@ pub(super) fn restored(id: u32, pid: Pid, again: bool) {
 
 /// Sends that a GPU hangs. [`gpu_back`] follows if it can be reset.
 pub(super) fn gpu_lost(gpu: &Gpu) {
+    // `amdgpu_reset_get_desc`.
+    let why = match gpu.health().has_memory_error() {
+        true => "RAS error",
+        false => "unknown",
+    };
     send_all(
         gpu,
         uapi::kfd_smi_event_KFD_SMI_EVENT_GPU_PRE_RESET,
-        format_args!("{:x} unknown\n", gpu.health().resets().wrapping_add(1)),
+        format_args!("{:x} {why}\n", gpu.health().resets().wrapping_add(1)),
     );
 }
 

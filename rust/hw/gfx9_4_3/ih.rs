@@ -76,6 +76,8 @@ impl IhVersion for Ih {
                     None => IhEvent::Other,
                 }
             }
+            (c, source::SDMA_ECC) if client::SDMA.contains(&c) => IhEvent::Poison,
+            (client::VMC | client::UTCL2, source::UTCL2_POISON) => IhEvent::Poison,
             (client::VMC, source::VM_FAULT) => page_fault(entry, false),
             (client::UTCL2, source::VM_FAULT) => page_fault(entry, true),
             _ => IhEvent::Other,
@@ -87,5 +89,16 @@ fn message(words: &[u32]) -> IhEvent {
     let data = sq::DATA.get(words) | sq::DATA_MID.get(words) << 12 | sq::DATA_HI.get(words) << 16;
     let exceptions = data >> sq::REPORT_EXCEPTIONS_SHIFT & sq::REPORT_EXCEPTIONS_MASK;
     let privileged = sq::PRIV.get(words) != 0;
-    shader_message(data, sq::ENCODING.get(words), privileged, exceptions)
+    let encoding = sq::ENCODING.get(words);
+    let error = data >> sq::ERROR_TYPE_SHIFT & sq::ERROR_TYPE_MASK;
+    // `event_interrupt_wq_v9`: all other types are errors of memory cells.
+    if encoding == sq::ENCODING_ERROR
+        && !matches!(
+            error,
+            sq::ERROR_ILLEGAL_INSTRUCTION | sq::ERROR_MEMORY_VIOLATION
+        )
+    {
+        return IhEvent::Poison;
+    }
+    shader_message(data, encoding, privileged, exceptions)
 }

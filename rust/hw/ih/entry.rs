@@ -80,6 +80,8 @@ pub(crate) enum IhEvent {
     },
     /// VM fault.
     VmFault(VmFault),
+    /// A block read data with an uncorrectable error.
+    Poison,
     /// Not handled.
     Other,
 }

@@ -64,6 +64,20 @@ pub(crate) struct MemoryException {
     pub(crate) gpu_id: u32,
     /// The address is not known.
     pub(crate) imprecise: bool,
+    /// `KFD_MEM_ERR_*`: an uncorrectable error of memory.
+    pub(crate) error: u32,
+}
+
+impl MemoryException {
+    /// Returns the data for an uncorrectable error of memory, `KFD_MEM_ERR_*`.
+    pub(crate) fn memory_error(gpu_id: u32, error: u32) -> Self {
+        Self {
+            gpu_id,
+            imprecise: true,
+            error,
+            ..Self::default()
+        }
+    }
 }
 
 /// Data of a hardware exception event.
@@ -84,6 +98,14 @@ impl HwException {
             cause: uapi::KFD_HW_EXCEPTION_GPU_HANG,
             memory_lost: true,
             gpu_id,
+        }
+    }
+
+    /// Returns the data for an uncorrectable error of memory.
+    pub(crate) fn memory_error(gpu_id: u32) -> Self {
+        Self {
+            cause: uapi::KFD_HW_EXCEPTION_ECC,
+            ..Self::gpu_lost(gpu_id)
         }
     }
 }

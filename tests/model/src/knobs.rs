@@ -41,6 +41,8 @@ knobs! {
     sdma_lose_trap = "sdma.lose_trap", "N: every N-th TRAP after a job in a kernel ring raises no interrupt";
     sdma_late_fence = "sdma.late_fence", "MS: the fence after a job in a kernel ring is delayed by MS milliseconds, while the SDMA engine continues";
     sdma_copy_fault = "sdma.copy_fault", "N: the N-th COPY of jobs in kernel rings faults on its destination";
+    cp_poison = "cp.poison", "N: the N-th dispatch in AQL queues of user space reads poison: its waves halt and the SQ reports an error";
+    sdma_poison = "sdma.poison", "N: the N-th COPY in user queues reads poison: the SDMA engine hangs in it and reports an ECC error";
     mes_no_status = "mes.no_status", "N: the status of the N-th MES frame about user queues is never written";
     mes_error = "mes.error", "N: the N-th MES frame about user queues is not executed, its status is an error";
     mes_hang = "mes.hang", "N: MES hangs at the N-th frame about user queues, on both pipes, until the card is reset";

@@ -20,6 +20,7 @@ use std::time::{Duration, Instant};
 use gpu_wave::abi::{AbiError, KernelDescriptor, Launch};
 use gpu_wave::{Dispatch, Isa};
 use rkfd_abi::aql::{self, barrier, header, kernel_dispatch as kd, queue as amd_queue, signal};
+use rkfd_abi::ih::sq;
 
 use super::dispatch::{fits, Job, Progress, WAVES};
 use super::engine::{Engine, RETRY_POLL};
@@ -338,6 +339,10 @@ impl Engine<'_> {
                 done: false,
             },
         );
+        if self.env.knobs().cp_poison.reach() {
+            self.sq_error(queue, sq::ERROR_FATAL_DATA);
+            return Ok(PacketStep::Taken);
+        }
         self.pool.submit(&job, &sites, priority);
         Ok(PacketStep::Taken)
     }

@@ -218,6 +218,24 @@ impl Engine<'_> {
         }
     }
 
+    /// Posts the interrupt of an error of a wave (gfx9).
+    pub(super) fn sq_error(&self, queue: &Queue, error: u32) {
+        let data = error << sq::ERROR_TYPE_SHIFT;
+        let mut words = [0; 8];
+        sq::ENCODING.set(&mut words, sq::ENCODING_ERROR);
+        sq::DATA_HI.set(&mut words, data >> 16 & 0xff);
+        let Space { xcc, vmid } = self.space(queue);
+        self.env.interrupt(Entry {
+            client_id: ih_client::SE0SH as u8,
+            source_id: source::SQ_INTERRUPT_MSG as u8,
+            ring_id: queue.slot.ring_id(),
+            vmid,
+            mm_hub: false,
+            node_id: self.node_of(xcc),
+            ctx: [words[4], words[5], 0, 0],
+        });
+    }
+
     fn sq_interrupt(&self, queue: &Queue, message: &WaveMessage) {
         let Space { xcc, vmid } = message.space;
         let (encoding, data) = (sq::ENCODING_INST, message.m0 & 0xff_ffff);

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use gpu_regs::sdma_4_4_2 as regs;
 use rkfd_abi::bits::{join, DwField};
+use rkfd_abi::ih::source;
 use rkfd_abi::sdma::{self, op, sub_op, v7, HEADER_OP, HEADER_SUB_OP};
 
 use super::context::{Context, Ib};
@@ -241,6 +242,11 @@ impl Engine<'_> {
             self.post(context, self.layout.sources.trap, enable, ctx);
         }
         Outcome::Next(p::DWORDS as u64)
+    }
+
+    /// Reports that data with an uncorrectable error was read (SDMA 4).
+    pub(super) fn poison(&self, context: &Context) {
+        self.post(context, source::SDMA_ECC, 0, 0);
     }
 
     /// Reports a register access without privilege.

@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: GPL-2.0 OR MIT
+/*
+ * Tests a queue that reads poison (data with an uncorrectable error): the GPU is the model with the
+ * knob cp.poison=1, or sdma.poison=1 and SDMA=1 in the environment.
+ */
+#define _GNU_SOURCE
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "../workloads/sdma-queue.h"
+#include "fixture.h"
+
+/* Duration of the reset. */
+#define RESET_MS 30000u
+
+static volatile sig_atomic_t signals;
+
+static void on_sigbus(int number)
+{
+	(void)number;
+	signals++;
+}
+
+/* Events of a process and their data. */
+struct events {
+	struct kfd_event_data hw, memory;
+};
+
+static void create_events(struct kfd *k, struct events *e)
+{
+	memset(e, 0, sizeof(*e));
+	ASSERT_OK(kfd_event_create(k, KFD_IOC_EVENT_HW_EXCEPTION, false, &e->hw.event_id));
+	ASSERT_OK(kfd_event_create(k, KFD_IOC_EVENT_MEMORY, false, &e->memory.event_id));
+}
+
+static void expect_events(struct kfd *k, struct events *e, uint32_t error)
+{
+	struct kfd_hsa_hw_exception_data *hw = &e->hw.hw_exception_data;
+	struct kfd_hsa_memory_exception_data *memory = &e->memory.memory_exception_data;
+	uint32_t result;
+
+	ASSERT_OK(kfd_event_wait(k, &e->hw, 1, false, WAIT_MS, &result));
+	ASSERT_EQ(result, KFD_IOC_WAIT_RESULT_COMPLETE);
+	EXPECT_EQ(hw->reset_type, KFD_HW_EXCEPTION_WHOLE_GPU_RESET);
+	EXPECT_EQ(hw->reset_cause, KFD_HW_EXCEPTION_ECC);
+	EXPECT_EQ(hw->memory_lost, 1);
+	EXPECT_EQ(hw->gpu_id, k->node.gpu_id);
+	ASSERT_OK(kfd_event_wait(k, &e->memory, 1, false, WAIT_MS, &result));
+	ASSERT_EQ(result, KFD_IOC_WAIT_RESULT_COMPLETE);
+	EXPECT_EQ(memory->ErrorType, error);
+	EXPECT_EQ(memory->gpu_id, k->node.gpu_id);
+	EXPECT_EQ(memory->va, 0);
+	EXPECT_EQ(memory->failure.imprecise, 1);
+	EXPECT_EQ(memory->failure.NotPresent, 0);
+}
+
+/* A process that uses the GPU: it learns of the reset. Writes a byte when its events exist. */
+static void neighbour(int ready)
+{
+	struct events events;
+	struct kfd k;
+
+	fixture_open(&k);
+	create_events(&k, &events);
+	signal(SIGBUS, on_sigbus);
+	ASSERT(write(ready, "x", 1) == 1);
+	expect_events(&k, &events, KFD_MEM_ERR_SRAM_ECC);
+	EXPECT_EQ(signals, 0);
+}
+
+static void consume(struct fixture *f)
+{
+	uint32_t packets[8] = { 0 }, *p = packets, *words = f->data->va;
+	static struct sdma_queue q;
+
+	if (!getenv("SDMA")) {
+		fixture_fill_start(f, &f->q, &f->signal, 0, words, 64, 1);
+		return;
+	}
+	ASSERT_OK(sdma_queue_create(&f->k, &q, KFD_IOC_QUEUE_TYPE_SDMA, 0, 4096));
+	sdma_copy(&p, kfd_va(words + 1024), kfd_va(words), 4096);
+	ASSERT_OK(sdma_queue_put(&q, packets, p));
+	sdma_queue_ring(&q);
+}
+
+TEST_TIMEOUT(processes_are_told_and_the_gpu_is_reset, 120)
+{
+	struct events events;
+	struct fixture f;
+	int pipes[2];
+	pid_t child;
+	char byte;
+	int status;
+
+	ASSERT(pipe(pipes) == 0);
+	child = fork_child();
+	if (child == 0) {
+		neighbour(pipes[1]);
+		ktap_end();
+	}
+	ASSERT(read(pipes[0], &byte, 1) == 1);
+	signal(SIGBUS, on_sigbus);
+	fixture_launch(&f);
+	create_events(&f.k, &events);
+	consume(&f);
+	expect_events(&f.k, &events, KFD_MEM_ERR_POISON_CONSUMED);
+	EXPECT_EQ(signals, 1);
+	ASSERT(waitpid(child, &status, 0) == child);
+	EXPECT(WIFEXITED(status) && WEXITSTATUS(status) == 0, "%#x", status);
+	/* The reset has ended when a queue can be created. */
+	for (unsigned int ms = 0; ms < RESET_MS; ms += 100) {
+		struct kfd_queue q;
+
+		if (kfd_queue_create(&f.k, &q, 64) == 0)
+			break;
+		usleep(100000);
+	}
+	EXPECT_OK(ktap_in_child(fixture_lives, NULL));
+	EXPECT_EQ(signals, 1);
+}
