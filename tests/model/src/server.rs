@@ -77,10 +77,11 @@ fn regions(gpu: &Gpu) -> Vec<ServerRegion> {
                 flags |= VFIO_REGION_INFO_FLAG_MMAP;
             }
             let area = SparseArea {
-                // The BAR ends behind VRAM, where accesses reach the model and are reported.
+                // Accesses behind this part reach the model: to the region of the boot firmware, of
+                // which the driver reads the discovery table, and beyond VRAM.
                 area: vfio_region_sparse_mmap_area {
                     offset: 0,
-                    size: size.min(gpu.vram.len()),
+                    size: size.min(gpu.gmc.firmware_region().start),
                 },
             };
             ServerRegion {
@@ -245,7 +246,13 @@ impl ServerBackend for Device {
             VFIO_PCI_BAR5_REGION_INDEX => self.write_registers(offset, data),
             VFIO_PCI_BAR2_REGION_INDEX => self.write_doorbell(offset, data),
             VFIO_PCI_BAR0_REGION_INDEX => {
-                if self.gpu.hdp.write(offset, data).is_err() {
+                if self.gpu.gmc.firmware_region().contains(&offset) {
+                    strict!(
+                        self.gpu.strict,
+                        "bar0",
+                        "write to the region of the boot firmware at {offset:#x}"
+                    );
+                } else if self.gpu.hdp.write(offset, data).is_err() {
                     strict!(self.gpu.strict, "bar0", "write beyond VRAM at {offset:#x}");
                 }
             }

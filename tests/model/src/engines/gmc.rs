@@ -21,6 +21,7 @@ pub mod tlb;
 pub mod walk;
 
 use std::fmt;
+use std::ops::Range;
 use std::sync::{Arc, RwLockReadGuard};
 
 use crate::adversary::Adversary;
@@ -189,6 +190,7 @@ pub struct Gmc {
     adversary: Option<Arc<Adversary>>,
     gfx: Vec<HubState>,
     mm: Vec<HubState>,
+    firmware: Range<u64>,
 }
 
 struct HubState {
@@ -246,6 +248,7 @@ impl Gmc {
             (0..chip.span(ip)).map(state).collect()
         };
         let (gfx, mm) = (hubs(Ip::Gc, Hub::Gfx), hubs(Ip::Mmhub, Hub::Mm));
+        let firmware = placement::firmware_region(chip, vram.len());
         Self {
             strict,
             trace,
@@ -255,7 +258,13 @@ impl Gmc {
             adversary,
             gfx,
             mm,
+            firmware,
         }
+    }
+
+    /// Returns the region of VRAM that belongs to the boot firmware.
+    pub fn firmware_region(&self) -> &Range<u64> {
+        &self.firmware
     }
 
     fn hub(&self, hub: Hub) -> &HubState {
@@ -387,6 +396,16 @@ impl Gmc {
             Some(entry) => entry,
             None => {
                 let entry = self.walk(hub, vmid, va).map_err(fault)?;
+                if !entry.system && self.firmware.contains(&entry.page) {
+                    strict!(
+                        self.strict,
+                        "gmc",
+                        "{hub:?} hub vmid {vmid} {access:?} of {va:#x}: the region of the boot \
+                         firmware at {:#x} of VRAM",
+                        entry.page
+                    );
+                    return Err(fault(FaultKind::Bus));
+                }
                 state.tlb.insert(vmid, va, entry);
                 entry
             }

@@ -2,7 +2,7 @@
 
 //! Page-table walker on hand-built tables, both gfx9 layouts, and the TLB.
 
-use crate::common::{addr, enable_context, gpu, hub_read, hub_write, open_aperture, FB};
+use crate::common::{addr, enable_context, gpu, hub_read, hub_write, open_aperture, FB, VRAM};
 use gpu_model::engines::gmc::{Access, FaultKind, Hub, Rmw, Target, VmFault};
 use gpu_model::gpu::Gpu;
 use gpu_model::regs::Ip;
@@ -347,6 +347,24 @@ fn vmid0_system_aperture_and_flat_gart() {
         Err(FaultKind::Range)
     );
     assert_eq!(gpu.strict.lines().len(), 1);
+}
+
+#[test]
+fn region_of_the_boot_firmware_is_not_accessible() {
+    let gpu = gpu();
+    let (va, firmware) = (0x1234_5000, VRAM - VRAM / 8);
+    plain(&gpu, 3, va, (firmware - 0x1000) | V | R | W);
+    assert!(target(&gpu, 3, va, Access::Write).is_ok());
+    assert_eq!(gpu.strict.unexpected(), 0);
+    plain(&gpu, 4, va, firmware | V | R | W);
+    assert_eq!(target(&gpu, 4, va, Access::Read), Err(FaultKind::Bus));
+    assert_eq!(gpu.strict.unexpected(), 1);
+    // By the driver, through the system aperture.
+    open_aperture(&gpu);
+    let at = FB + firmware;
+    assert!(gpu.gmc.write32(Hub::Mm(0), 0, at - 4, 1).is_ok());
+    assert!(gpu.gmc.write32(Hub::Mm(0), 0, at, 1).is_err());
+    assert_eq!(gpu.strict.unexpected(), 2);
 }
 
 #[test]

@@ -214,6 +214,26 @@ fn invalid_accesses_are_reported() {
 }
 
 #[test]
+fn region_of_the_boot_firmware_is_read_only() {
+    let mut b = bench("firmware");
+    let mut before = [0; 8];
+    let table = VRAM - (64 << 10);
+    b.client.region_read(0, table, &mut before).unwrap();
+    assert_ne!(before, [0; 8]);
+    b.client.region_write(0, table, &[0xff; 8]).unwrap();
+    let mut after = [0; 8];
+    b.client.region_read(0, table, &mut after).unwrap();
+    assert_eq!(before, after);
+    b.client.region_write(0, VRAM - VRAM / 8, &[1; 4]).unwrap();
+    assert_eq!(b.gpu.strict.unexpected(), 2);
+    b.client
+        .region_write(0, VRAM - VRAM / 8 - 4, &[1; 4])
+        .unwrap();
+    assert_eq!(b.gpu.strict.unexpected(), 2);
+    b.finish();
+}
+
+#[test]
 fn resets_and_disconnect_restore_power_on_state() {
     let mut b = bench("reset");
     let scratch = u64::from(0xa000u32 + 0x2040) * 4;

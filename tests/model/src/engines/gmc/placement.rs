@@ -4,14 +4,36 @@
 //!
 //! The GPUs of an xGMI hive share one FB aperture, which starts at the same address on all of
 //! them: the VRAM of GPU n is segment n of it. A GPU alone has an aperture of the size of its VRAM.
+//!
+//! The end of VRAM belongs to the boot firmware: the PSP's TMR, which has the engines' firmware,
+//! and the IP discovery table. The driver may read the latter, and write nothing there.
 
-use crate::chips::Chip;
+use std::ops::Range;
+
+use crate::chips::{Chip, Generation};
+use crate::discovery::TMR_OFFSET;
 
 /// GPUs of a hive.
 pub const HIVE_GPUS: u8 = 8;
 
 /// Least size of a segment, the VRAM of an MI300X.
 const SEGMENT: u64 = 192 << 30;
+
+/// Region of the boot firmware of gfx9, in bytes: what the C driver reserves if there is no VBIOS
+/// that specifies its size (`amdgpu_ttm_init_fw_resv_region`).
+const FIRMWARE: u64 = 280 << 20;
+/// Smallest VRAM with these; a smaller one has an eighth, so that there is room for tests.
+const LEAST: u64 = 512 << 20;
+
+/// Returns the region of the boot firmware, on gfx12 that of the discovery table, in `vram` bytes.
+pub fn firmware_region(chip: &Chip, vram: u64) -> Range<u64> {
+    let size = match chip.generation {
+        Generation::Gfx9 if vram >= LEAST => FIRMWARE,
+        Generation::Gfx9 => vram / 8,
+        Generation::Gfx12 => TMR_OFFSET,
+    };
+    vram - size..vram
+}
 
 /// The FB aperture and the part of it that is the card's VRAM.
 #[derive(Clone, Copy, Debug)]

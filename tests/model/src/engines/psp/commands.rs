@@ -32,9 +32,6 @@ const KIND_RLC_SRM: u16 = 0x200c;
 const KIND_RLC_CNTL: u16 = 0x200d;
 const KIND_SDMA: u16 = 0x2025;
 
-/// Distance of the boot firmware's TMR from the end of video memory (`amdgpu_ttm_reserve_tmr`
-/// reserves the last 280 MiB when the VBIOS specifies no size).
-const BOOT_TMR: u64 = 280 << 20;
 /// Maximum size of the memory shared with a trusted application, in bytes.
 const MAX_SHARED: u32 = 64 << 20;
 /// Maximum number of sessions.
@@ -196,8 +193,8 @@ fn setup_region(gpu: &Gpu, os: &mut Os, command: &Command) -> Result<Reply, u32>
     }
     if addr == 0 && size == 0 {
         // Boot firmware has reserved one (psp->boot_time_tmr).
-        let end = gpu.placement.end();
-        os.tmr = Some((end - BOOT_TMR.min(gpu.vram.len() / 2), false));
+        let start = gpu.placement.start() + gpu.gmc.firmware_region().start;
+        os.tmr = Some((start, false));
         return Ok(Reply::default());
     }
     aligned(gpu, "SETUP_TMR: region", addr)?;
