@@ -73,6 +73,9 @@ pub(crate) trait EventSink: Send + Sync {
     /// reports it.
     fn poison(&self, gpu: &Gpu, origin: &Origin, client: u32);
 
+    /// Power firmware throttles the card: bits of `SMU_THROTTLER_*`, number of interrupts so far.
+    fn throttled(&self, gpu: &Gpu, reasons: u64, count: u64);
+
     /// A trap of an SDMA user queue.
     fn sdma_trap(&self, gpu: &Gpu, origin: &Origin, ctx0: u32);
 

@@ -165,6 +165,8 @@ pub mod source {
     pub const CP_COMPUTE_QUERY_STATUS: u32 = 199;
     /// GRBM_CP: doorbell of no mapped queue.
     pub const CP_VM_DOORBELL: u32 = 200;
+    /// MP1: message of the power firmware (`IH_INTERRUPT_ID_TO_DRIVER`).
+    pub const SMU_TO_DRIVER: u32 = 0xfe;
     /// GRBM_CP or SEnSH: shader message.
     pub const SQ_INTERRUPT_MSG: u32 = 239;
     /// VMC and UTCL2: page fault.

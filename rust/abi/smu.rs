@@ -107,6 +107,19 @@ numbers! {
     }
 }
 
+/// Interrupts of the firmware: client MP1, source [`crate::ih::source::SMU_TO_DRIVER`].
+pub mod interrupt {
+    /// Context word 0: the firmware throttles; word 1 has the reasons
+    /// (`IH_INTERRUPT_CONTEXT_ID_THERMAL_THROTTLING`).
+    pub const THROTTLING: u32 = 7;
+    /// Reasons (`THROTTLER_*_BIT`): PROCHOT, power, temperature of the socket, of the voltage
+    /// regulators, of the memory.
+    pub const REASONS: u32 = 5;
+    /// Bit of each reason on all ASICs (`SMU_THROTTLER_*_BIT`, `amdgpu_smu.h`;
+    /// `smu_v13_0_6_throttler_map`).
+    pub const COMMON_BITS: [u32; REASONS as usize] = [47, 0, 32, 38, 34];
+}
+
 /// Number of features (`NUM_FEATURES`, `FEATURE_LIST_e`).
 pub const FEATURES: u32 = 46;
 

@@ -6,7 +6,7 @@ use kernel::{
     new_mutex,
     prelude::*,
     sync::{Arc, Mutex},
-    time::{delay::fsleep, Delta},
+    time::{delay::fsleep, Delta, Instant, Monotonic},
 };
 
 use super::gart::{Buffer, Gart};
@@ -28,6 +28,18 @@ pub(crate) struct Smu {
     state: Mutex<State>,
     #[pin]
     facts: Mutex<SmuFacts>,
+    #[pin]
+    throttling: Mutex<Throttling>,
+}
+
+/// Interval of the reports of throttling (`throttling_logging_rs`, `amdgpu_device_init`).
+const REPORT_INTERVAL: Delta = Delta::from_secs(59);
+
+/// Interrupts about throttling.
+#[derive(Default)]
+struct Throttling {
+    count: u64,
+    reported: Option<Instant<Monotonic>>,
 }
 
 #[derive(Default)]
@@ -46,6 +58,7 @@ impl Smu {
                 hal,
                 state <- new_mutex!(State::default(), "rkfd_smu"),
                 facts <- new_mutex!(SmuFacts::default(), "rkfd_smu_facts"),
+                throttling <- new_mutex!(Throttling::default(), "rkfd_throttling"),
             }),
             GFP_KERNEL,
         )
@@ -76,14 +89,30 @@ impl Smu {
         Err(ETIMEDOUT)
     }
 
-    /// Reads a sensor. `ENODEV` before [`Smu::start`] and after a reset, or an errno of the response
-    /// of firmware.
+    /// Reads a sensor. `ENODEV` before [`Smu::start`] and after a reset, or an errno of the
+    /// response of firmware.
     pub(crate) fn sensor(&self, mmio: &Mmio, sensor: Sensor) -> Result<u32> {
         let state = self.state.lock();
         let table = state.table.as_ref().filter(|_| state.managed);
         let table = table.ok_or(ENODEV)?;
         self.hal.write_metrics(mmio)?;
         self.hal.sensor(mmio, sensor, &|at| table.read32(at))
+    }
+
+    /// Handles an interrupt with two context words. Returns why the card is throttled and how many
+    /// interrupts said so, when that is to be reported.
+    pub(crate) fn interrupt(&self, mmio: &Mmio, what: u32, data: u32) -> Option<(u64, u64)> {
+        let reasons = self.hal.interrupt(mmio, what, data).ok()??;
+        let mut state = self.throttling.lock();
+        state.count += 1;
+        if state
+            .reported
+            .is_some_and(|at| at.elapsed() < REPORT_INTERVAL)
+        {
+            return None;
+        }
+        state.reported = Some(Instant::now());
+        (reasons != 0).then_some((reasons, state.count))
     }
 
     /// Announces the unload of the driver if [`Smu::start`] enabled the features.

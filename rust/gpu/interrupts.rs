@@ -51,6 +51,16 @@ impl Gpu {
                     sdma.trap(engine, ctx0);
                 }
             }
+            IhEvent::Smu(what, data) => {
+                let throttled = self
+                    .smu()
+                    .zip(self.mmio().ok())
+                    .and_then(|(smu, mmio)| smu.interrupt(mmio, what, data));
+                if let Some((reasons, count)) = throttled {
+                    dev_warn!(self.dev(), "the GPU is throttled (reasons {reasons:#x})\n");
+                    sink.throttled(self, reasons, count);
+                }
+            }
             IhEvent::Poison if user => sink.poison(self, &origin, entry.client.into()),
             IhEvent::VmFault(fault) => self.vm_fault(entry, &fault, user.then_some(&origin)),
             IhEvent::CpEop { ctx0 } if user && (self.generation().caps.is_event_context)(ctx0) => {

@@ -61,6 +61,10 @@ pub(crate) trait SmuHal: Sync {
         read: &dyn Fn(usize) -> Result<u32>,
     ) -> Result<u32>;
 
+    /// Acknowledges an interrupt. Returns why firmware throttles the card (`SMU_THROTTLER_*`), if
+    /// it is about that; `what` and `data` are its context words.
+    fn interrupt(&self, mmio: &Mmio, what: u32, data: u32) -> Result<Option<u64>>;
+
     /// Announces that no driver manages the card any more.
     fn stop(&self, mmio: &Mmio) -> Result;
 }

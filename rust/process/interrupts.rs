@@ -149,6 +149,10 @@ impl EventSink for Sink {
         gpu.wedge("poison consumed");
     }
 
+    fn throttled(&self, gpu: &Gpu, reasons: u64, count: u64) {
+        smi::throttled(gpu, reasons, count);
+    }
+
     fn queue_reset(&self, gpu: &Gpu, pasid: u32) {
         if let Some((process, device)) = table::by_pasid(gpu, pasid) {
             process

@@ -339,6 +339,16 @@ pub(super) fn gpu_lost(gpu: &Gpu) {
     );
 }
 
+/// Sends that the card of a GPU is throttled, to clients of its first node.
+pub(super) fn throttled(gpu: &Gpu, reasons: u64, count: u64) {
+    send_to(
+        |client| client.gpu_id == gpu.id(),
+        uapi::kfd_smi_event_KFD_SMI_EVENT_THERMAL_THROTTLE,
+        None,
+        format_args!("{reasons:x}:{count:x}\n"),
+    );
+}
+
 /// Sends that a GPU was reset.
 pub(super) fn gpu_back(gpu: &Gpu) {
     send_all(

@@ -126,6 +126,23 @@ static void unprivileged_listener(void *data)
 	listen_for_line(fd, wanted, NULL);
 }
 
+/* The model knob smu.throttle=3: with each dispatch the SMU reports PPT and HBM. */
+TEST(throttling)
+{
+	struct fixture f;
+	const char *text;
+	int fd;
+
+	fixture_launch(&f);
+	fd = listen_to(&f.k, KFD_SMI_EVENT_MASK_FROM_INDEX(KFD_SMI_EVENT_THERMAL_THROTTLE));
+	for (int i = 0; i < 3; i++)
+		ASSERT(fixture_works(&f));
+	/* SMU_THROTTLER_PPT0_BIT and TEMP_MEM_BIT; at most one event in 59 s. */
+	listen_for_line(fd, "2 400000001:1\n", &text);
+	text = listen_lines(fd, 500);
+	EXPECT(!*text, "%s", text);
+}
+
 TEST(unprivileged_gets_own_events_only)
 {
 	int status, pipes[4];

@@ -28,7 +28,7 @@
 // The names are AMD's and the documentation.
 #![allow(missing_docs)]
 
-use super::{name, Reg};
+use super::{name, Field, Reg};
 
 pub const regMP0_SMN_C2PMSG_33: Reg<name::MP0_SMN_C2PMSG_33> =
     Reg::new("regMP0_SMN_C2PMSG_33", 0, 0x0061);
@@ -58,3 +58,13 @@ pub const regMP1_SMN_C2PMSG_82: Reg<name::MP1_SMN_C2PMSG_82> =
     Reg::new("regMP1_SMN_C2PMSG_82", 0, 0x0292);
 pub const regMP1_SMN_C2PMSG_90: Reg<name::MP1_SMN_C2PMSG_90> =
     Reg::new("regMP1_SMN_C2PMSG_90", 0, 0x029a);
+pub const regMP1_SMN_IH_SW_INT: Reg<name::MP1_SMN_IH_SW_INT> =
+    Reg::new("regMP1_SMN_IH_SW_INT", 0, 0x02c2);
+pub const MP1_SMN_IH_SW_INT__ID: Field<name::MP1_SMN_IH_SW_INT> = Field::new(0, 0x000000ff);
+pub const MP1_SMN_IH_SW_INT__VALID: Field<name::MP1_SMN_IH_SW_INT> = Field::new(8, 0x00000100);
+pub const regMP1_SMN_IH_SW_INT_CTRL: Reg<name::MP1_SMN_IH_SW_INT_CTRL> =
+    Reg::new("regMP1_SMN_IH_SW_INT_CTRL", 0, 0x02c3);
+pub const MP1_SMN_IH_SW_INT_CTRL__INT_MASK: Field<name::MP1_SMN_IH_SW_INT_CTRL> =
+    Field::new(0, 0x00000001);
+pub const MP1_SMN_IH_SW_INT_CTRL__INT_ACK: Field<name::MP1_SMN_IH_SW_INT_CTRL> =
+    Field::new(8, 0x00000100);

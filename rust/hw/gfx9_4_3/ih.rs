@@ -4,7 +4,7 @@
 
 use kernel::prelude::*;
 use rkfd_abi::{
-    ih::{client, node, source, sq},
+    ih::{self, client, node, source, sq},
     regs::{nbio_7_9_0 as nbio, osssys_4_4_2 as oss},
 };
 
@@ -75,6 +75,9 @@ impl IhVersion for Ih {
                     },
                     None => IhEvent::Other,
                 }
+            }
+            (client::MP1, source::SMU_TO_DRIVER) => {
+                IhEvent::Smu(entry.ctx0, ih::CONTEXT_ID1.get(entry.words))
             }
             (c, source::SDMA_ECC) if client::SDMA.contains(&c) => IhEvent::Poison,
             (client::VMC | client::UTCL2, source::UTCL2_POISON) => IhEvent::Poison,

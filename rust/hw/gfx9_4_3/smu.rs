@@ -6,9 +6,10 @@ use kernel::{io::poll::read_poll_timeout, prelude::*, time::Delta};
 use rkfd_abi::{
     bits::{hi32, join, lo32},
     discovery::hwid,
+    ih::source,
     psp::{SMU_FLAGS_SMN, SMU_VERSION_SMN},
-    regs::Value,
-    smu::{metrics, msg, response, ARGUMENT, MESSAGE, RESPONSE},
+    regs::{mp_13_0_6 as mp, Value},
+    smu::{interrupt, metrics, msg, response, ARGUMENT, MESSAGE, RESPONSE},
 };
 
 use crate::{
@@ -100,7 +101,20 @@ impl SmuHal for Smu {
         }
         send(mmio, msg::SET_DRIVER_DRAM_ADDR_HIGH, hi32(table))?;
         send(mmio, msg::SET_DRIVER_DRAM_ADDR_LOW, lo32(table))?;
-        send(mmio, msg::ENABLE_ALL_SMU_FEATURES, 0)
+        send(mmio, msg::ENABLE_ALL_SMU_FEATURES, 0)?;
+        // `smu_v13_0_6_set_irq_state`.
+        let b = mmio.block(hwid::MP1, 0)?;
+        b.set(
+            mp::regMP1_SMN_IH_SW_INT,
+            &[
+                (mp::MP1_SMN_IH_SW_INT__ID, source::SMU_TO_DRIVER),
+                (mp::MP1_SMN_IH_SW_INT__VALID, 0),
+            ],
+        )?;
+        b.set(
+            mp::regMP1_SMN_IH_SW_INT_CTRL,
+            &[(mp::MP1_SMN_IH_SW_INT_CTRL__INT_MASK, 0)],
+        )
     }
 
     fn write_metrics(&self, mmio: &Mmio) -> Result {
@@ -156,7 +170,27 @@ impl SmuHal for Smu {
         Ok(round(read(at)?))
     }
 
+    // `smu_v13_0_6_irq_process`.
+    fn interrupt(&self, mmio: &Mmio, what: u32, data: u32) -> Result<Option<u64>> {
+        let b = mmio.block(hwid::MP1, 0)?;
+        b.set(
+            mp::regMP1_SMN_IH_SW_INT_CTRL,
+            &[(mp::MP1_SMN_IH_SW_INT_CTRL__INT_ACK, 1)],
+        )?;
+        if what != interrupt::THROTTLING {
+            return Ok(None);
+        }
+        let bits = (0..).zip(interrupt::COMMON_BITS);
+        let reasons = bits.filter(|(own, _)| data >> own & 1 != 0);
+        Ok(Some(reasons.fold(0, |all, (_, bit)| all | 1u64 << bit)))
+    }
+
     fn stop(&self, mmio: &Mmio) -> Result {
+        let b = mmio.block(hwid::MP1, 0)?;
+        b.set(
+            mp::regMP1_SMN_IH_SW_INT_CTRL,
+            &[(mp::MP1_SMN_IH_SW_INT_CTRL__INT_MASK, 1)],
+        )?;
         send(mmio, msg::PREPARE_FOR_DRIVER_UNLOAD, 0)
     }
 }

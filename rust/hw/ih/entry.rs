@@ -80,6 +80,8 @@ pub(crate) enum IhEvent {
     },
     /// VM fault.
     VmFault(VmFault),
+    /// Message of the power firmware: context words 0 and 1.
+    Smu(u32, u32),
     /// A block read data with an uncorrectable error.
     Poison,
     /// Not handled.

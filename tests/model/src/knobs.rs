@@ -43,6 +43,7 @@ knobs! {
     sdma_copy_fault = "sdma.copy_fault", "N: the N-th COPY of jobs in kernel rings faults on its destination";
     cp_poison = "cp.poison", "N: the N-th dispatch in AQL queues of user space reads poison: its waves halt and the SQ reports an error";
     sdma_poison = "sdma.poison", "N: the N-th COPY in user queues reads poison: the SDMA engine hangs in it and reports an ECC error";
+    smu_throttle = "smu.throttle", "N: with each of the next N dispatches in AQL queues the SMU reports that it throttles the card, because of power and the temperature of the memory";
     mes_no_status = "mes.no_status", "N: the status of the N-th MES frame about user queues is never written";
     mes_error = "mes.error", "N: the N-th MES frame about user queues is not executed, its status is an error";
     mes_hang = "mes.hang", "N: MES hangs at the N-th frame about user queues, on both pipes, until the card is reset";

@@ -9,17 +9,21 @@ mod metrics;
 
 use std::sync::{Mutex, MutexGuard};
 
-use gpu_regs::{mp_14_0_2 as mp14, smu as mailbox, Reg};
+use gpu_regs::{mp_13_0_6 as mp, mp_14_0_2 as mp14, smu as mailbox, Reg};
 use rkfd_abi::bits::join;
-use rkfd_abi::smu::{msg, response, FEATURES};
+use rkfd_abi::ih::{client, source};
+use rkfd_abi::smu::{interrupt, msg, response, FEATURES};
 
 use crate::chips::Generation;
 use crate::engines::gmc::Hub;
+use crate::engines::ih::{aid_node, Entry};
 use crate::gpu::{Gpu, Reset};
 use crate::regs::{Ip, RegId, Slot};
 use crate::{event, strict};
 
 const MESSAGE: RegId = RegId::new(0, mailbox::MESSAGE.off);
+/// Mask and acknowledgement of interrupts.
+const INTERRUPT_CONTROL: RegId = RegId::new(0, mp::regMP1_SMN_IH_SW_INT_CTRL.off);
 /// The same of MP1 14.0, in its second segment.
 const MESSAGE_14: RegId = RegId::new(1, mp14::regMP1_SMN_C2PMSG_66.off);
 
@@ -45,6 +49,8 @@ struct State {
     soft: [[u32; 2]; 6],
     /// Power limit in W.
     power: u32,
+    /// An interrupt is not acknowledged.
+    raised: bool,
 }
 
 impl Default for State {
@@ -57,6 +63,7 @@ impl Default for State {
             gfxclk: metrics::GFXCLK,
             soft: [0, 1, 2, 3, 4, 5].map(range),
             power: metrics::POWER,
+            raised: false,
         }
     }
 }
@@ -96,9 +103,46 @@ pub fn reg_write(gpu: &Gpu, slot: &Slot, value: u32) -> bool {
             slot.set(value);
             message(gpu, value);
         }
+        INTERRUPT_CONTROL if gpu.chip.generation == Generation::Gfx9 => {
+            let ack = mp::MP1_SMN_IH_SW_INT_CTRL__INT_ACK;
+            slot.set(value & !ack.mask);
+            if ack.is_set(value) {
+                gpu.smu.lock().raised = false;
+            }
+        }
         _ => return false,
     }
     true
+}
+
+/// Reports by an interrupt that the card is throttled, because of power and the temperature of the
+/// memory. It is lost if the driver has masked it or not set its id, or has not acknowledged the
+/// one before.
+pub fn throttle(gpu: &Gpu) {
+    const PPT: u32 = 1 << 1;
+    const HBM: u32 = 1 << 4;
+    let get = |reg| gpu.regs.by_id(gpu.chip, Ip::Mp0, reg).map_or(0, Slot::get);
+    let masked = mp::MP1_SMN_IH_SW_INT_CTRL__INT_MASK.is_set(get(mp::regMP1_SMN_IH_SW_INT_CTRL));
+    let id = mp::MP1_SMN_IH_SW_INT__ID.get(get(mp::regMP1_SMN_IH_SW_INT));
+    let mut state = gpu.smu.lock();
+    if masked || id != source::SMU_TO_DRIVER || state.raised {
+        event!(
+            gpu.trace,
+            "smu",
+            "interrupt_lost",
+            "masked={} id={id:#x}",
+            u8::from(masked)
+        );
+        return;
+    }
+    state.raised = true;
+    gpu.ih.post(Entry {
+        client_id: client::MP1 as u8,
+        source_id: source::SMU_TO_DRIVER as u8,
+        node_id: aid_node(0),
+        ctx: [interrupt::THROTTLING, PPT | HBM, 0, 0],
+        ..Entry::default()
+    });
 }
 
 /// Sets a mailbox register.

@@ -339,6 +339,9 @@ impl Engine<'_> {
                 done: false,
             },
         );
+        if self.env.knobs().smu_throttle.take() {
+            self.env.throttle();
+        }
         if self.env.knobs().cp_poison.reach() {
             self.sq_error(queue, sq::ERROR_FATAL_DATA);
             return Ok(PacketStep::Taken);

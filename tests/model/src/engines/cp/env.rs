@@ -14,6 +14,7 @@ use crate::engines::gmc::{Access, FaultKind, Hub, Rmw, VmFault};
 use crate::engines::ih::Entry;
 use crate::engines::mes::regs::Pipes;
 use crate::engines::sdma::rlc::UserQueues;
+use crate::engines::smu;
 use crate::gpu::{Gpu, Xcc};
 use crate::knobs::Knobs;
 use crate::log::Strict;
@@ -81,6 +82,8 @@ pub trait Env: Sync {
     fn raise_fault(&self, fault: &VmFault, client: u8);
     /// Posts an interrupt.
     fn interrupt(&self, entry: Entry);
+    /// Makes power firmware report that it throttles the card.
+    fn throttle(&self) {}
     /// Reads a register by its dword address.
     fn reg_read(&self, addr: u32) -> u32;
     /// Writes a register by its dword address.
@@ -265,6 +268,10 @@ impl Env for XccEnv<'_> {
 
     fn interrupt(&self, entry: Entry) {
         self.gpu.ih.post(entry);
+    }
+
+    fn throttle(&self) {
+        smu::throttle(self.gpu);
     }
 
     fn reg_read(&self, addr: u32) -> u32 {

@@ -135,6 +135,8 @@ pub fn power_on(chip: &Chip, vram: u64) -> Vec<PowerOn> {
             smuio::SMUIO_MCM_CONFIG__PKG_TYPE.put(1),
             true,
         ),
+        // Interrupts of the SMU are masked.
+        (Ip::Mp0, mp::regMP1_SMN_IH_SW_INT_CTRL, 1, false),
         // The PSP has booted its secure OS; its mailbox is ready.
         (Ip::Mp0, mp::regMP0_SMN_C2PMSG_33, 0x8000_0000, true),
         (Ip::Mp0, mp::regMP0_SMN_C2PMSG_35, 0x8000_0000, false),
