@@ -256,6 +256,9 @@ TEST(sensors)
 	EXPECT_EQ(sensor(fd, AMDGPU_INFO_SENSOR_GPU_AVG_POWER),
 		  sensor(fd, AMDGPU_INFO_SENSOR_GPU_INPUT_POWER));
 	fixture_endless(&f, 1);
+	/* The C driver reads metrics again after some milliseconds only. */
+	for (int i = 0; i < 100 && sensor(fd, AMDGPU_INFO_SENSOR_GPU_LOAD) == 0; i++)
+		usleep(10000);
 	EXPECT(sensor(fd, AMDGPU_INFO_SENSOR_GPU_LOAD) > 0);
 	words[1] = 1;
 	EXPECT_OK(kfd_signal_wait(&f.k, &f.signal, WAIT_MS));
