@@ -541,13 +541,6 @@ TEST(updated_while_suspended)
 	EXPECT_OK(kfd_signal_wait(&f.k, &f.signal, WAIT_MS));
 }
 
-static int launch_mode(struct session *s, uint32_t mode)
-{
-	struct kfd_ioctl_dbg_trap_args args = { .launch_mode.launch_mode = mode };
-
-	return dbg_trap(s, KFD_IOC_DBG_TRAP_SET_WAVE_LAUNCH_MODE, &args);
-}
-
 static int set_flags(struct session *s, uint32_t *flags)
 {
 	struct kfd_ioctl_dbg_trap_args args = { .set_flags.flags = *flags };
@@ -794,60 +787,12 @@ TEST(watchpoint)
 	expect_saved(&s, &f, is_gfx12(&f.k.node) ? 1u << 0 : 1u << 7);
 }
 
-/* Another process, which this one traces or not. */
-struct child {
-	pid_t pid;
-	/* The child says that it is ready, and is told to go on. */
-	int ready[2], go[2];
-};
-
-static void wait_for_parent(struct child *c)
-{
-	char byte = 0;
-
-	ASSERT(write(c->ready[1], &byte, 1) == 1);
-	while (read(c->go[0], &byte, 1) < 0 && errno == EINTR)
-		;
-}
-
-static void wait_for_child(struct child *c)
-{
-	char byte;
-
-	ASSERT(read(c->ready[0], &byte, 1) == 1);
-}
-
-static void child_goes_on(struct child *c)
-{
-	char byte = 0;
-
-	ASSERT(write(c->go[1], &byte, 1) == 1);
-}
-
-static void start_child(struct child *c, void (*run)(struct child *))
-{
-	ASSERT(!pipe2(c->ready, O_CLOEXEC) && !pipe2(c->go, O_CLOEXEC));
-	c->pid = fork_child();
-	if (!c->pid) {
-		run(c);
-		_exit(0);
-	}
-}
-
 static void attach(struct child *c)
 {
 	int status;
 
 	ASSERT(!ptrace(PTRACE_ATTACH, c->pid, NULL, NULL));
 	ASSERT(waitpid(c->pid, &status, 0) == c->pid && WIFSTOPPED(status));
-}
-
-static void expect_exit(struct child *c, int code)
-{
-	int status;
-
-	ASSERT(waitpid(c->pid, &status, 0) == c->pid);
-	EXPECT(WIFEXITED(status) && WEXITSTATUS(status) == code, "status %#x", status);
 }
 
 static void open_and_wait(struct child *c)

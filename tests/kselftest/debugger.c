@@ -3,6 +3,7 @@
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <sys/ioctl.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "debugger.h"
@@ -254,4 +255,52 @@ void start_waves(struct fixture *f)
 	f->signal.s->value = 1;
 	kfd_fill_dispatch(&packet, &kernel, grid, group, f->kernarg->va, &f->signal);
 	kfd_queue_ring(&f->q, kfd_queue_write(&f->q, &packet));
+}
+
+int launch_mode(struct session *s, uint32_t mode)
+{
+	struct kfd_ioctl_dbg_trap_args args = { .launch_mode.launch_mode = mode };
+
+	return dbg_trap(s, KFD_IOC_DBG_TRAP_SET_WAVE_LAUNCH_MODE, &args);
+}
+
+void wait_for_parent(struct child *c)
+{
+	char byte = 0;
+
+	ASSERT(write(c->ready[1], &byte, 1) == 1);
+	while (read(c->go[0], &byte, 1) < 0 && errno == EINTR)
+		;
+}
+
+void wait_for_child(struct child *c)
+{
+	char byte;
+
+	ASSERT(read(c->ready[0], &byte, 1) == 1);
+}
+
+void child_goes_on(struct child *c)
+{
+	char byte = 0;
+
+	ASSERT(write(c->go[1], &byte, 1) == 1);
+}
+
+void start_child(struct child *c, void (*run)(struct child *))
+{
+	ASSERT(!pipe2(c->ready, O_CLOEXEC) && !pipe2(c->go, O_CLOEXEC));
+	c->pid = fork_child();
+	if (!c->pid) {
+		run(c);
+		_exit(0);
+	}
+}
+
+void expect_exit(struct child *c, int code)
+{
+	int status;
+
+	ASSERT(waitpid(c->pid, &status, 0) == c->pid);
+	EXPECT(WIFEXITED(status) && WEXITSTATUS(status) == code, "status %#x", status);
 }

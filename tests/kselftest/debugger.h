@@ -22,6 +22,13 @@ struct session {
 	int fd[2];
 };
 
+/* Another process, which this one traces or not. */
+struct child {
+	pid_t pid;
+	/* The child says that it is ready, and is told to go on. */
+	int ready[2], go[2];
+};
+
 /* A thread that calls RUNTIME_ENABLE, or another function. */
 struct caller {
 	pthread_t thread;
@@ -61,6 +68,8 @@ void start_call(struct caller *c, struct kfd *k, uint32_t mode);
 int end_call(struct caller *c);
 /* SET_WAVE_LAUNCH_OVERRIDE: returns the traps enabled before, and those that are supported. */
 int launch_override(struct session *s, uint32_t mode, uint32_t *enable, uint32_t *request);
+/* SET_WAVE_LAUNCH_MODE. */
+int launch_mode(struct session *s, uint32_t mode);
 /* SET_NODE_ADDRESS_WATCH of a word. */
 int set_watch(struct session *s, uint32_t gpu, const volatile void *at, uint32_t mode, uint32_t *id);
 /* Starts 11 endless waves; words[0] of the data counts those that started, words[64] ends them. */
@@ -69,5 +78,12 @@ void start_waves(struct fixture *f);
 void debug_self(struct session *s, struct kfd *k);
 /* Opens the GPU with a new queue, and debugs this process, with its runtime. */
 void debug_queue(struct session *s, struct fixture *f);
+/* Starts a child that calls `run` and exits with 0. */
+void start_child(struct child *c, void (*run)(struct child *));
+/* In the child: it is ready; returns when it is told to go on. */
+void wait_for_parent(struct child *c);
+void wait_for_child(struct child *c);
+void child_goes_on(struct child *c);
+void expect_exit(struct child *c, int code);
 
 #endif
