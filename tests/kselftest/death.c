@@ -1,7 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 /* Tests processes that die with work in flight: nothing is left over. */
 #define _GNU_SOURCE
+#include <elf.h>
+#include <fcntl.h>
 #include <signal.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -153,4 +158,113 @@ TEST(kill_in_wait_events)
 	ASSERT(kill(child, SIGKILL) == 0);
 	ASSERT(waitpid(child, &status, 0) == child);
 	EXPECT(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
+}
+
+#define CORE_FILE "/tmp/core"
+#define CORE_PATTERN "/proc/sys/kernel/core_pattern"
+#define MARK 0x7265646465666f63ull
+/* All kinds of mappings that can be chosen. */
+#define ALL_MAPPINGS "0x1ff"
+
+/* Addresses in a process that dumps core. */
+struct dumped {
+	uint64_t gtt, vram, doorbells, user;
+};
+
+/* Dumps core while waves run, with each kind of memory mapped. */
+static void dump_core(struct dumped *dumped)
+{
+	const struct rlimit unlimited = { RLIM_INFINITY, RLIM_INFINITY };
+	uint64_t *user = mmap(NULL, KFD_PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,
+			      -1, 0);
+	struct kfd_bo *vram;
+	struct fixture f;
+
+	ASSERT(user != MAP_FAILED);
+	*user = MARK;
+	fixture_launch(&f);
+	ASSERT_OK(kfd_bo_create(&f.k, KFD_PAGE, KFD_FLAGS_VRAM, &vram));
+	*dumped = (struct dumped){
+		.gtt = kfd_va(f.data->va),
+		.vram = kfd_va(vram->va),
+		.doorbells = kfd_va((void *)f.k.doorbells),
+		.user = kfd_va(user),
+	};
+	fixture_endless(&f, 4);
+	ASSERT(!setrlimit(RLIMIT_CORE, &unlimited));
+	ASSERT_OK(write_file("/proc/self/coredump_filter", ALL_MAPPINGS));
+	abort();
+}
+
+/* Returns the segment of a core file with an address, or NULL. */
+static const Elf64_Phdr *segment_at(const char *core, uint64_t address)
+{
+	const Elf64_Ehdr *head = (const void *)core;
+	const Elf64_Phdr *segment = (const void *)(core + head->e_phoff);
+
+	for (unsigned int i = 0; i < head->e_phnum; i++)
+		if (segment[i].p_type == PT_LOAD && address >= segment[i].p_vaddr &&
+		    address < segment[i].p_vaddr + segment[i].p_memsz)
+			return &segment[i];
+	return NULL;
+}
+
+static void expect_not_dumped(const char *core, const char *what, uint64_t address)
+{
+	const Elf64_Phdr *segment = segment_at(core, address);
+
+	if (EXPECT(segment, "no segment of %s", what))
+		EXPECT(!segment->p_filesz, "%llu bytes of %s", (unsigned long long)segment->p_filesz,
+		       what);
+}
+
+/*
+ * The kernel writes a core file of a process whose waves run. It has the memory of the process, and
+ * the mappings of the GPU's without their content, which the process cannot ask for.
+ */
+TEST_TIMEOUT(core_dump_without_gpu_memory, 120)
+{
+	struct dumped *dumped = mmap(NULL, sizeof(*dumped), PROT_READ | PROT_WRITE,
+				     MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	char pattern[256] = "";
+	const Elf64_Phdr *segment;
+	const char *core;
+	ssize_t length;
+	int status, fd;
+	pid_t child;
+
+	if (geteuid())
+		SKIP("not privileged");
+	ASSERT(dumped != MAP_FAILED);
+	fd = open(CORE_PATTERN, O_RDONLY | O_CLOEXEC);
+	ASSERT(fd >= 0);
+	length = read(fd, pattern, sizeof(pattern) - 1);
+	ASSERT(length >= 0);
+	close(fd);
+	ASSERT_OK(write_file(CORE_PATTERN, CORE_FILE));
+	unlink(CORE_FILE);
+	child = fork_child();
+	if (!child) {
+		dump_core(dumped);
+		_exit(1);
+	}
+	ASSERT(waitpid(child, &status, 0) == child);
+	EXPECT_OK(write_file(CORE_PATTERN, pattern));
+	ASSERT(WIFSIGNALED(status) && WTERMSIG(status) == SIGABRT && WCOREDUMP(status), "%#x", status);
+	fd = open(CORE_FILE, O_RDONLY | O_CLOEXEC);
+	ASSERT(fd >= 0);
+	length = lseek(fd, 0, SEEK_END);
+	core = mmap(NULL, (size_t)length, PROT_READ, MAP_PRIVATE, fd, 0);
+	ASSERT(core != MAP_FAILED);
+	ktap_note("%zd bytes", length);
+	expect_not_dumped(core, "GTT", dumped->gtt);
+	expect_not_dumped(core, "VRAM", dumped->vram);
+	expect_not_dumped(core, "doorbells", dumped->doorbells);
+	segment = segment_at(core, dumped->user);
+	ASSERT(segment && segment->p_filesz >= KFD_PAGE);
+	EXPECT_EQ(*(const uint64_t *)(core + segment->p_offset + (dumped->user - segment->p_vaddr)),
+		  MARK);
+	close(fd);
+	unlink(CORE_FILE);
+	EXPECT_OK(ktap_in_child(launch, NULL));
 }
