@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 /*
- * Tests oversubscription: more queues than HQDs, of more processes than VMIDs. All make progress,
- * and none waits long while others are served repeatedly.
+ * Tests oversubscription: more queues than HQDs, of more processes than VMIDs, with kernels that
+ * end and that do not. All make progress, and none waits long while others are served repeatedly.
  */
 #define _GNU_SOURCE
 #include <stdatomic.h>
@@ -223,4 +223,159 @@ TEST_TIMEOUT(endless_kernels_are_preempted, 240)
 		ASSERT_OK(kfd_queue_destroy(&q[i]));
 	}
 	EXPECT(fixture_works(&f));
+}
+
+/* Twice as many queues as HQDs. */
+#define MOST_SHARING (2 * MOST_PLACES)
+/* Waits of each queue, and the size of the log. */
+#define WAITS 6
+#define MOST_LOGGED 16384u
+/* Ticks of the 100 MHz clock without the wave: a fifth of the quantum. */
+#define GAP 200000u
+/*
+ * Limit of turns that each other queue begins, on average, while one queue waits. Taking turns
+ * gives one or two; a starved queue would see all turns of the others, some hundred until the log
+ * is full. On a busy host a wave stands still more often than its queue is preempted.
+ */
+#define MOST_TURNS 40
+
+/* A queue was not on the GPU, by the GPU clock. */
+struct wait {
+	uint64_t begin, end, queue;
+};
+
+/* Arguments of the kernel. */
+struct turns {
+	uint64_t stop, logged, log, out;
+	uint32_t most, gap, queue;
+};
+
+/* Returns the number after `rounds` steps of the kernel's sequence. */
+static uint32_t after_rounds(uint32_t value, uint32_t rounds)
+{
+	uint32_t factor = 1664525u, offset = 1013904223u, all = 1, sum = 0;
+
+	for (; rounds; rounds >>= 1) {
+		if (rounds & 1) {
+			sum = sum * factor + offset;
+			all *= factor;
+		}
+		offset *= factor + 1;
+		factor *= factor;
+	}
+	return value * all + sum;
+}
+
+static unsigned int fewest_waits(const struct wait *log, uint32_t logged, unsigned int count)
+{
+	unsigned int waits[MOST_SHARING] = { 0 }, fewest = ~0u;
+
+	for (uint32_t i = 0; i < logged; i++)
+		if (log[i].queue < count)
+			waits[log[i].queue]++;
+	for (unsigned int i = 0; i < count; i++)
+		if (waits[i] < fewest)
+			fewest = waits[i];
+	return fewest;
+}
+
+/* Returns the largest number of turns that other queues begin while one waits. */
+static unsigned int most_turns(const struct wait *log, uint32_t logged)
+{
+	unsigned int most = 0;
+
+	for (uint32_t i = 0; i < logged; i++) {
+		unsigned int turns = 0;
+
+		for (uint32_t n = 0; n < logged; n++)
+			turns += log[n].queue != log[i].queue && log[n].end > log[i].begin &&
+				 log[n].end < log[i].end;
+		if (turns > most)
+			most = turns;
+	}
+	return most;
+}
+
+/* Endless kernels in twice as many queues as HQDs take turns, and none loses its state. */
+TEST_TIMEOUT(endless_kernels_take_turns, 300)
+{
+	const uint32_t grid[3] = { 64, 1, 1 };
+	const uint16_t group[3] = { 64, 1, 1 };
+	static struct kfd_queue q[MOST_SHARING];
+	static struct kfd_signal signals[MOST_SHARING];
+	static uint64_t waited[MOST_SHARING];
+	uint64_t first = ~0ull, last = 0, least = ~0ull, largest = 0;
+	volatile uint32_t *stop, *logged;
+	const struct wait *log;
+	struct kfd_kernel kernel;
+	struct kfd_bo *out;
+	struct fixture f;
+	unsigned int count, turns;
+	uint32_t seen;
+
+	fixture_load(&f);
+	count = 2 * f.k.node.num_cp_queues;
+	ASSERT(count <= MOST_SHARING);
+	if (kfd_cwsr_bytes(&f.k.node) * count > vram_bytes(&f.k))
+		SKIP("no VRAM for the save areas of %u queues", count);
+	ASSERT_OK(fixture_kernel(&f, "turns", &kernel));
+	ASSERT_OK(kfd_bo_create(&f.k, MOST_SHARING * 128 * 4, KFD_FLAGS_GTT, &out));
+	stop = f.data->va;
+	logged = stop + 64;
+	log = (void *)(stop + 128);
+	for (unsigned int i = 0; i < count; i++) {
+		void *kernarg = (char *)f.kernarg->va + i * 256;
+		struct turns args = { kfd_va((void *)stop),
+				      kfd_va((void *)logged),
+				      kfd_va(log),
+				      kfd_va((uint32_t *)out->va + i * 128),
+				      MOST_LOGGED,
+				      GAP,
+				      i };
+		struct aql_dispatch packet;
+
+		ASSERT_OK(kfd_queue_create(&f.k, &q[i], 64));
+		ASSERT_OK(kfd_signal_create(&f.k, 1, &signals[i]));
+		memcpy(kernarg, &args, sizeof(args));
+		kfd_fill_dispatch(&packet, &kernel, grid, group, kernarg, &signals[i]);
+		kfd_queue_ring(&q[i], kfd_queue_write(&q[i], &packet));
+	}
+	/* Until the last has waited often enough. */
+	for (int i = 0; i < 2000; i++) {
+		seen = *logged;
+		if (seen >= MOST_LOGGED || fewest_waits(log, seen, count) >= WAITS)
+			break;
+		usleep(100000);
+	}
+	*stop = 1;
+	for (unsigned int i = 0; i < count; i++)
+		ASSERT_OK(kfd_signal_wait(&f.k, &signals[i], 60000));
+	seen = *logged < MOST_LOGGED ? *logged : MOST_LOGGED;
+	EXPECT(fewest_waits(log, seen, count) >= WAITS, "a queue waited %u times",
+	       fewest_waits(log, seen, count));
+	for (unsigned int i = 0; i < count; i++) {
+		const uint32_t *words = (uint32_t *)out->va + i * 128;
+
+		for (uint32_t l = 0; l < 64; l++)
+			ASSERT(words[l] == after_rounds(i * 64 + l, words[64 + l]),
+			       "queue %u, work-item %u: %#x after %u rounds", i, l, words[l],
+			       words[64 + l]);
+		ASSERT_OK(kfd_queue_destroy(&q[i]));
+	}
+	for (uint32_t i = 0; i < seen; i++) {
+		first = log[i].begin < first ? log[i].begin : first;
+		last = log[i].end > last ? log[i].end : last;
+		waited[log[i].queue] += log[i].end - log[i].begin;
+	}
+	for (unsigned int i = 0; i < count; i++) {
+		least = waited[i] < least ? waited[i] : least;
+		largest = waited[i] > largest ? waited[i] : largest;
+	}
+	turns = most_turns(log, seen);
+	ktap_note("%u queues, %u waits in %llu ms: a queue ran %llu%% to %llu%% of the time", count,
+		  seen, (unsigned long long)(last - first) / 100000,
+		  (unsigned long long)(100 - largest * 100 / (last - first)),
+		  (unsigned long long)(100 - least * 100 / (last - first)));
+	ktap_note("at most %u turns of the others during a wait", turns);
+	EXPECT(turns <= MOST_TURNS * (count - 1), "a queue waited while others had %u turns", turns);
 }

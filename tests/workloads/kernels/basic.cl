@@ -256,6 +256,39 @@ __kernel GROUP(64, 1, 1) void relay(__global atomic_uint *started, __global atom
 	__opencl_atomic_store(set, 1u, __ATOMIC_RELEASE, SYSTEM);
 }
 
+// Spins until the host sets a flag. Logs each interval of at least `gap` ticks of the GPU clock
+// between two looks at it, in which the wave was not resident: begin, end, queue. Leaves a number
+// that depends on all rounds, and their count.
+__kernel GROUP(64, 1, 1) void turns(__global atomic_uint *stop, __global atomic_uint *logged,
+				    __global ulong *log, __global uint *out, uint most, uint gap,
+				    uint queue)
+{
+	uint l = __builtin_amdgcn_workitem_id_x();
+	uint r = queue * 64 + l;
+	uint rounds = 0;
+	ulong last = __builtin_readsteadycounter();
+
+	do {
+		__builtin_amdgcn_s_sleep(8);
+		ulong now = __builtin_readsteadycounter();
+
+		if (l == 0 && now - last >= gap) {
+			uint at = __opencl_atomic_fetch_add(logged, 1u, __ATOMIC_RELAXED, SYSTEM);
+
+			if (at < most) {
+				log[at * 3] = last;
+				log[at * 3 + 1] = now;
+				log[at * 3 + 2] = queue;
+			}
+		}
+		last = now;
+		r = r * 1664525u + 1013904223u;
+		rounds++;
+	} while (__opencl_atomic_load(stop, __ATOMIC_RELAXED, SYSTEM) == 0);
+	out[l] = r;
+	out[64 + l] = rounds;
+}
+
 // One store to an address given by the host, for memory faults.
 __kernel GROUP(64, 1, 1) void poke(__global uint *where, uint value)
 {

@@ -90,6 +90,8 @@ pub trait Hardware {
     fn begin_unload(&mut self, slot: Slot, reset: bool);
     /// Returns whether a queue is mapped to a slot.
     fn is_mapped(&self, slot: Slot) -> bool;
+    /// Returns whether the queue in a slot has work that has not run since it was mapped.
+    fn awaits_slice(&self, slot: Slot) -> bool;
     /// Returns the activity of the queue in a slot.
     fn activity(&self, slot: Slot) -> Activity;
 }

@@ -161,6 +161,8 @@ pub struct Job {
     stop: AtomicBool,
     /// A save is in progress.
     saves: AtomicBool,
+    /// It had a time slice since it was last submitted.
+    had_slice: AtomicBool,
     /// Interrupt messages of the waves that the engine has not taken yet. They are stored in the
     /// job, not in the engine's mailbox: the job may end before the engine reads its mailbox again.
     messages: Mutex<Vec<WaveMessage>>,
@@ -277,6 +279,7 @@ impl Job {
             priority: AtomicU8::new(0),
             stop: AtomicBool::new(false),
             saves: AtomicBool::new(false),
+            had_slice: AtomicBool::new(false),
             messages: Mutex::default(),
             state: Mutex::new(State {
                 slots: vec![0; units],
@@ -364,6 +367,12 @@ impl Job {
     pub fn is_stopped(&self) -> bool {
         let state = lock(&self.state);
         state.running == 0 && (state.saving.is_none() || state.is_saved())
+    }
+
+    /// Returns whether the job is runnable and had no time slice since it was submitted. On silicon
+    /// the waves of all mapped queues run at the same time: none may be preempted before.
+    pub fn awaits_slice(&self) -> bool {
+        !self.had_slice.load(Ordering::Acquire) && self.has_work()
     }
 
     /// Queues a saved workgroup.
@@ -761,6 +770,7 @@ impl Pool {
             share.dispatch.invalidate_code();
         }
         job.saves.store(false, Ordering::Release);
+        job.had_slice.store(false, Ordering::Release);
         job.stop.store(false, Ordering::Release);
         lock(&self.jobs).ready.push_back(job.clone());
         self.wake.notify_all();
@@ -880,6 +890,7 @@ impl Pool {
                 break;
             }
         }
+        job.had_slice.store(true, Ordering::Release);
         self.requeue(job);
     }
 }

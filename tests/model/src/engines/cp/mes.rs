@@ -131,6 +131,10 @@ impl Hardware for Engine<'_> {
         Engine::is_mapped(self, slot)
     }
 
+    fn awaits_slice(&self, slot: Slot) -> bool {
+        Engine::awaits_slice(self, slot)
+    }
+
     fn activity(&self, slot: Slot) -> Activity {
         let queue = self
             .queues

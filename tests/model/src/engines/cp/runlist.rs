@@ -27,6 +27,9 @@ use crate::engines::gmc::VmFault;
 use crate::{event, strict};
 use parse::RunlistError;
 
+/// Interval at which the end of a quantum is checked that a job of the window extends.
+const SLICE_POLL: Duration = Duration::from_millis(1);
+
 /// A MAP_QUEUES of the runlist.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Entry {
@@ -351,6 +354,7 @@ impl Engine<'_> {
         };
         let until = list.until.filter(more);
         let until = until.and_then(|end| match self.is_behind(hiq_queue, &list) {
+            None if now >= end && self.awaits_slices(&list) => Some(now + SLICE_POLL),
             None => Some(end),
             Some(true) => Some(now),
             Some(false) => None,
@@ -387,6 +391,20 @@ impl Engine<'_> {
         };
         self.sched.runlist = Some(list);
         wait
+    }
+
+    /// Returns whether a job of a mapped queue awaits its first time slice.
+    fn awaits_slices(&self, list: &Runlist) -> bool {
+        list.mapped.values().any(|&slot| self.awaits_slice(slot))
+    }
+
+    /// Returns whether a job of a queue awaits its first time slice.
+    pub(super) fn awaits_slice(&self, slot: Slot) -> bool {
+        let queue = self.queues.get(usize::from(slot.0));
+        let jobs = queue
+            .and_then(Option::as_ref)
+            .map(|queue| queue.work.jobs());
+        jobs.is_some_and(|jobs| jobs.iter().any(|job| job.awaits_slice()))
     }
 
     /// Removes explicitly unmapped queues from the runlist, so the next quantum does not map them

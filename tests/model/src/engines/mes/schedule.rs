@@ -484,7 +484,7 @@ impl Mes {
             .map_or(CROWDED, |p| p.quantum);
         match hw.activity(slot) {
             Activity::Idle | Activity::Halted => Some(UnmapReason::Idle),
-            Activity::Busy if ran >= quantum => Some(UnmapReason::Slice),
+            Activity::Busy if ran >= quantum && !hw.awaits_slice(slot) => Some(UnmapReason::Slice),
             Activity::Busy if other.weight() > queue.weight() && ran >= CROWDED => {
                 Some(UnmapReason::Priority)
             }

@@ -89,6 +89,10 @@ impl Hardware for Slots {
         self.mapped.contains_key(&slot)
     }
 
+    fn awaits_slice(&self, _: Slot) -> bool {
+        false
+    }
+
     fn activity(&self, slot: Slot) -> Activity {
         match self.work.get(&self.mapped[&slot].load.doorbell) {
             None | Some(0) => Activity::Idle,
