@@ -38,7 +38,7 @@ fmt: ## format all Rust code
 doc: ## build the documentation: Documentation/ as HTML, rustdoc of the module and of the host crates
 	@$(S)/doc
 
-bench: ## count guest instructions of queue ioctls, mappings, launches and jobs; measure the speed of copies
+bench: ## count guest instructions of queue ioctls, mappings, launches, preemptions and jobs; measure the speed of copies
 	@$(S)/bench
 
 compare: ## compare rkfd and the stock driver on the same GPU model and workload: topology, packets, MQDs, page tables, cost

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 /*
  * Measures queue ioctls with 1, 10, ... live queues, up to the number in the argument (default
- * 100), then mapping, dispatch and SDMA copy with one. Prints the median of a few rounds in units
- * of CLOCK_MONOTONIC: guest instructions under an instruction-counting clock.
+ * 100), then mapping, dispatch, preemption and SDMA copy with one. Prints the median of a few
+ * rounds in units of CLOCK_MONOTONIC: guest instructions under an instruction-counting clock. Lines
+ * with "ns" are in nanoseconds of the GPU clock.
  */
 #define _GNU_SOURCE
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -120,6 +122,96 @@ static int measure_launch(struct kfd *k, struct kfd_queue *q)
 	return 0;
 }
 
+static int gpu_clock(struct kfd *k, uint64_t *ticks)
+{
+	struct kfd_ioctl_get_clock_counters_args args = { .gpu_id = k->node.gpu_id };
+	int ret = kfd_ioctl(k->fd, AMDKFD_IOC_GET_CLOCK_COUNTERS, &args);
+
+	*ticks = args.gpu_clock_counter;
+	return ret;
+}
+
+/*
+ * Unmaps a queue by UPDATE_QUEUE, which saves its waves, those of an endless kernel, and maps it
+ * again, which does not wait until they are restored.
+ */
+static int measure_preemption(struct kfd *k, struct kfd_queue *q, uint32_t waves)
+{
+	uint64_t preempt[ROUNDS], ticks[ROUNDS], restore[ROUNDS], start, begin, end = 0;
+	const uint32_t grid[3] = { waves * k->node.wave_front_size, 1, 1 };
+	const uint16_t group[3] = { 64, 1, 1 };
+	const uint32_t groups = (grid[0] + 63) / 64;
+	struct kfd_ioctl_update_queue_args change = {
+		.ring_base_address = kfd_va(q->ring->va),
+		.queue_id = q->id,
+		.ring_size = q->packets * 64,
+		.queue_priority = 7,
+	};
+	struct kfd_bo *memory, *kernarg;
+	struct aql_dispatch packet;
+	volatile uint32_t *words;
+	struct kfd_signal signal;
+	struct kfd_kernel kernel;
+	struct kfd_code code;
+	char what[32];
+	int ret = kfd_bo_create(k, KFD_PAGE, KFD_FLAGS_GTT, &memory);
+
+	if (!ret)
+		ret = kfd_bo_create(k, KFD_PAGE, KFD_FLAGS_GTT, &kernarg);
+	if (!ret)
+		ret = kfd_kernels(k, &code);
+	if (!ret)
+		ret = kfd_code_kernel(&code, "endless", &kernel);
+	if (!ret)
+		ret = kfd_signal_create(k, 1, &signal);
+	if (ret)
+		return failed("preparing waves", ret);
+	words = memory->va;
+	((uint64_t *)kernarg->va)[0] = kfd_va((void *)&words[0]);
+	((uint64_t *)kernarg->va)[1] = kfd_va((void *)&words[64]);
+	if (waves) {
+		kfd_fill_dispatch(&packet, &kernel, grid, group, kernarg->va, &signal);
+		kfd_queue_ring(q, kfd_queue_write(q, &packet));
+	}
+	for (int i = 0; i < 60000 && words[0] != groups; i++)
+		usleep(1000);
+	if (words[0] != groups)
+		return failed("starting waves", -ETIME);
+	for (unsigned int i = 0; i < ROUNDS; i++) {
+		change.queue_percentage = 0;
+		ret = gpu_clock(k, &begin);
+		start = journal_now();
+		if (!ret)
+			ret = kfd_ioctl(k->fd, AMDKFD_IOC_UPDATE_QUEUE, &change);
+		preempt[i] = journal_now() - start;
+		if (!ret)
+			ret = gpu_clock(k, &end);
+		/* 100 MHz */
+		ticks[i] = (end - begin) * 10;
+		change.queue_percentage = 100;
+		start = journal_now();
+		if (!ret)
+			ret = kfd_ioctl(k->fd, AMDKFD_IOC_UPDATE_QUEUE, &change);
+		restore[i] = journal_now() - start;
+		if (ret)
+			return failed("UPDATE_QUEUE", ret);
+		/* All waves are restored. */
+		usleep(50000);
+	}
+	words[64] = 1;
+	if (waves)
+		ret = kfd_signal_wait(k, &signal, 60000);
+	if (ret)
+		return failed("waiting for the waves", ret);
+	snprintf(what, sizeof(what), "preempt %u waves", waves);
+	report(what, 1, preempt);
+	snprintf(what, sizeof(what), "preempt %u waves, ns", waves);
+	report(what, 1, ticks);
+	snprintf(what, sizeof(what), "map %u waves", waves);
+	report(what, 1, restore);
+	return 0;
+}
+
 /*
  * A copy of a page by an SDMA queue: writing its packets, and from there to the return of the wait.
  */
@@ -201,6 +293,7 @@ int main(int argc, char **argv)
 	static struct kfd_queue queues[MAX_LIVE];
 	unsigned long max_live = argc > 1 ? strtoul(argv[1], NULL, 10) : MAX_LIVE;
 	static struct kfd k;
+	static const uint32_t waves[] = { 0, 1, 304 };
 	unsigned int live = 0;
 	int ret;
 
@@ -225,5 +318,10 @@ int main(int argc, char **argv)
 		if (ret)
 			return failed("removing queues", ret);
 	}
-	return measure_map(&k) || measure_launch(&k, &queues[0]) || measure_copy(&k);
+	if (measure_map(&k) || measure_launch(&k, &queues[0]))
+		return 1;
+	for (unsigned int i = 0; i < sizeof(waves) / sizeof(*waves); i++)
+		if (measure_preemption(&k, &queues[0], waves[i]))
+			return 1;
+	return measure_copy(&k);
 }
