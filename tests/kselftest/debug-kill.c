@@ -23,6 +23,7 @@ static void continue_wave(uint32_t *hwregs, void *data)
 {
 	const struct wave_bits *halted = data;
 
+	EXPECT_EQ(hwregs[STATUS] & halted->status, halted->status);
 	hwregs[STATUS] &= ~halted->status;
 }
 
