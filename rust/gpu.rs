@@ -286,17 +286,22 @@ impl Gpu {
         &self.spaces
     }
 
-    /// Calls `alloc`, which allocates VRAM, and evicts BOs as long as it returns `ENOMEM`, see
-    /// [`EvictionLru::alloc_or_evict`].
-    pub(crate) fn alloc_or_evict<T>(&self, alloc: impl FnMut() -> Result<T>) -> Result<T> {
+    /// Calls `alloc`, which allocates VRAM in a memory partition or anywhere, and evicts BOs from
+    /// there as long as it returns `ENOMEM`, see [`EvictionLru::alloc_or_evict`].
+    pub(crate) fn alloc_or_evict<T>(
+        &self,
+        memory: Option<u32>,
+        alloc: impl FnMut() -> Result<T>,
+    ) -> Result<T> {
+        let range = self.vram().usable_range(memory);
         self.lru
-            .alloc_or_evict(self.vram(), Victims::All, None, alloc)
+            .alloc_or_evict(self.vram(), Victims::All, &range, alloc)
     }
 
     /// Allocates a zeroed buffer of the driver in VRAM, with eviction. Errors as
     /// [`Gpu::alloc_or_evict`].
     pub(crate) fn vram_buffer(&self, size: usize) -> Result<Buffer> {
-        self.alloc_or_evict(|| {
+        self.alloc_or_evict(None, || {
             Buffer::vram(self.hub(), self.vram(), self.layout().vram_start, size)
         })
     }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Memory partitions of a card: the ranges of VRAM of its NPS mode, and what is reserved in each.
+//! Memory partitions of a card: the ranges of VRAM of its NPS mode, and what is reserved and
+//! allocated in each.
 
 use core::ops::Range;
 
@@ -8,7 +9,10 @@ use kernel::{
     new_spinlock, pci,
     prelude::*,
     sizes::*,
-    sync::{Arc, SpinLock},
+    sync::{
+        atomic::{Atomic, Relaxed},
+        Arc, SpinLock,
+    },
 };
 
 use crate::asic::{discovery::MemoryTable, partition::NpsModes};
@@ -56,6 +60,10 @@ pub(crate) struct MemoryPartition {
     usable: Range<u64>,
     #[pin]
     pub(super) reserved: SpinLock<Reserved>,
+    /// Bytes of `usable` that cannot be allocated: in use, or waiting to be cleared.
+    taken: Atomic<u64>,
+    /// Bytes allocated by page tables.
+    pub(super) tables: Atomic<u64>,
 }
 
 impl MemoryPartition {
@@ -69,6 +77,8 @@ impl MemoryPartition {
                 range,
                 usable: part,
                 reserved <- new_spinlock!(Reserved::default(), "rkfd_promised"),
+                taken: Atomic::new(0),
+                tables: Atomic::new(0),
             }),
             GFP_KERNEL,
         )
@@ -87,6 +97,31 @@ impl MemoryPartition {
     /// Returns the part that can be allocated.
     pub(crate) fn usable(&self) -> &Range<u64> {
         &self.usable
+    }
+
+    /// Returns the bytes that can be allocated now.
+    pub(super) fn free(&self) -> u64 {
+        let size = self.usable.end - self.usable.start;
+        size.saturating_sub(self.taken.load(Relaxed))
+    }
+
+    /// Counts what is in the partition of pieces of VRAM that are allocated.
+    pub(super) fn take(&self, pieces: &[(u64, u64)]) {
+        self.taken.fetch_add(self.part_of(pieces), Relaxed);
+    }
+
+    /// Undoes [`MemoryPartition::take`].
+    pub(super) fn give_back(&self, pieces: &[(u64, u64)]) {
+        self.taken.fetch_sub(self.part_of(pieces), Relaxed);
+    }
+
+    /// Returns the bytes of pieces of VRAM that are in the partition.
+    fn part_of(&self, pieces: &[(u64, u64)]) -> u64 {
+        let parts = pieces.iter().map(|(start, len)| {
+            let end = (start + len).min(self.usable.end);
+            end.saturating_sub(*start.max(&self.usable.start))
+        });
+        parts.sum()
     }
 }
 

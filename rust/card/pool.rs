@@ -18,7 +18,7 @@ use kernel::{
     },
 };
 
-use super::page_map::PageMap;
+use super::{memory::MemoryPartition, page_map::PageMap};
 use crate::kapi::iomem::WcBar;
 
 /// The allocatable part of VRAM.
@@ -29,6 +29,7 @@ pub(super) struct VramPool {
     usable: u64,
     /// Bytes that cannot be allocated: in use, or waiting to be cleared.
     taken: Atomic<u64>,
+    partitions: KVec<Arc<MemoryPartition>>,
     /// Pages in use or waiting to be cleared.
     #[pin]
     held: PageMap,
@@ -44,8 +45,13 @@ pub(super) struct Blocks {
 }
 
 impl VramPool {
-    /// Returns a pool over the first `usable` bytes of VRAM. `ENOMEM` without memory.
-    pub(super) fn new(bar: WcBar, usable: u64) -> Result<Arc<Self>> {
+    /// Returns a pool over the first `usable` bytes of VRAM, with these memory partitions. `ENOMEM`
+    /// without memory.
+    pub(super) fn new(
+        bar: WcBar,
+        usable: u64,
+        partitions: KVec<Arc<MemoryPartition>>,
+    ) -> Result<Arc<Self>> {
         let buddy = GpuBuddy::new(GpuBuddyParams {
             base_offset: 0,
             size: usable,
@@ -58,6 +64,7 @@ impl VramPool {
                 buddy,
                 usable,
                 taken: Atomic::new(0),
+                partitions,
                 held <- held,
             }),
             GFP_KERNEL,
@@ -74,9 +81,17 @@ impl VramPool {
         self.usable
     }
 
-    /// Returns the bytes that can be allocated now.
-    pub(super) fn free(&self) -> u64 {
-        self.usable.saturating_sub(self.taken.load(Relaxed))
+    /// Returns the memory partitions, at least one.
+    pub(super) fn partitions(&self) -> &[Arc<MemoryPartition>] {
+        &self.partitions
+    }
+
+    /// Returns the bytes that can be allocated now, in a memory partition or anywhere.
+    pub(super) fn free(&self, memory: Option<&MemoryPartition>) -> u64 {
+        match memory {
+            Some(memory) => memory.free(),
+            None => self.usable.saturating_sub(self.taken.load(Relaxed)),
+        }
     }
 
     /// Returns offset and size of everything that is allocated or not cleared yet.
@@ -85,16 +100,17 @@ impl VramPool {
     }
 
     /// Allocates `size` bytes, a multiple of the page size, with `contiguous` in one piece, in a
-    /// range of VRAM or anywhere. The contents are undefined. `ENOMEM` when there is no room.
+    /// range of VRAM. The contents are undefined. `ENOMEM` when there is no room.
     pub(super) fn alloc(
         self: &Arc<Self>,
         size: u64,
         contiguous: bool,
-        within: Option<&Range<u64>>,
+        within: &Range<u64>,
     ) -> Result<Blocks> {
-        let mode = match within {
-            Some(range) if *range != (0..self.usable) => GpuBuddyAllocMode::Range(range.clone()),
-            _ => GpuBuddyAllocMode::Simple,
+        let mode = if *within == (0..self.usable) {
+            GpuBuddyAllocMode::Simple
+        } else {
+            GpuBuddyAllocMode::Range(within.clone())
         };
         let flags = if contiguous {
             GpuBuddyAllocFlags::from(GpuBuddyAllocFlag::Contiguous)
@@ -133,6 +149,9 @@ impl VramPool {
             return Err(ENOMEM);
         }
         self.taken.fetch_add(size, Relaxed);
+        self.partitions
+            .iter()
+            .for_each(|memory| memory.take(&pieces));
         self.held.set(&pieces);
         Ok(Blocks {
             pool: self.clone(),
@@ -154,6 +173,8 @@ impl Drop for Blocks {
     fn drop(&mut self) {
         debug_assert!(!self.blocks.is_empty());
         self.pool.held.unset(&self.pieces);
+        let partitions = self.pool.partitions.iter();
+        partitions.for_each(|memory| memory.give_back(&self.pieces));
         self.pool.taken.fetch_sub(self.size, Relaxed);
     }
 }

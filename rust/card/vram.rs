@@ -41,9 +41,6 @@ pub(crate) struct Vram {
     used: Atomic<u64>,
     /// Bytes allocated by evictable BOs.
     buffers: Atomic<u64>,
-    /// Bytes allocated by page tables.
-    tables: Atomic<u64>,
-    partitions: KVec<Arc<MemoryPartition>>,
 }
 
 /// Use of an allocation.
@@ -95,7 +92,7 @@ impl Vram {
         for (index, range) in (0..).zip(ranges) {
             partitions.push(MemoryPartition::new(index, range, usable)?, GFP_KERNEL)?;
         }
-        let pool = VramPool::new(bar, usable)?;
+        let pool = VramPool::new(bar, usable, partitions)?;
         let clearing = Clearing::new(&pool)?;
         Arc::pin_init(
             pin_init!(Self {
@@ -104,8 +101,6 @@ impl Vram {
                 size,
                 used: Atomic::new(0),
                 buffers: Atomic::new(0),
-                tables: Atomic::new(0),
-                partitions,
             }),
             GFP_KERNEL,
         )
@@ -128,14 +123,30 @@ impl Vram {
 
     /// Returns the memory partitions, at least one.
     pub(crate) fn partitions(&self) -> &[Arc<MemoryPartition>] {
-        &self.partitions
+        self.pool.partitions()
+    }
+
+    /// Returns a memory partition; `None` for `None` and if there is no such one.
+    fn partition(&self, memory: Option<u32>) -> Option<&MemoryPartition> {
+        Some(self.partitions().get(memory? as usize)?)
     }
 
     /// Returns the allocatable range of a memory partition, that of all if there is no such one.
     pub(crate) fn usable_range(&self, memory: Option<u32>) -> Range<u64> {
-        memory
-            .and_then(|index| self.partitions.get(index as usize))
+        self.partition(memory)
             .map_or(0..self.usable(), |partition| partition.usable().clone())
+    }
+
+    /// Returns the bytes allocated by page tables, in a memory partition or anywhere.
+    fn tables(&self, memory: Option<&MemoryPartition>) -> u64 {
+        match memory {
+            Some(memory) => memory.tables.load(Relaxed),
+            None => self
+                .partitions()
+                .iter()
+                .map(|m| m.tables.load(Relaxed))
+                .sum(),
+        }
     }
 
     /// Returns the bytes allocated.
@@ -189,17 +200,16 @@ impl Vram {
         self.clearing.end_loss();
     }
 
-    /// Returns the bytes that can be reserved in a partition when page tables need `tables` bytes.
-    /// Memory of the driver and page tables may be in any partition.
+    /// Returns the bytes that can be reserved in a partition when page tables need `tables` bytes
+    /// there. Memory of the driver may be in any partition.
     fn reservable(&self, memory: &MemoryPartition, tables: u64) -> u64 {
-        let has_tables = self.tables.load(Relaxed);
         let kernel = self
             .used()
             .saturating_sub(self.buffers.load(Relaxed))
-            .saturating_sub(has_tables);
+            .saturating_sub(self.tables(None));
         (memory.usable().end - memory.usable().start)
             .saturating_sub(kernel)
-            .saturating_sub(tables.max(has_tables))
+            .saturating_sub(tables.max(self.tables(Some(memory))))
     }
 
     /// Returns the bytes that can still be reserved in a partition when every BO takes whole blocks
@@ -223,28 +233,35 @@ impl Vram {
         self.take(size, contiguous, User::Kernel, None)
     }
 
-    /// Allocates a page table of `size` bytes. Errors as [`Vram::alloc`].
-    pub(crate) fn alloc_table(self: &Arc<Self>, size: u64) -> Result<VramRange> {
-        self.take(size, true, User::Table, None)
+    /// Allocates a page table of `size` bytes in a memory partition, or anywhere. Errors as
+    /// [`Vram::alloc`].
+    pub(crate) fn alloc_table(
+        self: &Arc<Self>,
+        size: u64,
+        memory: Option<u32>,
+    ) -> Result<VramRange> {
+        self.take(size, true, User::Table, memory)
     }
 
-    /// Allocates memory of an evictable BO in a range of VRAM. Errors as [`Vram::alloc`]; `ENOMEM`
-    /// also when page tables could not grow to `tables` bytes afterwards.
+    /// Allocates memory of an evictable BO in a memory partition, or anywhere. Errors as
+    /// [`Vram::alloc`]; `ENOMEM` also when page tables could not grow to `tables` bytes there
+    /// afterwards.
     pub(crate) fn alloc_for_buffer(
         self: &Arc<Self>,
         size: u64,
         contiguous: bool,
         tables: u64,
-        within: &Range<u64>,
+        memory: Option<u32>,
     ) -> Result<VramRange> {
-        let reserved = tables.saturating_sub(self.tables.load(Relaxed));
+        let partition = self.partition(memory);
+        let reserved = tables.saturating_sub(self.tables(partition));
         if size
             .checked_add(reserved)
-            .is_none_or(|all| all > self.pool.free())
+            .is_none_or(|all| all > self.pool.free(partition))
         {
             return Err(ENOMEM);
         }
-        self.take(size, contiguous, User::Buffer, Some(within))
+        self.take(size, contiguous, User::Buffer, memory)
     }
 
     fn take(
@@ -252,34 +269,26 @@ impl Vram {
         size: u64,
         contiguous: bool,
         user: User,
-        within: Option<&Range<u64>>,
+        memory: Option<u32>,
     ) -> Result<VramRange> {
         let size = size
             .checked_next_multiple_of(PAGE)
             .filter(|s| *s > 0 && *s <= self.usable())
             .ok_or(ENOMEM)?;
-        let blocks = self.pool.alloc(size, contiguous, within)?;
-        self.used.fetch_add(size, Relaxed);
-        if let Some(counter) = self.counter(user) {
-            counter.fetch_add(size, Relaxed);
-        }
+        let within = self.usable_range(memory);
+        let blocks = self.pool.alloc(size, contiguous, &within)?;
         let range = VramRange {
             vram: self.clone(),
             blocks: Some(blocks),
             size,
             user,
         };
+        self.used.fetch_add(size, Relaxed);
+        if let Some(counter) = range.counter() {
+            counter.fetch_add(size, Relaxed);
+        }
         self.clearing.make_clean(range.pieces())?;
         Ok(range)
-    }
-
-    /// Returns the counter of a kind of user, if there is one besides [`Vram::used`].
-    fn counter(&self, user: User) -> Option<&Atomic<u64>> {
-        match user {
-            User::Kernel => None,
-            User::Table => Some(&self.tables),
-            User::Buffer => Some(&self.buffers),
-        }
     }
 }
 
@@ -291,6 +300,20 @@ impl VramRange {
 
     fn pieces(&self) -> &[(u64, u64)] {
         self.blocks.as_ref().map_or(&[], |b| b.pieces())
+    }
+
+    /// Returns the counter of its kind of user, if there is one besides [`Vram::used`]. A page
+    /// table is in one memory partition.
+    fn counter(&self) -> Option<&Atomic<u64>> {
+        match self.user {
+            User::Kernel => None,
+            User::Table => {
+                let mut partitions = self.vram.partitions().iter();
+                let memory = partitions.find(|memory| memory.usable().contains(&self.start()))?;
+                Some(&memory.tables)
+            }
+            User::Buffer => Some(&self.vram.buffers),
+        }
     }
 
     /// Returns whether a piece of it is in `range` of VRAM.
@@ -326,7 +349,7 @@ impl VramRange {
 impl Drop for VramRange {
     fn drop(&mut self) {
         self.vram.used.fetch_sub(self.size, Relaxed);
-        if let Some(counter) = self.vram.counter(self.user) {
+        if let Some(counter) = self.counter() {
             counter.fetch_sub(self.size, Relaxed);
         }
         if let Some(blocks) = self.blocks.take() {

@@ -147,13 +147,12 @@ impl EvictionLru {
         self.evictions.fetch_add(1, Relaxed);
     }
 
-    /// Returns the least recently used BO in VRAM, or in a range of it, with a key above `after`,
-    /// and its key.
+    /// Returns the least recently used BO in a range of VRAM with a key above `after`, and its key.
     fn pick(
         &self,
         after: u64,
         victims: Victims,
-        within: Option<&Range<u64>>,
+        within: &Range<u64>,
     ) -> Option<(u64, Arc<dyn EvictableBo>)> {
         let mut list = self.list.lock();
         let mut at = list.bos.cursor_lower_bound_mut(&(after + 1));
@@ -163,7 +162,7 @@ impl EvictionLru {
                 return None;
             }
             if bo.is_in_vram()
-                && within.is_none_or(|range| bo.is_within(range))
+                && bo.is_within(within)
                 && (victims == Victims::All || !bo.has_user_queues())
             {
                 return Some((*key, bo.clone()));
@@ -173,15 +172,15 @@ impl EvictionLru {
         None
     }
 
-    /// Calls `alloc`, which allocates VRAM, in a range of it or anywhere, and evicts BOs from there
-    /// as long as it returns `ENOMEM`.
+    /// Calls `alloc`, which allocates VRAM in a range of it, and evicts BOs from there as long as
+    /// it returns `ENOMEM`.
     ///
     /// `ENOMEM` when nothing is left to evict, `ERESTARTSYS` after a signal.
     pub(crate) fn alloc_or_evict<T>(
         &self,
         vram: &Vram,
         victims: Victims,
-        within: Option<&Range<u64>>,
+        within: &Range<u64>,
         mut alloc: impl FnMut() -> Result<T>,
     ) -> Result<T> {
         for round in 0.. {

@@ -40,11 +40,10 @@ pub(super) fn alloc(
     if size.saturating_add(reserved) > range.end - range.start {
         return Err(ENOMEM);
     }
-    gpu.lru()
-        .alloc_or_evict(gpu.vram(), victims, Some(&range), || {
-            gpu.vram()
-                .alloc_for_buffer(size, flags.contiguous, reserved, &range)
-        })
+    gpu.lru().alloc_or_evict(gpu.vram(), victims, &range, || {
+        gpu.vram()
+            .alloc_for_buffer(size, flags.contiguous, reserved, flags.memory)
+    })
 }
 
 impl EvictableBo for BoInner {

@@ -69,6 +69,9 @@ pub(super) trait BoMapper: Send + Sync {
     /// Returns the handler of the process with user queues in this address space, if there is one.
     fn eviction_handler(&self) -> Option<&Arc<dyn EvictionHandler>>;
 
+    /// Returns the memory partition of the page tables; `None`: any.
+    fn memory(&self) -> Option<u32>;
+
     /// Zaps the PTEs of the userptr mapping at `va`, without allocation. Complete on return.
     fn zap(&self, va: u64);
 
@@ -482,7 +485,9 @@ impl BoInner {
         let from = core::mem::replace(&mut *self.placement.lock(), to.clone());
         let mut result = Ok(());
         for (space, va) in spaces {
-            let mapped = self.gpu.alloc_or_evict(|| space.map_user(va, self, &to));
+            let mapped = self
+                .gpu
+                .alloc_or_evict(space.memory(), || space.map_user(va, self, &to));
             result = result.and(mapped);
         }
         drop(from);

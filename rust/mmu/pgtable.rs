@@ -73,11 +73,12 @@ impl Spare {
         Self(KVVec::new())
     }
 
-    /// Allocates `count` tables without eviction: for callers that evict. `ENOMEM` without memory.
-    pub(super) fn new(gpu: &Gpu, count: usize) -> Result<Self> {
+    /// Allocates `count` tables in a memory partition, or anywhere, without eviction: for callers
+    /// that evict. `ENOMEM` without memory.
+    pub(super) fn new(gpu: &Gpu, memory: Option<u32>, count: usize) -> Result<Self> {
         let mut tables = KVVec::with_capacity(count, GFP_KERNEL)?;
         while tables.len() < count {
-            match Table::new(gpu, 0) {
+            match Table::new(gpu, memory, 0) {
                 Ok(table) => tables.push_within_capacity(table)?,
                 Err(e) if e == ENOMEM && gpu.vram().wait_for_cleared()? => {}
                 Err(e) => return Err(e),
@@ -98,8 +99,8 @@ struct Row {
 }
 
 impl Table {
-    fn new(gpu: &Gpu, level: Level) -> Result<KBox<Self>> {
-        let range = gpu.vram().alloc_table(SZ_4K as u64)?;
+    fn new(gpu: &Gpu, memory: Option<u32>, level: Level) -> Result<KBox<Self>> {
+        let range = gpu.vram().alloc_table(SZ_4K as u64, memory)?;
         let children = match level {
             0 => None,
             _ => Some(KBox::zeroed(GFP_KERNEL)?),
@@ -353,6 +354,8 @@ fn run(gpu: &Gpu, offset: u64, row: &Row) -> PteRun {
 /// An update of page tables. Holds the tables that it detached; drop it after the TLB flush.
 pub(super) struct Update<'a> {
     gpu: &'a Arc<Gpu>,
+    /// Memory partition of new tables: that of the tree.
+    memory: Option<u32>,
     garbage: KVec<KBox<Table>>,
     spare: Spare,
     /// Kept tables of the tree, during the update.
@@ -391,6 +394,7 @@ impl<'a> Update<'a> {
     pub(super) fn with_spare(gpu: &'a Arc<Gpu>, bytes: u64, spare: Spare) -> Self {
         Self {
             gpu,
+            memory: None,
             garbage: KVec::new(),
             spare,
             kept: Kept::default(),
@@ -477,7 +481,7 @@ impl<'a> Update<'a> {
         }
         match self.spare.0.pop() {
             Some(table) if level == 0 => Ok(table),
-            _ => Table::new(self.gpu, level),
+            _ => Table::new(self.gpu, self.memory, level),
         }
     }
 
@@ -527,15 +531,18 @@ pub(super) struct Target<'a> {
 
 /// Page tables of an address space.
 pub(super) struct Tree {
+    /// Memory partition of the tables; `None`: any.
+    memory: Option<u32>,
     root: KBox<Table>,
     kept: Kept,
 }
 
 impl Tree {
-    /// Allocates empty page tables. `ENOMEM` without memory.
-    pub(super) fn new(gpu: &Gpu) -> Result<Self> {
+    /// Allocates empty page tables in a memory partition, or anywhere. `ENOMEM` without memory.
+    pub(super) fn new(gpu: &Gpu, memory: Option<u32>) -> Result<Self> {
         Ok(Self {
-            root: Table::new(gpu, ROOT)?,
+            memory,
+            root: Table::new(gpu, memory, ROOT)?,
             kept: Kept::default(),
         })
     }
@@ -554,6 +561,7 @@ impl Tree {
         len: u64,
         target: &Target<'_>,
     ) -> Result {
+        cx.memory = self.memory;
         core::mem::swap(&mut cx.kept, &mut self.kept);
         let result = self.map_runs(cx, va, len, target);
         core::mem::swap(&mut cx.kept, &mut self.kept);

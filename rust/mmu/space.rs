@@ -74,7 +74,7 @@ pub(super) struct Space {
     #[pin]
     mapped: Mutex<KVVec<(u64, KVVec<Span>)>>,
     pasid: Pasid,
-    /// Memory partition of its owner; `None` for one without.
+    /// Memory partition of its owner, which has the page tables; `None` for one without.
     memory: Option<u32>,
     pub(super) gpu: Arc<Gpu>,
 }
@@ -86,7 +86,7 @@ impl Space {
     pub(super) fn new(gpu: &Arc<Gpu>, memory: Option<u32>) -> Result<(Arc<Self>, u64)> {
         let rewrites = gpu.spaces().rewrites();
         let pasid = Pasid::alloc()?;
-        let tree = gpu.alloc_or_evict(|| Tree::new(gpu))?;
+        let tree = gpu.alloc_or_evict(memory, || Tree::new(gpu, memory))?;
         let root = gpu.generation().gmc.root(tree.root_pa(gpu));
         let space = Arc::pin_init(
             pin_init!(Self {
@@ -362,6 +362,10 @@ impl BoMapper for Space {
         self.handler.as_ref()
     }
 
+    fn memory(&self) -> Option<u32> {
+        self.memory
+    }
+
     fn zap(&self, va: u64) {
         let zapped = self.zap_mapped(va).and_then(|any| {
             if !any {
@@ -411,7 +415,7 @@ impl BoMapper for Space {
             _ => 0,
         };
         drop(guard);
-        Spare::new(&self.gpu, tables).map(Some)
+        Spare::new(&self.gpu, self.memory, tables).map(Some)
     }
 
     fn update(&self, va: u64, bo: &BoInner, spare: Spare) -> Result {

@@ -107,7 +107,9 @@ impl Vm {
         }
         let placement = bo.inner().placement();
         bo.inner().add_mapping(self.space.clone(), va)?;
-        let mapped = gpu.alloc_or_evict(|| self.space.map(va, bo, &placement, offset, len, access));
+        let mapped = gpu.alloc_or_evict(self.space.memory(), || {
+            self.space.map(va, bo, &placement, offset, len, access)
+        });
         if mapped.is_err() {
             bo.inner().remove_mapping(&*self.space, va);
         }

@@ -1,28 +1,46 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 /*
  * Tests memory partitions (NPS modes): the modes in sysfs, the switch by a bind of the driver, and
- * where the memory of each node is. Runs on a model with several GiB of VRAM; the last test leaves
- * the GPU in modes NPS1 and SPX.
+ * where the memory and the page tables of each node are. Runs on a model with several GiB of VRAM;
+ * the last test leaves the GPU in modes NPS1 and SPX.
  */
 #define _GNU_SOURCE
 #include <stdlib.h>
 
-#include <drm/amdgpu_drm.h>
-
+#include "cs.h"
 #include "device.h"
 #include "modes.h"
 
 #define MIB (1ull << 20)
-#define NODES 8
 #define PARTITIONS 4
 #define SIZE (32 * MIB)
+/*
+ * Size of BOs beside which page tables are allocated, and of these: more than the BOs leave free,
+ * as drivers keep 8 MiB for page tables.
+ */
+#define SMALL (4 * MIB)
+#define TABLES (16 * MIB)
+/* Addresses that one page table maps, and where the tests map BOs of the render node. */
+#define TABLE_SPAN (2 * MIB)
+#define TABLES_VA 0x100000000000ull
 
 static struct kfd_node nodes[MODE_MAX_NODES + 1];
+/* Nodes in CPX, one for each XCC, and of each memory partition. */
+static int count, nodes_each;
 
-static void begin(const char *mode, int count)
+/* Sets modes NPS4 and CPX. */
+static void begin(void)
 {
-	mode_begin_nps("NPS4", mode);
-	ASSERT_EQ(mode_nodes(nodes), count);
+	mode_begin_nps("NPS4", "CPX");
+	count = mode_nodes(nodes);
+	ASSERT(count > 0 && count % PARTITIONS == 0, "%d nodes", count);
+	nodes_each = count / PARTITIONS;
+}
+
+/* A card has QPX if a memory partition has several XCCs. */
+static bool has_qpx(void)
+{
+	return nodes_each > 1;
 }
 
 TEST_TIMEOUT(modes_in_sysfs, 120)
@@ -41,32 +59,49 @@ TEST_TIMEOUT(modes_in_sysfs, 120)
 TEST_TIMEOUT(compute_modes_of_nps4, 120)
 {
 	mode_begin_nps("NPS1", "SPX");
-	begin("CPX", NODES);
+	begin();
 	EXPECT(!strcmp(mode_file("available_memory_partition"), "NPS1, NPS4\n"));
-	EXPECT(!strcmp(mode_file("available_compute_partition"), "QPX, CPX\n"), "%s",
-	       mode_file("available_compute_partition"));
+	EXPECT(!strcmp(mode_file("available_compute_partition"), has_qpx() ? "QPX, CPX\n" : "CPX\n"),
+	       "%s", mode_file("available_compute_partition"));
 	EXPECT_RET(mode_try("SPX"), -EINVAL);
 	EXPECT_RET(mode_try("DPX"), -EINVAL);
 	EXPECT_RET(mode_try("TPX"), -EINVAL);
 	EXPECT(!strcmp(mode_file(MODE_FILE), "CPX\n"));
-	EXPECT_OK(mode_set("QPX"));
-	EXPECT(!strcmp(mode_file(MODE_FILE), "QPX\n"));
-	EXPECT_OK(mode_set("CPX"));
+	if (has_qpx()) {
+		EXPECT_OK(mode_set("QPX"));
+		EXPECT(!strcmp(mode_file(MODE_FILE), "QPX\n"));
+		EXPECT_OK(mode_set("CPX"));
+	} else {
+		EXPECT_RET(mode_try("QPX"), -EINVAL);
+	}
 }
 
-/* In QPX a node has a memory partition, in CPX two nodes share one. */
+/*
+ * In QPX a node has a memory partition, in CPX several nodes share one. If the GPU does not list
+ * its partitions ($NPS_NO_TABLE), the last one has 16 MiB less than an equal part of a larger VRAM.
+ */
 TEST_TIMEOUT(memory_of_the_nodes, 120)
 {
-	uint64_t all = 0;
+	uint64_t partition[PARTITIONS] = { 0 }, all, missing;
+	struct kfd_node whole;
 
-	begin("CPX", NODES);
-	for (int i = 0; i < NODES; i++) {
-		EXPECT_EQ(nodes[i].vram_bytes, nodes[0].vram_bytes);
-		all += nodes[i].vram_bytes;
+	mode_begin_nps("NPS1", "SPX");
+	ASSERT_OK(kfd_topology_find_gpu(&whole));
+	missing = getenv("NPS_NO_TABLE") ? 16 * MIB : 0;
+	all = whole.vram_bytes + missing;
+	begin();
+	for (int i = 0; i < count; i++) {
+		EXPECT_EQ(nodes[i].vram_bytes, nodes[i / nodes_each * nodes_each].vram_bytes);
+		partition[i / nodes_each] += nodes[i].vram_bytes;
 	}
-	begin("QPX", PARTITIONS);
 	for (int i = 0; i < PARTITIONS; i++)
-		EXPECT_EQ(nodes[i].vram_bytes, all / PARTITIONS);
+		EXPECT_EQ(partition[i], all / PARTITIONS - (i == PARTITIONS - 1 ? missing : 0));
+	if (!has_qpx())
+		return;
+	ASSERT_OK(mode_set("QPX"));
+	ASSERT_EQ(mode_nodes(nodes), PARTITIONS);
+	for (int i = 0; i < PARTITIONS; i++)
+		EXPECT_EQ(nodes[i].vram_bytes, partition[i]);
 }
 
 static void fills(void *unused)
@@ -81,8 +116,8 @@ static void fills(void *unused)
 
 TEST_TIMEOUT(queues_on_all_nodes, 180)
 {
-	begin("CPX", NODES);
-	for (int i = 0; i < NODES; i++) {
+	begin();
+	for (int i = 0; i < count; i++) {
 		mode_use_node(nodes[i].index);
 		EXPECT(!ktap_in_child(fills, NULL), "node %d", nodes[i].index);
 	}
@@ -119,10 +154,10 @@ static void exhaust(void *data)
 
 TEST_TIMEOUT(nodes_are_exhausted_separately, 180)
 {
-	begin("CPX", NODES);
-	for (int i = 0; i < NODES; i++) {
+	begin();
+	for (int i = 0; i < count; i++) {
 		mode_use_node(nodes[i].index);
-		EXPECT(!ktap_in_child(exhaust, &nodes[(i + 2) % NODES]), "node %d",
+		EXPECT(!ktap_in_child(exhaust, &nodes[(i + nodes_each) % count]), "node %d",
 		       nodes[i].index);
 	}
 }
@@ -130,85 +165,109 @@ TEST_TIMEOUT(nodes_are_exhausted_separately, 180)
 /* Creates a BO in VRAM by the render node; it may be evicted. */
 static void create(struct kfd *k, uint64_t size)
 {
-	union drm_amdgpu_gem_create args = {
-		.in = { .bo_size = size,
-			.alignment = 4096,
-			.domains = AMDGPU_GEM_DOMAIN_VRAM,
-			.domain_flags = AMDGPU_GEM_CREATE_NO_CPU_ACCESS }
-	};
+	uint32_t handle;
 
-	ASSERT_OK(kfd_ioctl(k->drm, DRM_IOCTL_AMDGPU_GEM_CREATE, &args));
+	ASSERT_OK(cs_bo_create(k->drm, size, AMDGPU_GEM_DOMAIN_VRAM,
+			       AMDGPU_GEM_CREATE_NO_CPU_ACCESS, &handle));
 }
 
-static uint64_t evictions_of_others;
-
-/* Allocates VRAM by KFD, and by the render node; stores how many evictions that needs. */
+/* Allocates VRAM by KFD, and by the render node. */
 static void allocate(struct kfd *k)
 {
-	uint64_t before = amdgpu_info(k, AMDGPU_INFO_NUM_EVICTIONS);
 	struct kfd_bo *bo;
 
 	ASSERT_OK(kfd_bo_alloc(k, SIZE, KFD_FLAGS_VRAM, &bo));
 	create(k, SIZE);
-	evictions_of_others = amdgpu_info(k, AMDGPU_INFO_NUM_EVICTIONS) - before;
 	EXPECT_OK(kfd_bo_free(k, bo));
 }
 
-static void expect_no_evictions(void *unused)
+/* Maps a page of system memory at so many addresses that their page tables need TABLES. */
+static void map_at_many_addresses(struct kfd *k)
 {
-	struct kfd k;
+	uint32_t handle;
 
-	(void)unused;
-	fixture_open(&k);
-	allocate(&k);
-	EXPECT_EQ(evictions_of_others, 0);
+	ASSERT_OK(cs_bo_create(k->drm, KFD_PAGE, AMDGPU_GEM_DOMAIN_GTT, 0, &handle));
+	for (uint64_t i = 0; i <= TABLES / KFD_PAGE; i++)
+		ASSERT_OK(cs_va(k->drm, handle, AMDGPU_VA_OP_MAP, ACCESS,
+				TABLES_VA + i * TABLE_SPAN, 0, KFD_PAGE));
 }
 
-static void expect_evictions(void *unused)
+/* What needs VRAM of its node, and whether BOs are there that it evicts. */
+struct use {
+	void (*fn)(struct kfd *k);
+	bool evicts;
+};
+
+static void use_vram(void *data)
 {
+	const struct use *use = data;
+	uint64_t before;
 	struct kfd k;
 
-	(void)unused;
 	fixture_open(&k);
-	allocate(&k);
-	EXPECT(evictions_of_others > 0);
+	before = amdgpu_info(&k, AMDGPU_INFO_NUM_EVICTIONS);
+	use->fn(&k);
+	before = amdgpu_info(&k, AMDGPU_INFO_NUM_EVICTIONS) - before;
+	EXPECT_EQ(before > 0, use->evicts);
 }
 
-/* Creates BOs until one does not fit. Returns their size. */
-static uint64_t fill_partition(struct kfd *k)
+/* Creates BOs of `size` until one does not fit. Returns the size of all. */
+static uint64_t fill_partition(struct kfd *k, uint64_t size)
 {
 	uint64_t before = amdgpu_info(k, AMDGPU_INFO_NUM_EVICTIONS), filled = 0;
 
-	while (filled <= 2 * k->node.vram_bytes &&
+	while (filled <= (uint64_t)nodes_each * k->node.vram_bytes &&
 	       amdgpu_info(k, AMDGPU_INFO_NUM_EVICTIONS) == before) {
-		create(k, SIZE);
-		filled += SIZE;
+		create(k, size);
+		filled += size;
 	}
 	return filled;
 }
 
-/* Fills the memory partition of node `data` by its render node, and allocates on all nodes. */
-static void fill(void *data)
+/*
+ * Fills the memory partition of node `first` by its render node with BOs of `size`, and calls `fn`,
+ * which needs more than is left, on some nodes.
+ */
+static void fill_beside(int first, uint64_t size, const int *others, int n,
+			void (*fn)(struct kfd *k))
 {
-	int first = (int)(intptr_t)data;
-	uint64_t filled;
+	uint64_t filled, all;
 	struct kfd k;
 
 	fixture_open(&k);
-	filled = fill_partition(&k);
-	/* Two nodes share the partition; the last BO did not fit. */
-	EXPECT(filled > k.node.vram_bytes && filled <= 2 * k.node.vram_bytes + SIZE, "%llu of %llu",
-	       (unsigned long long)filled, (unsigned long long)k.node.vram_bytes);
-	for (int i = 0; i < NODES; i++) {
-		bool here = i / 2 == first / 2;
+	filled = fill_partition(&k, size);
+	/* The last BO did not fit. */
+	all = (uint64_t)nodes_each * k.node.vram_bytes;
+	EXPECT(filled > all / 2 && filled <= all + size, "%llu of %llu", (unsigned long long)filled,
+	       (unsigned long long)all);
+	for (int o = 0; o < n; o++) {
+		int i = others[o];
+		struct use use = { fn, i / nodes_each == first / nodes_each };
 
 		mode_use_node(nodes[i].index);
 		/* The child before has left room. */
-		if (here)
-			fill_partition(&k);
-		EXPECT(!ktap_in_child(here ? expect_evictions : expect_no_evictions, NULL),
-		       "node %d beside node %d", i, first);
+		if (use.evicts)
+			fill_partition(&k, size);
+		EXPECT(!ktap_in_child(use_vram, &use), "node %d beside node %d", i, first);
 	}
+}
+
+static void fill(void *data)
+{
+	int all[MODE_MAX_NODES];
+
+	for (int i = 0; i < count; i++)
+		all[i] = i;
+	fill_beside((int)(intptr_t)data, SIZE, all, count, allocate);
+}
+
+/* Fills the second memory partition: the driver has none of its own there. */
+static void fill_for_tables(void *unused)
+{
+	const int others[] = { 0, 2 * nodes_each - 1, 2 * nodes_each };
+
+	(void)unused;
+	fill_beside(nodes_each, SMALL, others, 3, map_at_many_addresses);
 }
 
 /*
@@ -217,34 +276,41 @@ static void fill(void *data)
  */
 TEST_TIMEOUT(bos_stay_in_the_partition_of_their_node, 300)
 {
-	begin("CPX", NODES);
-	for (int first = 0; first < NODES - 2; first += 3) {
+	begin();
+	for (int first = 0; first < count - nodes_each; first += 3) {
 		mode_use_node(nodes[first].index);
 		EXPECT(!ktap_in_child(fill, (void *)(intptr_t)first), "node %d", first);
 	}
+}
+
+TEST_TIMEOUT(page_tables_are_in_the_partition_of_their_node, 600)
+{
+	begin();
+	mode_use_node(nodes[nodes_each].index);
+	EXPECT(!ktap_in_child(fill_for_tables, NULL));
 }
 
 static void expect_nps4(void)
 {
 	EXPECT(!strcmp(mode_file(NPS_FILE), "NPS4\n"));
 	EXPECT(!strcmp(mode_file(MODE_FILE), "CPX\n"));
-	EXPECT_EQ(mode_nodes(nodes), NODES);
-	for (int i = 0; i < NODES; i += NODES - 1) {
+	EXPECT_EQ(mode_nodes(nodes), count);
+	for (int i = 0; i < count; i += count - 1) {
 		mode_use_node(nodes[i].index);
 		EXPECT(!ktap_in_child(fills, NULL), "node %d", nodes[i].index);
 	}
 }
 
-/* VRAM of the first and of the last but one memory partition survives a suspend. */
+/* VRAM of the first and of the third memory partition survives a suspend. */
 TEST_TIMEOUT(suspend_in_nps4, 180)
 {
 	struct kfd_bo *bos[2];
 	struct kfd k[2];
 
 	need_sleep();
-	begin("CPX", NODES);
+	begin();
 	for (int i = 0; i < 2; i++) {
-		mode_use_node(nodes[4 * i].index);
+		mode_use_node(nodes[2 * nodes_each * i].index);
 		fixture_open(&k[i]);
 		ASSERT_OK(kfd_bo_create(&k[i], MIB, KFD_FLAGS_VRAM, &bos[i]));
 		*(volatile uint32_t *)bos[i]->va = 0x1234567 + (uint32_t)i;
@@ -258,16 +324,17 @@ TEST_TIMEOUT(suspend_in_nps4, 180)
 TEST_TIMEOUT(pci_reset_in_nps4, 180)
 {
 	device_need_reset();
-	begin("CPX", NODES);
+	begin();
 	device_reset();
 	expect_nps4();
 }
 
 TEST_TIMEOUT(back_to_nps1, 120)
 {
-	begin("CPX", NODES);
+	begin();
 	mode_begin_nps("NPS1", "SPX");
 	EXPECT_EQ(mode_nodes(nodes), 1);
-	EXPECT(!strcmp(mode_file("available_compute_partition"), "SPX, DPX, QPX, CPX\n"));
+	EXPECT(!strcmp(mode_file("available_compute_partition"),
+		       has_qpx() ? "SPX, DPX, QPX, CPX\n" : "SPX, DPX, CPX\n"));
 	EXPECT(!ktap_in_child(fills, NULL));
 }
