@@ -117,6 +117,32 @@ TEST(debugfs_hqds_and_runlists)
 	EXPECT(fixture_works(&f));
 }
 
+/* The HQDs of each XCC of the node are shown, as many of each. */
+TEST(debugfs_hqds_of_each_xcc)
+{
+	unsigned int first = 0;
+	struct fixture f;
+	char *text;
+
+	if (access(DEBUGFS "/hqds", F_OK))
+		SKIP("no debugfs of this driver");
+	fixture_launch(&f);
+	EXPECT(fixture_works(&f));
+	text = watch_read(DEBUGFS "/hqds");
+	for (uint32_t xcc = 0; xcc <= f.k.node.num_xcc; xcc++) {
+		unsigned int hqds;
+		char inst[16];
+
+		snprintf(inst, sizeof(inst), "Inst %u,", xcc);
+		hqds = watch_count(text, inst);
+		if (!xcc)
+			first = hqds;
+		EXPECT_EQ(hqds, xcc < f.k.node.num_xcc ? first : 0);
+	}
+	EXPECT(first > 0, "%.2000s", text);
+	free(text);
+}
+
 TEST(debugfs_mqds)
 {
 	char *text, wanted[32];
