@@ -4,10 +4,12 @@
 //! of the mode, and the modes in sysfs.
 //!
 //! A card with compute partitions has the files `current_compute_partition`,
-//! `available_compute_partition` and `current_memory_partition`, with texts and errnos of the C
-//! driver (`amdgpu_gfx.c`, `amdgpu_gmc.c`). With several memory partition modes there is also
-//! `available_memory_partition`, and the current mode can be written: the driver requests it at its
-//! unbind, and resets the card at the next probe, which switches the mode.
+//! `available_compute_partition`, `compute_partition_mem_alloc_mode` and
+//! `current_memory_partition`, with texts and errnos of the C driver (`amdgpu_gfx.c`,
+//! `amdgpu_gmc.c`), and the directory `compute_partition_config`. With several memory partition
+//! modes there is also `available_memory_partition`, and the current mode can be written: the
+//! driver requests it at its unbind, and resets the card at the next probe, which switches the
+//! mode.
 
 use core::fmt::Write;
 
@@ -21,8 +23,8 @@ use crate::{
     asic::partition::{ComputePartition, NpsMode},
     gpu::Gpu,
     kapi::{
-        device_file::{DeviceFile, Store},
-        kobject::Text,
+        device_file::DeviceFile,
+        kobject::{Store, Text},
         workqueue::Delayed,
     },
     node::{self, Node, NodeSet},
@@ -30,6 +32,10 @@ use crate::{
     recovery::Recovery,
     topology,
 };
+
+mod config;
+
+use config::{show_modes, Folder};
 
 /// The compute partitions of a device. Dropping it hides their nodes.
 #[pin_data(PinnedDrop)]
@@ -45,6 +51,8 @@ struct State {
     mode: ComputePartition,
     /// Memory partition mode to be requested.
     memory: Option<NpsMode>,
+    /// Each node may use all of its memory partition.
+    uncapped: bool,
     /// Minor numbers of the render nodes by partition; empty before [`Partitions::publish`].
     render_minors: KVec<u32>,
 }
@@ -64,6 +72,7 @@ impl Partitions {
                 state <- new_mutex!(State {
                     mode,
                     memory: None,
+                    uncapped: false,
                     render_minors: KVec::new(),
                 }, "rkfd_partition"),
             }),
@@ -123,6 +132,7 @@ impl Partitions {
             process::table::while_unused(self.gpu(), || {
                 self.hide();
                 self.end()?;
+                state.uncapped = false;
                 let switched = self.begin(new, &state.render_minors);
                 if switched.is_ok() {
                     state.mode = new;
@@ -141,6 +151,25 @@ impl Partitions {
                 switched
             })
         })
+    }
+
+    /// Sets whether each node may use all of its memory partition, until the mode is switched;
+    /// `text` starts with a name. `EINVAL` for an unknown one, `ENOMEM` without memory.
+    fn store_alloc_mode(&self, text: &[u8]) -> Result {
+        let uncapped = ALLOC_MODES
+            .into_iter()
+            .find(|(_, name)| {
+                text.get(..name.len())
+                    .is_some_and(|start| start.eq_ignore_ascii_case(name.as_bytes()))
+            })
+            .map(|(uncapped, _)| uncapped)
+            .ok_or(EINVAL)?;
+        let mut state = self.state.lock();
+        for node in self.nodes.list()?.iter() {
+            node.memory().set_uncapped(uncapped);
+        }
+        state.uncapped = uncapped;
+        Ok(())
     }
 
     /// Notes a memory partition mode; `text` starts with its name. `EINVAL` for one that the card
@@ -222,9 +251,13 @@ fn show(node: &Arc<Node>, render_minors: &[u32]) -> Result {
     topology::add_gpu(node, *minor)
 }
 
+/// Whether each node may use all of its memory partition, and the name of that mode.
+const ALLOC_MODES: [(bool, &str); 2] = [(false, "CAPPING"), (true, "ALL")];
+
 /// The files of a device. Dropping them removes them and waits for their users.
 pub(crate) struct Files {
     _files: KVec<DeviceFile>,
+    _config: Option<Folder>,
 }
 
 impl Files {
@@ -234,7 +267,10 @@ impl Files {
         let mut files = KVec::new();
         let gpu = partitions.gpu();
         let Some(modes) = gpu.nps() else {
-            return Ok(Self { _files: files });
+            return Ok(Self {
+                _files: files,
+                _config: None,
+            });
         };
         let dev = gpu.dev();
         let (reader, writer) = (partitions.clone(), partitions.clone());
@@ -253,6 +289,23 @@ impl Files {
         )?;
         files.push(
             read_only(gpu, c"available_compute_partition", show_available)?,
+            GFP_KERNEL,
+        )?;
+        let (reader, writer) = (partitions.clone(), partitions.clone());
+        let store: KBox<dyn Store> =
+            KBox::new(move |text: &[u8]| writer.store_alloc_mode(text), GFP_KERNEL)?;
+        files.push(
+            DeviceFile::new(
+                dev,
+                c"compute_partition_mem_alloc_mode",
+                move |out: &mut Text<'_>| {
+                    let uncapped = reader.state.lock().uncapped;
+                    let mut modes = ALLOC_MODES.into_iter();
+                    let (_, name) = modes.find(|mode| mode.0 == uncapped).ok_or(EINVAL)?;
+                    Ok(writeln!(out, "{name}")?)
+                },
+                Some(store),
+            )?,
             GFP_KERNEL,
         )?;
         let store: Option<KBox<dyn Store>> = if modes.count() > 1 {
@@ -278,7 +331,11 @@ impl Files {
             )?,
             GFP_KERNEL,
         )?;
-        Ok(Self { _files: files })
+        let mode = partitions.state.lock().mode;
+        Ok(Self {
+            _files: files,
+            _config: Some(Folder::new(gpu, *modes, mode)?),
+        })
     }
 }
 
@@ -307,17 +364,7 @@ fn check_reset(gpu: &Gpu) -> Result {
 
 /// Prints the modes of the card.
 fn show_available(gpu: &Gpu, out: &mut Text<'_>) -> Result {
-    let mut separator = "";
-    for mode in ComputePartition::ALL {
-        if mode.is_available(gpu.xccs(), nps(gpu)) {
-            write!(out, "{separator}{}", mode.name())?;
-            separator = ", ";
-        }
-    }
-    if separator.is_empty() {
-        write!(out, "Not supported")?;
-    }
-    Ok(writeln!(out)?)
+    show_modes(out, |mode| mode.is_available(gpu.xccs(), nps(gpu)))
 }
 
 /// Prints the memory partition modes of the card.

@@ -94,6 +94,8 @@ pub(crate) struct Config {
     pub(crate) caches: Caches,
     /// SDMA engines of the card, all kinds.
     pub(crate) num_sdma: u32,
+    /// Video engines (VCN) of the card.
+    pub(crate) num_vcn: u32,
     /// User queues of an SDMA engine.
     pub(crate) sdma_queues_per_engine: u32,
     /// Compute queue slots of the firmware scheduler.

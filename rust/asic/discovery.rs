@@ -551,6 +551,7 @@ impl Discovery {
             vgprs: gc.vgprs,
             caches: gc.caches,
             num_sdma,
+            num_vcn: self.count(hwid::VCN),
             sdma_queues_per_engine: caps.sdma_queues_per_engine,
             num_cp_queues: caps.pipes_per_mec
                 * (caps.queues_per_pipe - caps.kernel_queues_per_pipe),

@@ -68,25 +68,32 @@ impl ComputePartition {
         }
     }
 
-    /// Returns whether a card with these XCCs in NPS mode `nps` supports the mode
-    /// (`amdgpu_xcp_update_supported_modes`, `amdgpu_xcp.c`; `__aqua_vanjaram_is_valid_mode`,
-    /// `aqua_vanjaram.c`).
+    /// Returns whether a card with these XCCs can have the mode in NPS mode `nps`
+    /// (`__aqua_vanjaram_is_valid_mode`, `aqua_vanjaram.c`).
     pub(crate) fn is_available(self, xccs: &XccList, nps: Option<NpsMode>) -> bool {
-        let compatible = match self {
-            Self::Spx => nps == Some(NpsMode::ONE),
-            Self::Dpx => nps.is_some_and(|nps| matches!(nps.0, 1 | 2)),
-            Self::Tpx | Self::Qpx | Self::Cpx => nps.is_some_and(|nps| matches!(nps.0, 1 | 4)),
-        };
-        compatible && self.divides(xccs)
+        // One XCC cannot be divided.
+        let divides = self != Self::Cpx || xccs.count() > 1;
+        divides && self.is_supported(xccs) && nps.is_some_and(|nps| self.is_compatible(nps))
     }
 
-    fn divides(self, xccs: &XccList) -> bool {
+    /// Returns whether a card has the mode in NPS mode `nps` (`__aqua_vanjaram_get_px_mode_info`,
+    /// `aqua_vanjaram.c`).
+    pub(crate) fn is_compatible(self, nps: NpsMode) -> bool {
+        match self {
+            Self::Spx => nps == NpsMode::ONE,
+            Self::Dpx => matches!(nps.0, 1 | 2),
+            Self::Tpx | Self::Qpx | Self::Cpx => matches!(nps.0, 1 | 4),
+        }
+    }
+
+    /// Returns whether a card with these XCCs has the mode in some NPS mode
+    /// (`amdgpu_xcp_update_supported_modes`, `amdgpu_xcp.c`).
+    pub(crate) fn is_supported(self, xccs: &XccList) -> bool {
         let counts: &[u32] = match self {
-            Self::Spx => &[1, 2, 4, 6, 8],
+            Self::Spx | Self::Cpx => &[1, 2, 4, 6, 8],
             Self::Dpx => &[4, 8],
             Self::Tpx => &[6],
             Self::Qpx => &[8],
-            Self::Cpx => &[2, 4, 6, 8],
         };
         counts.contains(&xccs.count())
     }

@@ -15,7 +15,7 @@ use kernel::{
     prelude::*,
     sizes::*,
     sync::{
-        atomic::{Atomic, Relaxed},
+        atomic::{Atomic, AtomicFlag, Relaxed},
         Arc, SpinLock,
     },
 };
@@ -112,6 +112,8 @@ pub(crate) struct Share {
     /// Bytes.
     size: u64,
     memory: Arc<MemoryPartition>,
+    /// The processes may reserve all of the memory partition.
+    uncapped: AtomicFlag,
     #[pin]
     reserved: SpinLock<Reserved>,
 }
@@ -123,6 +125,7 @@ impl Share {
             pin_init!(Self {
                 size,
                 memory: memory.clone(),
+                uncapped: AtomicFlag::new(false),
                 reserved <- new_spinlock!(Reserved::default(), "rkfd_share"),
             }),
             GFP_KERNEL,
@@ -139,17 +142,31 @@ impl Share {
         &self.memory
     }
 
+    /// Limits processes to this share from now on, or with `uncapped` to the memory partition.
+    pub(crate) fn set_uncapped(&self, uncapped: bool) {
+        self.uncapped.store(uncapped, Relaxed);
+    }
+
+    /// Returns the bytes that the processes may reserve without page tables.
+    fn limit(&self) -> u64 {
+        let size = if self.uncapped.load(Relaxed) {
+            self.memory.size()
+        } else {
+            self.size
+        };
+        size.saturating_sub(for_tables())
+    }
+
     /// Returns the bytes that can still be reserved, in whole blocks.
     fn unreserved(&self) -> u64 {
-        self.size
-            .saturating_sub(for_tables())
+        self.limit()
             .saturating_sub(self.reserved.lock().in_blocks())
     }
 
     /// Reserves `bytes` for a BO. `ENOMEM` when less is left.
     fn reserve(&self, bytes: u64) -> Result {
-        let all = self.size.saturating_sub(for_tables());
-        self.reserved.lock().add(bytes, all)
+        let limit = self.limit();
+        self.reserved.lock().add(bytes, limit)
     }
 
     /// Undoes [`Share::reserve`].

@@ -10,20 +10,8 @@ use kernel::{
     bindings, device, error::to_result, prelude::*, str::CString, sync::aref::ARef, types::Opaque,
 };
 
-use super::kobject::{show_text, Show};
+use super::kobject::{show_text, store_text, Show, Store};
 use crate::bindings as ours;
-
-/// The effect of a write to a file.
-pub(crate) trait Store: Send + Sync + 'static {
-    /// Handles the written text.
-    fn store(&self, text: &[u8]) -> Result;
-}
-
-impl<F: Fn(&[u8]) -> Result + Send + Sync + 'static> Store for F {
-    fn store(&self, text: &[u8]) -> Result {
-        self(text)
-    }
-}
 
 /// The C side of a file, with the Rust side.
 #[repr(C)]
@@ -156,13 +144,5 @@ unsafe extern "C" fn store_file(
     // SAFETY: As in `show_file`.
     let attribute = unsafe { &*attribute.cast::<Attribute>() };
     // SAFETY: By the safety requirement the buffer has `count` bytes, which do not change.
-    let text = unsafe { core::slice::from_raw_parts(buf.cast::<u8>(), count) };
-    let done = attribute
-        .store
-        .as_ref()
-        .map_or(Err(EIO), |store| store.store(text));
-    match done {
-        Ok(()) => count as isize,
-        Err(e) => e.to_errno() as isize,
-    }
+    unsafe { store_text(attribute.store.as_deref(), buf, count) }
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Directories and read-only text files in sysfs.
+//! Directories and text files in sysfs.
 //!
 //! C headers: [`include/linux/kobject.h`](srctree/include/linux/kobject.h),
 //! [`include/linux/sysfs.h`](srctree/include/linux/sysfs.h)
@@ -49,6 +49,25 @@ pub(super) unsafe fn show_text(file: &dyn Show, buf: *mut c_char) -> isize {
     }
 }
 
+/// Passes `count` bytes of text at `buf` to the `store` handler of a file, if it has one; returns
+/// `count`, or the negative errno.
+///
+/// # Safety
+///
+/// `buf` has `count` bytes, which do not change during the call.
+pub(super) unsafe fn store_text(
+    store: Option<&dyn Store>,
+    buf: *const c_char,
+    count: usize,
+) -> isize {
+    // SAFETY: By the safety requirement.
+    let text = unsafe { core::slice::from_raw_parts(buf.cast::<u8>(), count) };
+    match store.map_or(Err(EIO), |store| store.store(text)) {
+        Ok(()) => count as isize,
+        Err(e) => e.to_errno() as isize,
+    }
+}
+
 impl Write for Text<'_> {
     fn write_str(&mut self, s: &str) -> fmt::Result {
         let room = self.buf.len() - self.used;
@@ -75,10 +94,24 @@ impl<F: Fn(&mut Text<'_>) -> Result + Send + Sync + 'static> Show for F {
     }
 }
 
-/// A file: its name and its text.
+/// The effect of a write to a file.
+pub(crate) trait Store: Send + Sync + 'static {
+    /// Handles the written text.
+    fn store(&self, text: &[u8]) -> Result;
+}
+
+impl<F: Fn(&[u8]) -> Result + Send + Sync + 'static> Store for F {
+    fn store(&self, text: &[u8]) -> Result {
+        self(text)
+    }
+}
+
+/// A file: its name, its text, and what a write does.
 pub(crate) struct File {
     name: CString,
+    mode: u16,
     show: KBox<dyn Show>,
+    store: Option<KBox<dyn Store>>,
 }
 
 impl File {
@@ -86,8 +119,23 @@ impl File {
     pub(crate) fn new(name: &CStr, show: impl Show) -> Result<Self> {
         Ok(Self {
             name: CString::try_from(name)?,
+            mode: 0o444,
             show: KBox::new(show, GFP_KERNEL)?,
+            store: None,
         })
+    }
+
+    /// Makes it readable by root only (mode 0400).
+    pub(crate) fn for_root(mut self) -> Self {
+        self.mode = 0o400;
+        self
+    }
+
+    /// Makes it writable by root, too (mode 0644). `ENOMEM` without memory.
+    pub(crate) fn writable(mut self, store: impl Store) -> Result<Self> {
+        self.mode = 0o644;
+        self.store = Some(KBox::new(store, GFP_KERNEL)?);
+        Ok(self)
     }
 }
 
@@ -164,8 +212,8 @@ pub(crate) fn is_module_shown(name: &CStr) -> bool {
     true
 }
 
-/// A directory. Dropping it removes it from sysfs, with its children, and waits for readers of its
-/// files.
+/// A directory. Dropping it removes it from sysfs, with its children, and waits for readers and
+/// writers of its files.
 ///
 /// # Invariants
 ///
@@ -191,7 +239,7 @@ static TYPE: Type = Type(
     },
     bindings::sysfs_ops {
         show: Some(show),
-        ..pin_init::zeroed()
+        store: Some(store),
     },
 );
 
@@ -205,7 +253,7 @@ impl Dir {
             #[allow(clippy::needless_update)]
             let raw = Opaque::new(bindings::attribute {
                 name: file.name.as_char_ptr(),
-                mode: 0o444,
+                mode: file.mode,
                 ..pin_init::zeroed()
             });
             // SAFETY: `raw` is a valid attribute that nobody else knows. The class is static.
@@ -262,7 +310,7 @@ impl Dir {
 impl Drop for Dir {
     fn drop(&mut self) {
         // SAFETY: By the type invariant the kobject was added, and one reference is owned. Its
-        // removal waits for calls of `show`.
+        // removal waits for calls of `show` and `store`.
         unsafe {
             let kobj = Opaque::cast_into(&raw const (*self.0.as_ptr()).kobj);
             bindings::kobject_del(kobj);
@@ -293,4 +341,20 @@ unsafe extern "C" fn show(
     let attribute = unsafe { &*attribute.cast::<Attribute>() };
     // SAFETY: By the safety requirement; this call is the only user of the buffer.
     unsafe { show_text(&*attribute.file.show, buf) }
+}
+
+/// # Safety
+///
+/// Called by the kernel for a kobject in a [`Node`], one of its attributes and `count` bytes of
+/// text.
+unsafe extern "C" fn store(
+    _kobj: *mut bindings::kobject,
+    attribute: *mut bindings::attribute,
+    buf: *const c_char,
+    count: usize,
+) -> isize {
+    // SAFETY: As in `show`.
+    let attribute = unsafe { &*attribute.cast::<Attribute>() };
+    // SAFETY: By the safety requirement the buffer has `count` bytes, which do not change.
+    unsafe { store_text(attribute.file.store.as_deref(), buf, count) }
 }

@@ -3,6 +3,7 @@
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <stdlib.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -41,12 +42,27 @@ const char *mode_file(const char *name)
 	return text;
 }
 
-int mode_try(const char *mode)
+int mode_write(const char *name, const char *text)
 {
 	char path[160];
 
-	snprintf(path, sizeof(path), "%s/" MODE_FILE, folder);
-	return write_file(path, mode);
+	snprintf(path, sizeof(path), "%s/%s", folder, name);
+	return write_file(path, text);
+}
+
+uint32_t mode_permissions(const char *name)
+{
+	struct stat s = { 0 };
+	char path[160];
+
+	snprintf(path, sizeof(path), "%s/%s", folder, name);
+	EXPECT(!stat(path, &s), "%s: %s", path, strerror(errno));
+	return s.st_mode & 0777;
+}
+
+int mode_try(const char *mode)
+{
+	return mode_write(MODE_FILE, mode);
 }
 
 int mode_set(const char *mode)
@@ -76,10 +92,7 @@ static bool is_nps(const char *nps)
 
 int mode_try_nps(const char *nps)
 {
-	char path[160];
-
-	snprintf(path, sizeof(path), "%s/" NPS_FILE, folder);
-	return write_file(path, nps);
+	return mode_write(NPS_FILE, nps);
 }
 
 void mode_begin_nps(const char *nps, const char *mode)

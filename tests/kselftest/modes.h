@@ -15,6 +15,10 @@
 int mode_nodes(struct kfd_node *nodes);
 /* Returns the text of a file of the PCI device; valid until the next call. */
 const char *mode_file(const char *name);
+/* Writes such a file. Returns 0 or a negative errno. */
+int mode_write(const char *name, const char *text);
+/* Returns the permissions of such a file. */
+uint32_t mode_permissions(const char *name);
 /* Writes the mode once. Returns 0 or a negative errno. */
 int mode_try(const char *mode);
 /* Same, repeated while the GPU is in use: processes that have ended may use it for a moment. */

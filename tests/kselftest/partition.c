@@ -34,6 +34,60 @@ TEST(modes_in_sysfs)
 	EXPECT_RET(mode_try("\n"), -EINVAL);
 }
 
+static uint32_t config_number(const char *name)
+{
+	char path[96];
+
+	snprintf(path, sizeof(path), "compute_partition_config/%s", name);
+	EXPECT_EQ(mode_permissions(path), 0400);
+	return (uint32_t)strtoul(mode_file(path), NULL, 10);
+}
+
+/* The mode that is selected there is not set: the GPU stays in mode SPX. */
+TEST(config_of_each_mode)
+{
+	static const struct {
+		const char *mode, *nps;
+		unsigned int partitions;
+	} modes[] = { { "SPX", "NPS1\n", 1 }, { "DPX", "NPS1\n", 2 }, { "QPX", "NPS1, NPS4\n", 4 },
+		      { "CPX", "NPS1, NPS4\n", 0 } };
+	static const char file[] = "compute_partition_config/xcp_config";
+	struct kfd_node node;
+	char supported[64];
+
+	mode_begin("SPX");
+	ASSERT_OK(kfd_topology_find_gpu(&node));
+	snprintf(supported, sizeof(supported), "%s",
+		 mode_file("compute_partition_config/supported_xcp_configs"));
+	/* All modes are available in NPS1. */
+	EXPECT(!strcmp(supported, mode_file("available_compute_partition")), "%s", supported);
+	EXPECT_EQ(mode_permissions(file), 0644);
+	for (int i = 0; i < 4; i++) {
+		uint32_t partitions = modes[i].partitions ?: node.num_xcc, sdma;
+		char line[16];
+
+		if (!strstr(supported, modes[i].mode))
+			continue;
+		ASSERT_OK(mode_write(file, modes[i].mode));
+		snprintf(line, sizeof(line), "%s\n", modes[i].mode);
+		EXPECT(!strcmp(mode_file(file), line));
+		EXPECT(!strcmp(mode_file("compute_partition_config/supported_nps_configs"),
+			       modes[i].nps), "%s", modes[i].mode);
+		sdma = node.num_sdma_engines + node.num_sdma_xgmi_engines;
+		EXPECT_EQ(config_number("xcc/num_inst"), node.num_xcc / partitions);
+		EXPECT_EQ(config_number("xcc/num_shared"), 1);
+		EXPECT_EQ(config_number("dma/num_inst"), sdma / partitions);
+		EXPECT_EQ(config_number("dma/num_shared"), 1);
+		EXPECT_EQ(config_number("jpeg/num_inst"), 0);
+		EXPECT_EQ(config_number("dec/num_shared"), config_number("jpeg/num_shared"));
+	}
+	EXPECT_RET(mode_write(file, "TPX"), -EINVAL);
+	EXPECT_RET(mode_write(file, "NPS1"), -EINVAL);
+	EXPECT(!strcmp(mode_file(file), "CPX\n"));
+	EXPECT_OK(mode_write(file, "spx, as the start of other text"));
+	EXPECT(!strcmp(mode_file(MODE_FILE), "SPX\n"));
+}
+
 /* Compares the nodes of a mode, which divides the GPU by `by`, with that of SPX, which is set. */
 static void check_nodes(const char *mode, unsigned int by)
 {
@@ -129,6 +183,12 @@ TEST_TIMEOUT(queues_on_all_nodes_of_dpx, 120)
 	check_queues("DPX");
 }
 
+TEST_TIMEOUT(queues_on_all_nodes_of_qpx, 120)
+{
+	mode_need("QPX");
+	check_queues("QPX");
+}
+
 static uint64_t available(struct kfd *k, const struct kfd_node *node)
 {
 	struct kfd_ioctl_get_available_memory_args args = { .gpu_id = node->gpu_id };
@@ -167,6 +227,53 @@ TEST(memory_is_divided)
 	mode_end();
 }
 
+#define ALLOC_FILE "compute_partition_mem_alloc_mode"
+
+/* Allocates more than the share of a node. */
+static void exceed_share(void *unused)
+{
+	uint64_t capped;
+	struct kfd_bo *bo;
+	struct kfd k;
+
+	(void)unused;
+	fixture_open(&k);
+	capped = available(&k, &k.node);
+	EXPECT(capped < k.node.vram_bytes);
+	ASSERT_OK(mode_write(ALLOC_FILE, "ALL"));
+	EXPECT(available(&k, &k.node) > 2 * k.node.vram_bytes);
+	ASSERT_OK(kfd_bo_alloc(&k, k.node.vram_bytes + (64 << 20), KFD_FLAGS_VRAM, &bo));
+	ASSERT_OK(mode_write(ALLOC_FILE, "CAPPING"));
+	EXPECT_EQ(available(&k, &k.node), 0);
+	EXPECT_OK(kfd_bo_free(&k, bo));
+	EXPECT_EQ(available(&k, &k.node), capped);
+	EXPECT_RET(kfd_bo_alloc(&k, k.node.vram_bytes, KFD_FLAGS_VRAM, &bo), -ENOMEM);
+}
+
+/* With ALL a node may use the VRAM of all nodes, until the next switch. */
+TEST_TIMEOUT(memory_is_not_divided_on_request, 120)
+{
+	static struct kfd_node nodes[MODE_MAX_NODES + 1], after[MODE_MAX_NODES + 1];
+
+	mode_begin("CPX");
+	EXPECT_EQ(mode_permissions(ALLOC_FILE), 0644);
+	EXPECT(!strcmp(mode_file(ALLOC_FILE), "CAPPING\n"));
+	EXPECT_RET(mode_write(ALLOC_FILE, "CAP"), -EINVAL);
+	EXPECT_RET(mode_write(ALLOC_FILE, "\n"), -EINVAL);
+	ASSERT(mode_nodes(nodes) > 2);
+	mode_use_node(nodes[1].index);
+	EXPECT_OK(ktap_in_child(exceed_share, NULL));
+	EXPECT_OK(mode_write(ALLOC_FILE, "all, as the start of other text"));
+	EXPECT(!strcmp(mode_file(ALLOC_FILE), "ALL\n"));
+	/* The nodes are the same. */
+	mode_nodes(after);
+	EXPECT_EQ(after[1].gpu_id, nodes[1].gpu_id);
+	EXPECT_EQ(after[1].vram_bytes, nodes[1].vram_bytes);
+	ASSERT_OK(mode_set("DPX"));
+	EXPECT(!strcmp(mode_file(ALLOC_FILE), "CAPPING\n"));
+	mode_end();
+}
+
 /* A switch is refused while a process has the GPU open, whether or not it has queues. */
 TEST(switch_with_a_process_is_ebusy)
 {
@@ -191,5 +298,38 @@ TEST(switch_with_a_process_is_ebusy)
 	ASSERT(write(go[1], &byte, 1) == 1);
 	ASSERT(waitpid(child, &status, 0) == child && !status);
 	EXPECT_OK(mode_set("CPX"));
+	mode_end();
+}
+
+/* The queue of a process works before and after a switch that is refused, and so does its VRAM. */
+TEST(refused_switch_keeps_queues)
+{
+	int ready[2], go[2], status;
+	pid_t child;
+	char byte = 0;
+
+	mode_begin("CPX");
+	ASSERT(!pipe(ready) && !pipe(go));
+	child = fork_child();
+	if (!child) {
+		struct kfd_bo *bo;
+		struct fixture f;
+
+		fixture_launch(&f);
+		ASSERT_OK(kfd_bo_create(&f.k, KFD_PAGE, KFD_FLAGS_VRAM, &bo));
+		*(volatile uint32_t *)bo->va = 0x5eed;
+		ASSERT(fixture_works(&f));
+		ASSERT(write(ready[1], &byte, 1) == 1 && read(go[0], &byte, 1) == 1);
+		EXPECT(fixture_works(&f));
+		EXPECT_EQ(*(volatile uint32_t *)bo->va, 0x5eed);
+		ktap_end();
+	}
+	ASSERT(read(ready[0], &byte, 1) == 1);
+	EXPECT_RET(mode_try("SPX"), -EBUSY);
+	EXPECT_RET(mode_try("DPX"), -EBUSY);
+	EXPECT(!strcmp(mode_file(MODE_FILE), "CPX\n"), "%s", mode_file(MODE_FILE));
+	ASSERT(write(go[1], &byte, 1) == 1);
+	ASSERT(waitpid(child, &status, 0) == child);
+	EXPECT(!status, "the queue did not survive");
 	mode_end();
 }
