@@ -254,7 +254,10 @@ impl Gpu {
         if bad {
             self.knobs.discovery_bad_checksum.hit();
         }
-        let partitions = self.memory.partitions(self);
+        let mut partitions = self.memory.partitions(self);
+        if self.knobs.discovery_no_nps.on() && partitions.take().is_some() {
+            self.knobs.discovery_no_nps.hit();
+        }
         let binary = discovery::binary(self.chip, partitions.as_ref(), bad);
         let at = self.vram.len() - discovery::TMR_OFFSET;
         if self.vram.write(at, &binary).is_err() {

@@ -52,6 +52,7 @@ knobs! {
     psp_no_partition = "psp.no_partition", "MASK: of the commands that divide the card into partitions, number n is not executed if bit n-1 is set, its status is an error";
     psp_no_fence = "psp.no_fence", "N: the fence of the N-th command in the PSP ring is never written";
     psp_dead = "psp.dead", "1: the PSP boot loader does not respond (until the next reset)";
+    discovery_no_nps = "discovery.no_nps", "1: the IP discovery binary has no table of memory partitions (applies at reset)";
     discovery_bad_checksum = "discovery.bad_checksum", "1: the IP discovery binary has a wrong checksum (applies at reset)";
 }
 
