@@ -285,9 +285,17 @@ TEST_TIMEOUT(bos_stay_in_the_partition_of_their_node, 300)
 
 TEST_TIMEOUT(page_tables_are_in_the_partition_of_their_node, 600)
 {
+	struct kfd k = { 0 };
+	uint64_t before;
+
 	begin();
 	mode_use_node(nodes[nodes_each].index);
+	ASSERT_OK(kfd_topology_find_gpu(&k.node));
+	ASSERT_OK(kfd_open_render(&k));
+	before = amdgpu_info(&k, AMDGPU_INFO_VRAM_USAGE);
 	EXPECT(!ktap_in_child(fill_for_tables, NULL));
+	/* The next test may unbind the driver: the files of the child are closed late. */
+	expect_usage(&k, AMDGPU_INFO_VRAM_USAGE, before + MIB);
 }
 
 static void expect_nps4(void)
