@@ -38,7 +38,9 @@ GUEST_UNSTABLE="amd-dbgapi-dev librocm-dbgapi0"
 # GPU firmware for the guest's driver: Debian's package, and the files of it that are kept
 # (amdgpu/NAME).
 FIRMWARE_PACKAGE=firmware-amd-graphics
-FIRMWARE_FILES="gc_9_4_3_mec.bin gc_9_4_3_rlc.bin psp_13_0_6_sos.bin psp_13_0_6_ta.bin sdma_4_4_2.bin smu_13_0_6.bin"
+FIRMWARE_FILES="gc_9_4_3_mec.bin gc_9_4_3_rlc.bin psp_13_0_6_sos.bin psp_13_0_6_ta.bin sdma_4_4_2.bin smu_13_0_6.bin
+gc_12_0_1_imu.bin gc_12_0_1_me.bin gc_12_0_1_mec.bin gc_12_0_1_pfp.bin gc_12_0_1_rlc.bin gc_12_0_1_uni_mes.bin
+psp_14_0_3_sos.bin psp_14_0_3_ta.bin sdma_7_0_1.bin smu_14_0_3.bin"
 
 # die MESSAGE...: exits with one line that names the problem and the remedy.
 die() {

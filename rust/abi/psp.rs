@@ -312,6 +312,14 @@ numbers! {
         RLC_RESTORE_LIST_SRM_CNTL = 22,
         /// TOC (list of firmware).
         TOC = 24,
+        /// RLC instruction memory.
+        RLC_IRAM = 26,
+        /// MES, pipe 0.
+        CP_MES = 33,
+        /// Data of MES, pipe 0.
+        MES_STACK = 34,
+        /// RLC data memory.
+        RLC_DRAM_BOOT = 48,
         /// SDMA engine 2.
         SDMA2 = 52,
         /// SDMA engine 3.
@@ -328,6 +336,30 @@ numbers! {
         CAP = 62,
         /// List of protected registers.
         REG_LIST = 67,
+        /// IMU instructions.
+        IMU_I = 68,
+        /// IMU data.
+        IMU_D = 69,
+        /// SDMA, all engines.
+        SDMA_UCODE_TH0 = 71,
+        /// MES, pipe 1.
+        CP_MES_KIQ = 81,
+        /// Data of MES, pipe 1.
+        MES_KIQ_STACK = 82,
+        /// PFP.
+        RS64_PFP = 87,
+        /// ME.
+        RS64_ME = 88,
+        /// MEC, 64-bit.
+        RS64_MEC = 89,
+        /// Data of PFP, pipe 0.
+        RS64_PFP_P0_STACK = 90,
+        /// Data of ME, pipe 0.
+        RS64_ME_P0_STACK = 92,
+        /// Data of MEC, pipe 0.
+        RS64_MEC_P0_STACK = 94,
+        /// Data of MEC, pipe 1.
+        RS64_MEC_P1_STACK = 95,
         /// P2S (power and frequency) table.
         P2S_TABLE = 129,
     }
@@ -441,6 +473,17 @@ pub mod spatial_part {
 pub mod memory_part {
     /// NPS mode: number of memory partitions.
     pub const MODE: usize = 0;
+}
+
+/// Response of [`cmd::FB_FW_RESERV_ADDR`] and [`cmd::FB_FW_RESERV_EXT_ADDR`]: byte offsets from
+/// [`resp::URESP`] (`struct psp_gfx_uresp_fw_reserve_info`).
+pub mod fw_reserve {
+    /// Offset in VRAM, high half.
+    pub const BASE_HI: usize = 0;
+    /// Offset in VRAM, low half.
+    pub const BASE_LO: usize = 4;
+    /// Size, in bytes.
+    pub const SIZE: usize = 8;
 }
 
 /// [`cmd::PERF_HW`] (`struct psp_gfx_cmd_req_perf_hw`).

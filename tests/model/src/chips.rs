@@ -2,6 +2,7 @@
 
 //! Chip descriptions: the data that differs between cards.
 
+use crate::gpu::Boot;
 use crate::regs::Ip;
 
 pub mod mi300x;
@@ -135,8 +136,8 @@ pub struct Chip {
     pub harvested: &'static [(Ip, u8)],
     /// Shader core layout of an XCC.
     pub gc: GcInfo,
-    /// Whether the PSP is modelled, so that the card can boot cold.
-    pub cold_boot: bool,
+    /// State in which the card starts unless told otherwise.
+    pub default_boot: Boot,
     /// Default size of video memory, in bytes.
     pub default_vram: u64,
     /// `FB_LOCATION_BASE`: first memory-controller address of VRAM, in units of 16 MiB.

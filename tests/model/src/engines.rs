@@ -14,5 +14,6 @@ pub mod memory;
 pub mod mes;
 pub mod nbio;
 pub mod psp;
+pub mod rom;
 pub mod sdma;
 pub mod smu;

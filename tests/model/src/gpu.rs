@@ -28,6 +28,7 @@ use crate::engines::memory::Memory;
 use crate::engines::mes::regs::Pipes;
 use crate::engines::nbio::selfring::SelfRing;
 use crate::engines::psp::Psp;
+use crate::engines::rom::Rom;
 use crate::engines::sdma::Sdma;
 use crate::engines::smu::{self, Smu};
 use crate::engines::{athub, nbio};
@@ -78,6 +79,8 @@ pub struct Gpu {
     pub sdma: Sdma,
     /// Security processor.
     pub psp: Psp,
+    /// The board's ROM.
+    pub rom: Rom,
     /// Power firmware.
     pub smu: Smu,
     /// Memory partition mode.
@@ -186,6 +189,7 @@ impl Gpu {
         } = options;
         let placement = Placement::new(chip, vram, hive_node);
         let regs = RegisterMap::build(chip, &declare::all(chip, vram)).map_err(io::Error::other)?;
+        let rom = Rom::new(chip, vram);
         let vram = Arc::new(Vram::new(vram)?);
         let dma = Arc::new(GuestMemory::default());
         let msix = Arc::new(Msix::default());
@@ -230,6 +234,7 @@ impl Gpu {
             shared: SharedQueues::default(),
             sdma: Sdma::new(chip, boot),
             psp: Psp::default(),
+            rom,
             smu: Smu::default(),
             memory: Memory::default(),
             firmware: Firmware::default(),
@@ -483,6 +488,7 @@ impl Gpu {
             Unit::Nbio => nbio::reg_read(self, slot),
             Unit::Store | Unit::Hdp | Unit::Athub => slot.get(),
             Unit::Mp => self.psp.reg_read(self, slot),
+            Unit::Rom => self.rom.reg_read(self, slot).unwrap_or(0),
             Unit::Sdma => self.sdma.reg_read(slot),
         };
         if self.trace.detail_enabled(Detail::Registers) {
@@ -533,6 +539,9 @@ impl Gpu {
             Unit::Athub => athub::reg_write(self, slot, value),
             Unit::Mp if smu::reg_write(self, slot, value) => {}
             Unit::Mp => self.psp.reg_write(self, slot, value),
+            Unit::Rom => {
+                self.rom.reg_write(self, slot, value);
+            }
             Unit::Sdma => self.sdma.reg_write(self, slot, value),
             Unit::Store | Unit::Hdp => self.store(slot, value),
         }
@@ -557,8 +566,16 @@ impl Gpu {
         match slot.unit {
             Unit::Cp => xcc.cp.reg_write(self, xcc.gc.selector(), slot.id, value),
             Unit::Mes => {
+                let missing = |n| {
+                    let pieces = [Fw::Mes(n), Fw::MesData(n)];
+                    !pieces.iter().all(|fw| self.firmware.loaded(*fw))
+                };
+                xcc.mes.set_missing([missing(0), missing(1)]);
                 xcc.mes
                     .reg_write(&self.strict, xcc.gc.selector(), slot.id, value);
+                if xcc.mes.runs(0) || xcc.mes.runs(1) {
+                    xcc.cp.enable_doorbells();
+                }
                 xcc.cp.rescan();
             }
             _ => xcc.gc.reg_write(self, slot, value),

@@ -30,7 +30,7 @@ fn help() -> String {
         .iter()
         .map(|c| format!("{}G {}", c.default_vram >> 30, c.name))
         .collect();
-    let bootable = Chip::all().iter().filter(|c| c.cold_boot);
+    let bootable = Chip::all().iter().filter(|c| c.default_boot == Boot::Cold);
     let cold: Vec<&str> = bootable.map(|c| c.name).collect();
     let mut text = format!(
         "rkfd-gpu: a software AMD GPU as a vfio-user PCI device
@@ -44,7 +44,7 @@ usage: rkfd-gpu --socket PATH [options]
   --hive-node N        the card is GPU N (0 to {}) of an xGMI hive, and no other one answers
                        (default: no hive; gfx9 only)
   --boot cold|warm     cold: only the PSP boot loader runs, as after a power cycle (default
-                       where the PSP is modelled: {}); warm: the secure OS runs and all
+                       of {}); warm: the secure OS runs and all
                        firmware is loaded, as left by another driver
   --trace FILE         event log: one line `t_ns layer event key=value...` per event
   --trace-detail NAME  also log: registers (every access), walks (of page tables), mqds (when
@@ -206,16 +206,7 @@ fn run() -> Result<ExitCode, String> {
         return Ok(ExitCode::SUCCESS);
     }
     let chip = args.chip.unwrap_or(&mi300x::CHIP);
-    let boot = args.boot.unwrap_or(match chip.cold_boot {
-        true => Boot::Cold,
-        false => Boot::Warm,
-    });
-    if boot == Boot::Cold && !chip.cold_boot {
-        return Err(format!(
-            "--boot cold: the PSP of {} is not modelled; use --boot warm",
-            chip.name
-        ));
-    }
+    let boot = args.boot.unwrap_or(chip.default_boot);
     if args.hive_node.is_some() && chip.generation != Generation::Gfx9 {
         return Err(format!("--hive-node: {} has no xGMI", chip.name));
     }

@@ -106,6 +106,8 @@ pub enum Unit {
     Sdma,
     /// The pipes of MES, banked by pipe.
     Mes,
+    /// The board's ROM.
+    Rom,
 }
 
 /// Declaration of one register, or of an array of identical ones.

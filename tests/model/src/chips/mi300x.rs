@@ -15,6 +15,7 @@
 //! on all AIDs, since its addresses on the SMN are told apart by the die (`WREG32_SOC15_EXT`).
 
 use super::{Chip, GcInfo, Generation, IpInstance};
+use crate::gpu::Boot;
 use crate::regs::Ip;
 
 const fn ip(ip: Ip, instance: u8, version: [u8; 3], bases: &'static [u32]) -> IpInstance {
@@ -155,7 +156,7 @@ pub const ONE_XCC: Chip = Chip {
     ],
     harvested: &[],
     gc: GC,
-    cold_boot: true,
+    default_boot: Boot::Cold,
     default_vram: 8 << 30,
     fb_location: 0x8000,
 };

@@ -11,6 +11,7 @@
 //! processors are fused off, are not verified against hardware.
 
 use super::{Chip, GcInfo, Generation, IpInstance};
+use crate::gpu::Boot;
 use crate::regs::Ip;
 
 const fn ip(ip: Ip, instance: u8, version: [u8; 3], bases: &'static [u32]) -> IpInstance {
@@ -75,7 +76,8 @@ pub const CHIP: Chip = Chip {
         tcc_kib: 8192,
         sdp_interfaces: 16,
     },
-    cold_boot: false,
+    // rkfd does not bring this card up.
+    default_boot: Boot::Warm,
     default_vram: 8 << 30,
     fb_location: 0x8000,
 };

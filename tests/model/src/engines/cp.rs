@@ -62,7 +62,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::time::Duration;
 
-use gpu_regs::gc_9_4_3 as gc;
+use gpu_regs::{gc_12_0_0 as gc12, gc_9_4_3 as gc};
 
 use crate::chips::Generation;
 use crate::engines::firmware::Fw;
@@ -167,6 +167,9 @@ impl Cp {
         if self.generation == Generation::Gfx9 && reg == gc::regCP_MEC_CNTL.into() {
             self.start_mecs(gpu, value);
         }
+        if self.generation == Generation::Gfx12 {
+            self.start_gfx12(gpu, reg, value);
+        }
         let mut wakes = Vec::new();
         let written = lock(&self.banks).write(sel, reg, value, &mut wakes);
         if written.is_err() {
@@ -208,6 +211,30 @@ impl Cp {
         lock(&self.banks).set_stalled(stalled);
     }
 
+    /// The same for the processors of gfx12 and the register of each.
+    fn start_gfx12(&self, gpu: &Gpu, reg: RegId, value: u32) {
+        let (name, halts, pieces) = if reg == gc12::regCP_MEC_RS64_CNTL.into() {
+            let halt = gc12::CP_MEC_RS64_CNTL__MEC_HALT.mask;
+            let pieces = [Fw::Mec1(self.xcc), Fw::Mec1Jt(self.xcc)];
+            (gc12::regCP_MEC_RS64_CNTL.name, halt, pieces)
+        } else if reg == gc12::regCP_ME_CNTL.into() {
+            let halts = gc12::CP_ME_CNTL__ME_HALT.mask | gc12::CP_ME_CNTL__PFP_HALT.mask;
+            (gc12::regCP_ME_CNTL.name, halts, [Fw::Pfp, Fw::Me])
+        } else {
+            return;
+        };
+        let loaded = pieces.iter().all(|piece| gpu.firmware.loaded(*piece));
+        let stalled = value & halts == 0 && !(loaded && gpu.rlc_runs(self.xcc));
+        if stalled {
+            strict!(
+                gpu.strict,
+                "cp",
+                "{name} {value:#x} starts a processor without its firmware, or without the RLC"
+            );
+        }
+        lock(&self.banks).set_stalled(stalled);
+    }
+
     /// Returns whether one of the MECs is not halted.
     pub fn mec_runs(&self) -> bool {
         let banks = lock(&self.banks);
@@ -217,6 +244,12 @@ impl Cp {
     /// Returns whether a wave runs.
     pub fn is_busy(&self) -> bool {
         self.busy.load(Ordering::Relaxed) != 0
+    }
+
+    /// Enables doorbells, as the firmware of MES does when it starts: on gfx12 no driver does with
+    /// MES as the KIQ (`mes_v12_0_queue_init_register`, unlike `gfx_v12_0_kiq_init_register`).
+    pub fn enable_doorbells(&self) {
+        lock(&self.banks).enable_doorbells();
     }
 
     /// Makes the engine thread rescan its queues.

@@ -28,6 +28,14 @@ pub enum Fw {
     Mec1Jt(u8),
     /// SDMA engine n.
     Sdma(u8),
+    /// Prefetch parser of the graphics pipe.
+    Pfp,
+    /// Micro engine of the graphics pipe.
+    Me,
+    /// Pipe n of MES.
+    Mes(u8),
+    /// Its data.
+    MesData(u8),
 }
 
 impl Fw {
@@ -36,6 +44,10 @@ impl Fw {
             Self::Rlc(n) => (0, n),
             Self::Mec1(n) => (8, n),
             Self::Mec1Jt(n) => (16, n),
+            Self::Pfp => (24, 0),
+            Self::Me => (25, 0),
+            Self::Mes(n) => (28, n),
+            Self::MesData(n) => (30, n),
             Self::Sdma(n) => (32, n),
         };
         1u64.checked_shl(first + u32::from(n)).unwrap_or(0)
@@ -53,6 +65,7 @@ impl Fw {
                 .step_by(PER_AID.into())
                 .map(Self::Sdma)
                 .collect(),
+            other => vec![other],
         }
     }
 }

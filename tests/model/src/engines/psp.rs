@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! PSP (MP0) 13.0.6: boot loader, secure OS, the kernel's ring.
+//! PSP (MP0) 13.0.6 and 14.0.3: boot loader, secure OS, the kernel's ring.
 //!
 //! After power-on the boot loader waits for the components of the secure OS ([`boot`]). The secure
 //! OS accepts a ring, and commands through it ([`commands`]). On a warm card the secure OS runs,
@@ -11,6 +11,7 @@ pub mod blob;
 pub mod boot;
 pub mod commands;
 mod sha256;
+pub mod targets;
 mod xgmi;
 
 use std::sync::{Mutex, MutexGuard};
@@ -50,8 +51,13 @@ const FIRST_READ_TIMEOUT: Duration = Duration::from_secs(30);
 const RING_TIME: Duration = Duration::from_micros(100);
 const RESET_TIME: Duration = Duration::from_millis(20);
 
-/// Version of the secure OS on a warm card.
-const WARM_VERSION: u32 = 0x0036_0260;
+/// Returns the version of the secure OS on a warm card.
+fn warm_version(generation: Generation) -> u32 {
+    match generation {
+        Generation::Gfx9 => 0x0036_0260,
+        Generation::Gfx12 => 0x003a_0068,
+    }
+}
 
 /// Maximum size of a ring, in bytes.
 const MAX_RING: u32 = 1 << 20;
@@ -142,9 +148,6 @@ impl Psp {
 
     /// Sets the state after a reset of the card, whose registers are at their power-on values.
     pub fn reset(&self, gpu: &Gpu, kind: Reset) {
-        if gpu.chip.generation != Generation::Gfx9 {
-            return;
-        }
         let mut state = self.lock();
         let state = &mut *state;
         state.ring = None;
@@ -152,15 +155,15 @@ impl Psp {
         match kind {
             Reset::PowerOn if gpu.is_warm() => {
                 state.phase = Phase::Os {
-                    version: WARM_VERSION,
-                    os: Os::default(),
+                    version: warm_version(gpu.chip.generation),
+                    os: Os::started(gpu),
                 };
             }
             // The PSP is not part of the function: it keeps running, and only the function driver's
             // setup is lost (see `Reset::Flr`).
             Reset::Flr => {
                 if let Phase::Os { os, .. } = &mut state.phase {
-                    *os = Os::default();
+                    *os = Os::started(gpu);
                 }
             }
             // After mode 1 drivers wait for the boot loader (amdgpu_psp_wait_for_bootloader), and
@@ -183,6 +186,9 @@ impl Psp {
             Phase::Boot(_) => 0,
         };
         publish_os(gpu, version);
+        if gpu.chip.generation == Generation::Gfx12 && gpu.is_warm() {
+            commands::booted(gpu);
+        }
     }
 
     /// Applies a pending state change when it is due.
@@ -210,31 +216,16 @@ impl Psp {
 
     /// Handles a register read.
     pub fn reg_read(&self, gpu: &Gpu, slot: &Slot) -> u32 {
-        if gpu.chip.generation == Generation::Gfx9 {
-            let mut state = self.lock();
-            self.settle(gpu, &mut state);
-            if let (SIGN_OF_LIFE, Some((_, Then::Start(version)))) = (slot.id, state.busy) {
-                state.busy = Some((Instant::now() + START_TIME, Then::Alive(version)));
-            }
+        let mut state = self.lock();
+        self.settle(gpu, &mut state);
+        if let (SIGN_OF_LIFE, Some((_, Then::Start(version)))) = (slot.id, state.busy) {
+            state.busy = Some((Instant::now() + START_TIME, Then::Alive(version)));
         }
         slot.get()
     }
 
     /// Handles a register write.
     pub fn reg_write(&self, gpu: &Gpu, slot: &Slot, value: u32) {
-        if gpu.chip.generation != Generation::Gfx9 {
-            if matches!(slot.id, BOOTLOADER | COMMAND) {
-                slot.set(value & !READY);
-                strict!(
-                    gpu.strict,
-                    "psp",
-                    "command {value:#x} in {}: the PSP of this card is only modelled as already booted",
-                    slot.name
-                );
-                return;
-            }
-            return gpu.store(slot, value);
-        }
         let mut state = self.lock();
         self.settle(gpu, &mut state);
         let watched = [BOOTLOADER, BOOTLOADER_ADDRESS, COMMAND, RING_WPTR];
@@ -279,7 +270,7 @@ impl Psp {
             Outcome::Loaded => (LOAD_TIME, Then::Answer(0)),
             Outcome::Failed(code) => (LOAD_TIME, Then::Answer(code)),
             Outcome::Started(version) => {
-                let os = Os::default();
+                let os = Os::started(gpu);
                 state.phase = Phase::Os { version, os };
                 (FIRST_READ_TIMEOUT, Then::Start(version))
             }

@@ -12,7 +12,7 @@ use super::{Decl, Ip, RegId, Unit};
 use crate::chips::{Chip, Generation};
 use crate::engines::gmc::hub::layout::Layout;
 use crate::engines::gmc::Hub;
-use crate::engines::{cp, gc as gc_engine};
+use crate::engines::{cp, gc as gc_engine, rom};
 
 /// Registers that are only accessible through the index/data pair, by byte address.
 const SMN: &[(&str, u32, u32)] = &[
@@ -162,10 +162,11 @@ fn unit(generation: Generation, ip: Ip, reg: Reg) -> Unit {
         Ip::Gc if hub(Hub::Gfx(0)) => Unit::GfxHub,
         Ip::Mmhub if hub(Hub::Mm(0)) => Unit::MmHub,
         Ip::Gc | Ip::Smuio if gc_engine::handles(generation, ip, reg.into()) => Unit::Gc,
+        Ip::Smuio if rom::handles(generation, reg.into()) => Unit::Rom,
         Ip::Nbif => Unit::Nbio,
         Ip::Hdp => Unit::Hdp,
         Ip::Osssys => Unit::Ih,
-        Ip::Athub => Unit::Athub,
+        Ip::Athub if generation == Generation::Gfx9 => Unit::Athub,
         Ip::Mp0 | Ip::Mp1 => Unit::Mp,
         Ip::Sdma => Unit::Sdma,
         _ => Unit::Store,

@@ -9,6 +9,7 @@ mod adversary;
 mod firmware;
 mod fuzz;
 mod gfx12;
+mod gfx12_boot;
 mod gfx12_launch;
 mod gfx12_sdma;
 mod gmc;

@@ -19,6 +19,9 @@ use crate::regs::{Decl, Ip, RegId, Selector, Unit};
 use super::slot::{Slot, SLOTS};
 use super::Wake;
 
+/// Halt bits of the processors of the graphics pipe, either of which stops it.
+const GRAPHICS_HALTS: u32 = gc12::CP_ME_CNTL__ME_HALT.mask | gc12::CP_ME_CNTL__PFP_HALT.mask;
+
 /// Banks are stored in the register order of gfx9, and gfx9 names are used for both generations.
 const FIRST: u32 = gc::regCP_HQD_GFX_CONTROL.off;
 const LAST: u32 = gc::regCP_HQD_AQL_DISPATCH_ID_HI.off;
@@ -54,7 +57,9 @@ pub fn registers(generation: Generation) -> Vec<Decl> {
                 gc12::regCP_MQD_BASE_ADDR,
                 gc12::regCP_HQD_DEQUEUE_STATUS.off - gc12::regCP_MQD_BASE_ADDR.off + 1,
             ),
-            Decl::new("regCP_MEC_RS64_CNTL", Ip::Gc, id(gc12::regCP_MEC_RS64_CNTL)).unit(Unit::Cp),
+            decl(gc12::regCP_MEC_RS64_CNTL),
+            decl(gc12::regCP_ME_CNTL),
+            decl(gc12::regCP_INT_CNTL_RING0),
         ],
     };
     if generation == Generation::Gfx12 {
@@ -206,6 +211,7 @@ impl Banks {
             // Firmware is loaded and halted.
             let halt = gc12::CP_MEC_RS64_CNTL__MEC_HALT.mask;
             once.insert(id(gc12::regCP_MEC_RS64_CNTL), halt);
+            once.insert(id(gc12::regCP_ME_CNTL), GRAPHICS_HALTS);
         }
         Self {
             generation,
@@ -282,7 +288,9 @@ impl Banks {
             let active = gc12::CP_MEC_RS64_CNTL__MEC_PIPE0_ACTIVE.shift + slot.pipe() as u8;
             // The MES has its own register.
             return slot.me() == 1
-                && (gc12::CP_MEC_RS64_CNTL__MEC_HALT.is_set(cntl) || cntl >> active & 1 == 0);
+                && (self.stalled
+                    || gc12::CP_MEC_RS64_CNTL__MEC_HALT.is_set(cntl)
+                    || cntl >> active & 1 == 0);
         }
         let cntl = self.once(gc::regCP_MEC_CNTL);
         if self.stalled {
@@ -302,6 +310,12 @@ impl Banks {
     /// Returns whether doorbells are enabled.
     pub fn doorbells_enabled(&self) -> bool {
         gc::CP_PQ_STATUS__DOORBELL_ENABLE.is_set(self.once(gc::regCP_PQ_STATUS))
+    }
+
+    /// Sets that bit.
+    pub fn enable_doorbells(&mut self) {
+        let status = self.once.entry(id(gc::regCP_PQ_STATUS)).or_insert(0);
+        *status |= gc::CP_PQ_STATUS__DOORBELL_ENABLE.mask;
     }
 
     fn is_banked(&self, sel: Selector, reg: RegId) -> bool {
@@ -371,6 +385,8 @@ impl Banks {
             for pipe in (0..4).filter(|n| value >> (first + n) & 1 != 0) {
                 wakes.push(Wake::ResetPipe(0, pipe.into()));
             }
+            wakes.push(Wake::Rescan);
+        } else if reg == id(gc12::regCP_ME_CNTL) {
             wakes.push(Wake::Rescan);
         } else if reg == id(gc::regCP_PQ_WPTR_POLL_CNTL1) {
             // One bit per queue of MEC1.

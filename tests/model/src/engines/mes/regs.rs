@@ -59,6 +59,10 @@ struct State {
     once: HashMap<RegId, u32>,
     banked: [HashMap<RegId, u32>; mes::PIPES],
     resets: [u64; mes::PIPES],
+    /// Pipes whose firmware is not loaded.
+    missing: [bool; mes::PIPES],
+    /// Versions of the firmware that the PSP has loaded.
+    versions: [Option<u32>; mes::PIPES],
 }
 
 /// Registers of both pipes.
@@ -99,6 +103,7 @@ impl State {
         ];
         let pipe = pipe as usize % mes::PIPES;
         active[pipe].is_set(cntl)
+            && !self.missing[pipe]
             && !reset[pipe].is_set(cntl)
             && !gc::CP_MES_CNTL__MES_HALT.is_set(cntl)
     }
@@ -120,6 +125,16 @@ impl Pipes {
     /// Returns whether a pipe runs.
     pub fn runs(&self, pipe: u32) -> bool {
         self.lock().runs(pipe)
+    }
+
+    /// Sets whether the firmware of each pipe is missing, without which it does not run.
+    pub fn set_missing(&self, missing: [bool; mes::PIPES]) {
+        self.lock().missing = missing;
+    }
+
+    /// Sets the version of the firmware of a pipe.
+    pub fn set_version(&self, pipe: u8, version: u32) {
+        self.lock().versions[usize::from(pipe) % mes::PIPES] = Some(version);
     }
 
     /// Returns how often a pipe was reset or halted.
@@ -177,11 +192,10 @@ impl Pipes {
             return state.once.get(&reg).copied().unwrap_or(0);
         };
         if reg == gc::regCP_MES_GP3_LO.into() {
-            return if state.runs(bank as u32) {
-                super::VERSION
-            } else {
-                0
-            };
+            let version = state.versions[bank].map_or(super::VERSION, |loaded| {
+                super::VERSION & !mes::VERSION.mask | loaded & mes::VERSION.mask
+            });
+            return if state.runs(bank as u32) { version } else { 0 };
         }
         state.banked[bank].get(&reg).copied().unwrap_or(0)
     }
@@ -196,6 +210,17 @@ impl Pipes {
         }
         let ran = [0, 1].map(|n| state.runs(n));
         state.once.insert(reg, value);
+        let active = gc::CP_MES_CNTL__MES_PIPE0_ACTIVE.shift;
+        let halted = gc::CP_MES_CNTL__MES_HALT.is_set(value);
+        for n in (0..mes::PIPES).filter(|n| value >> (active + *n as u8) & 1 != 0) {
+            if reg == gc::regCP_MES_CNTL.into() && state.missing[n] && !halted {
+                strict!(
+                    strict,
+                    "mes",
+                    "CP_MES_CNTL {value:#x} starts pipe {n}, whose firmware is not loaded"
+                );
+            }
+        }
         for (n, ran) in ran.into_iter().enumerate() {
             if ran && !state.runs(n as u32) {
                 state.resets[n] += 1;

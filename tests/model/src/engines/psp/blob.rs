@@ -22,6 +22,9 @@ const HASH: usize = 0xd0;
 /// Header format in the upper half of [`signed::ID_AT`], with which [`signed::TOTAL_BYTES`]
 /// includes the signature.
 const FORMATS: [u16; 2] = [0x8101, 0x0100];
+/// The format of most files of gfx12: [`signed::TOTAL_BYTES`] is not the size of the container, in
+/// some 0. A signature of this size follows the firmware, and the hash is not in the header.
+const UNSIZED: (u16, u32) = (0x8202, 0x100);
 
 /// Header of a firmware container.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -70,8 +73,11 @@ fn header(bytes: &[u8; signed::SIZE], room: u32) -> Result<(Blob, usize), BlobEr
     }
     let id = word(bytes, signed::ID_AT);
     let body = word(bytes, signed::BODY_BYTES);
-    let total = word(bytes, signed::TOTAL_BYTES);
     let least = body.checked_add(signed::SIZE as u32);
+    let total = match (id >> 16) as u16 == UNSIZED.0 {
+        true => least.map_or(!0, |least| least.saturating_add(UNSIZED.1)),
+        false => word(bytes, signed::TOTAL_BYTES),
+    };
     if body == 0 || least.is_none_or(|least| least > total) || total > room {
         return Err(BlobError::Size { body, total, room });
     }
@@ -101,11 +107,13 @@ pub fn read(gpu: &Gpu, addr: u64, room: u32) -> Result<Blob, BlobError> {
     let mut rest = vec![0; blob.total as usize - signed::SIZE];
     fetch(addr + signed::SIZE as u64, &mut rest)?;
     let (body, signature) = rest.split_at(body);
-    if word(&head, ENCRYPTED) == 0 && sha256::digest(body) != head[HASH..HASH + 32] {
+    let format = (word(&head, signed::ID_AT) >> 16) as u16;
+    let hashed = word(&head, ENCRYPTED) == 0 && format != UNSIZED.0;
+    if hashed && sha256::digest(body) != head[HASH..HASH + 32] {
         return Err(BlobError::Hash);
     }
-    let format = (word(&head, signed::ID_AT) >> 16) as u16;
-    if FORMATS.contains(&format) && signature.iter().all(|byte| *byte == 0) {
+    let signed = FORMATS.contains(&format) || format == UNSIZED.0;
+    if signed && signature.iter().all(|byte| *byte == 0) {
         return Err(BlobError::NoSignature);
     }
     Ok(blob)
@@ -137,5 +145,18 @@ mod tests {
             bad[at..at + 4].copy_from_slice(&u32::to_le_bytes(value));
             assert!(header(&bad, 0x480).is_err(), "{at:#x}");
         }
+    }
+
+    #[test]
+    fn size_of_a_container_without_it() {
+        let mut bytes = [0; signed::SIZE];
+        bytes[signed::MAGIC_AT..][..4].copy_from_slice(&signed::MAGIC);
+        let mut put =
+            |at: usize, value: u32| bytes[at..at + 4].copy_from_slice(&value.to_le_bytes());
+        put(signed::BODY_BYTES, 0x6000);
+        put(signed::ID_AT, 0x8202_2009);
+        let (blob, body) = header(&bytes, 0x6200).unwrap();
+        assert_eq!((blob.kind, blob.total, body), (0x2009, 0x6200, 0x6000));
+        assert!(header(&bytes, 0x61ff).is_err());
     }
 }

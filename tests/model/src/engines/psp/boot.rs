@@ -8,6 +8,7 @@
 use rkfd_abi::psp::{bootloader as cmd, BOOTLOADER_ADDRESS_SHIFT, TRANSFER_SIZE};
 
 use super::blob::{self, Blob, BlobError};
+use crate::chips::Generation;
 use crate::gpu::Gpu;
 use crate::{event, strict};
 
@@ -34,8 +35,8 @@ const fn step(command: u32, name: &'static str, kind: u16, needed: bool) -> Step
     }
 }
 
-/// The chain. Optional components are not in the firmware files of this chip.
-const CHAIN: &[Step] = &[
+/// The chain of 13.0.6. Optional components are not in the firmware files of this chip.
+const CHAIN_13: &[Step] = &[
     step(cmd::LOAD_KEY_DATABASE, "KDB", 0x4f, true),
     // psp_v13_0.c:291 passes the key database again instead of the patch levels.
     step(cmd::LOAD_TOS_SPL_TABLE, "SPL", 0x4f, false),
@@ -46,6 +47,26 @@ const CHAIN: &[Step] = &[
     step(cmd::LOAD_RASDRV, "RASDRV", 0x152, true),
     step(cmd::LOAD_SOSDRV, "SOSDRV", 0x09, true),
 ];
+
+/// The chain of 14.0.3. LOAD_DBGDRV is LOAD_HADDRV there (`amdgpu_psp.h`).
+const CHAIN_14: &[Step] = &[
+    step(cmd::LOAD_KEY_DATABASE, "KDB", 0x4f, true),
+    step(cmd::LOAD_TOS_SPL_TABLE, "SPL", 0x56, true),
+    step(cmd::LOAD_SYSDRV, "SYSDRV", 0x0a, true),
+    step(cmd::LOAD_SOCDRV, "SOCDRV", 0x14a, true),
+    step(cmd::LOAD_INTFDRV, "INTFDRV", 0x14c, true),
+    step(cmd::LOAD_DBGDRV, "HADDRV", 0x14b, true),
+    step(cmd::LOAD_RASDRV, "RASDRV", 0x152, true),
+    step(cmd::LOAD_IPKEYMGRDRV, "IPKEYMGRDRV", 0x1e1, true),
+    step(cmd::LOAD_SOSDRV, "SOSDRV", 0x09, true),
+];
+
+fn chain(generation: Generation) -> &'static [Step] {
+    match generation {
+        Generation::Gfx9 => CHAIN_13,
+        Generation::Gfx12 => CHAIN_14,
+    }
+}
 
 /// Progress of the chain.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -68,7 +89,8 @@ pub enum Outcome {
 /// Executes `command` with the address in [`gpu_regs::psp::BOOTLOADER_ADDRESS`].
 pub fn command(gpu: &Gpu, progress: &mut Progress, command: u32, address: u32) -> Outcome {
     let addr = u64::from(address) << BOOTLOADER_ADDRESS_SHIFT;
-    let Some(at) = CHAIN.iter().position(|step| step.command == command) else {
+    let chain = chain(gpu.chip.generation);
+    let Some(at) = chain.iter().position(|step| step.command == command) else {
         strict!(
             gpu.strict,
             "psp",
@@ -76,12 +98,12 @@ pub fn command(gpu: &Gpu, progress: &mut Progress, command: u32, address: u32) -
         );
         return Outcome::Failed(REFUSED);
     };
-    let step = &CHAIN[at];
+    let step = &chain[at];
     let missing = |step: &&Step| {
-        let at = CHAIN.iter().position(|s| s.command == step.command);
+        let at = chain.iter().position(|s| s.command == step.command);
         step.needed && at.is_some_and(|at| progress.done >> at & 1 == 0)
     };
-    if let Some(before) = CHAIN[..at].iter().find(missing) {
+    if let Some(before) = chain[..at].iter().find(missing) {
         strict!(
             gpu.strict,
             "psp",

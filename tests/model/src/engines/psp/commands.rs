@@ -6,31 +6,21 @@
 //! Linux continues after an error status (`psp_cmd_submit_buf` only warns), so the driver then
 //! observes an engine without firmware.
 
-use gpu_regs::{gc_9_4_3 as gc, nbio_7_9_0 as nbio};
+use gpu_regs::{gc_12_0_0 as gc12, gc_9_4_3 as gc, nbio_7_9_0 as nbio};
 use rkfd_abi::psp::{
-    cmd, cmd_buf, fw_type, load_ip_fw, load_ta, load_toc, memory_part, resp, setup_tmr,
+    cmd, cmd_buf, fw_reserve, fw_type, load_ip_fw, load_ta, load_toc, memory_part, resp, setup_tmr,
     spatial_part, status, unload_ta, ADDRESS, ADDRESS_ALIGN, TMR_ALIGN, TMR_SIZE, TRANSFER_SIZE,
 };
 
 use super::blob::{self, Blob};
+use super::targets::{self, Target};
 use super::xgmi::{self, Xgmi};
+use crate::chips::Generation;
 use crate::engines::firmware::Fw;
-use crate::engines::memory;
-use crate::engines::sdma::layout::PER_AID;
+use crate::engines::{memory, rom};
 use crate::gpu::Gpu;
 use crate::regs::Ip;
 use crate::{event, strict};
-
-/// Kinds of containers in the firmware files of this chip: register list, power table.
-const KIND_REG_LIST: u16 = 0x135;
-const KIND_P2S: u16 = 0x1d2;
-const KIND_MEC: u16 = 0x2004;
-const KIND_MEC_JT: u16 = 0x2005;
-const KIND_RLC: u16 = 0x2009;
-const KIND_RLC_GPM: u16 = 0x200b;
-const KIND_RLC_SRM: u16 = 0x200c;
-const KIND_RLC_CNTL: u16 = 0x200d;
-const KIND_SDMA: u16 = 0x2025;
 
 /// Maximum size of the memory shared with a trusted application, in bytes.
 const MAX_SHARED: u32 = 64 << 20;
@@ -44,8 +34,30 @@ pub struct Os {
     tmr: Option<(u64, bool)>,
     /// The P2S table was loaded in this TMR.
     p2s: bool,
+    /// Types and versions of the images in the TMR, which the RLC gives to the engines (14.0.3).
+    staged: Vec<(u32, u32)>,
     sessions: Vec<Session>,
     last_session: u32,
+}
+
+impl Os {
+    /// Returns the state in which the secure OS starts. On 14.0.3 the boot firmware's TMR is in use
+    /// without a SETUP_TMR (`psp_skip_tmr`).
+    pub fn started(gpu: &Gpu) -> Self {
+        let tmr = match gpu.chip.generation {
+            Generation::Gfx9 => None,
+            Generation::Gfx12 => Some((gpu.placement.end() - reserved(gpu), false)),
+        };
+        Self {
+            tmr,
+            ..Self::default()
+        }
+    }
+}
+
+/// Returns the bytes at the end of video memory that the boot firmware of gfx12 reserves.
+fn reserved(gpu: &Gpu) -> u64 {
+    rom::reserved_by_firmware(gpu.vram.len())
 }
 
 /// A trusted application that is loaded.
@@ -89,6 +101,8 @@ pub struct Reply {
     session: u32,
     fw_addr: u64,
     tmr_size: u32,
+    /// Memory reserved by firmware: offset in video memory, bytes.
+    reserved: (u64, u32),
 }
 
 impl Reply {
@@ -109,6 +123,10 @@ impl Reply {
         put(resp::FW_ADDR_LO, self.fw_addr as u32);
         put(resp::FW_ADDR_HI, (self.fw_addr >> 32) as u32);
         put(resp::TMR_SIZE, self.tmr_size);
+        let (at, size) = self.reserved;
+        put(resp::URESP + fw_reserve::BASE_HI, (at >> 32) as u32);
+        put(resp::URESP + fw_reserve::BASE_LO, at as u32);
+        put(resp::URESP + fw_reserve::SIZE, size);
         out
     }
 }
@@ -124,7 +142,16 @@ macro_rules! refuse {
 /// Executes a command.
 pub fn run(gpu: &Gpu, os: &mut Os, command: &Command) -> Reply {
     let id = command.id();
+    let gfx12 = gpu.chip.generation == Generation::Gfx12;
     let result = match id {
+        cmd::AUTOLOAD_RLC if gfx12 => autoload(gpu, os),
+        cmd::FB_FW_RESERV_ADDR if gfx12 => Ok(Reply {
+            reserved: (gpu.vram.len() - reserved(gpu), reserved(gpu) as u32),
+            ..Reply::default()
+        }),
+        // Nothing besides that.
+        cmd::FB_FW_RESERV_EXT_ADDR if gfx12 => Ok(Reply::default()),
+        cmd::SRIOV_SPATIAL_PART | cmd::FB_NPS_MODE if gfx12 => unknown(gpu, id),
         cmd::SETUP_TMR => setup_region(gpu, os, command),
         cmd::DESTROY_TMR => destroy_region(gpu, os),
         cmd::LOAD_IP_FW => load_firmware(gpu, os, command),
@@ -246,27 +273,6 @@ fn container(gpu: &Gpu, what: &str, addr: u64, size: u32) -> Result<Blob, u32> {
     })
 }
 
-/// Returns the engine of a firmware type, and the kind of its container. The engine is `None` for
-/// types without a modelled engine.
-fn target(gpu: &Gpu, fw: u32) -> Option<(Option<Fw>, u16)> {
-    // The engines of further AIDs have no images of their own.
-    let own = gpu.sdma.count().min(PER_AID.into()) as u32;
-    let sdma = |n: u32| (n < own).then_some((Some(Fw::Sdma(n as u8)), KIND_SDMA));
-    match fw {
-        fw_type::CP_MEC => Some((Some(Fw::Mec1(0)), KIND_MEC)),
-        fw_type::CP_MEC_ME1 => Some((Some(Fw::Mec1Jt(0)), KIND_MEC_JT)),
-        fw_type::RLC_G => Some((Some(Fw::Rlc(0)), KIND_RLC)),
-        fw_type::SDMA0 | fw_type::SDMA1 => sdma(fw - fw_type::SDMA0),
-        fw_type::SDMA2..=fw_type::SDMA7 => sdma(fw - fw_type::SDMA2 + 2),
-        fw_type::RLC_RESTORE_LIST_GPM_MEM => Some((None, KIND_RLC_GPM)),
-        fw_type::RLC_RESTORE_LIST_SRM_MEM => Some((None, KIND_RLC_SRM)),
-        fw_type::RLC_RESTORE_LIST_SRM_CNTL => Some((None, KIND_RLC_CNTL)),
-        fw_type::REG_LIST => Some((None, KIND_REG_LIST)),
-        fw_type::P2S_TABLE => Some((None, KIND_P2S)),
-        _ => None,
-    }
-}
-
 fn load_firmware(gpu: &Gpu, os: &mut Os, command: &Command) -> Result<Reply, u32> {
     let addr = command.addr(load_ip_fw::FW_ADDR_LO);
     let size = command.arg(load_ip_fw::FW_SIZE);
@@ -279,24 +285,26 @@ fn load_firmware(gpu: &Gpu, os: &mut Os, command: &Command) -> Result<Reply, u32
             "LOAD_IP_FW {name}: no trusted memory region"
         );
     };
-    let Some((piece, kind)) = target(gpu, fw) else {
+    let Some(target) = targets::of(gpu, fw) else {
         refuse!(
             gpu,
             status::NOT_SUPPORTED,
             "LOAD_IP_FW of type {fw} ({name}): this chip has none"
         );
     };
+    let Target { piece, kinds, data } = target;
     let what = format!("LOAD_IP_FW {name}");
     let blob = container(gpu, &what, addr, size)?;
-    if blob.kind != kind {
+    if !kinds.contains(&blob.kind) {
         refuse!(
             gpu,
             status::tee::SECURITY,
-            "{what}: the container is of kind {:#x}, not {kind:#x}",
+            "{what}: the container is of kind {:#x}, not one of {kinds:x?}",
             blob.kind
         );
     }
-    if blob.total != size {
+    // The size of data memory is that of the memory, of which the container is the start.
+    if blob.total != size && !data {
         refuse!(
             gpu,
             status::tee::BAD_PARAMETERS,
@@ -304,16 +312,18 @@ fn load_firmware(gpu: &Gpu, os: &mut Os, command: &Command) -> Result<Reply, u32
             blob.total
         );
     }
-    // It is the first image that the C driver loads (`psp_load_p2s_table`).
-    os.p2s |= fw == fw_type::P2S_TABLE;
-    if !os.p2s {
-        strict!(gpu.strict, "psp", "{what} before the P2S table");
-    }
-    for piece in piece.iter().flat_map(|piece| piece.everywhere(gpu.chip)) {
-        gpu.firmware.put(piece);
-        if let Fw::Sdma(n) = piece {
-            gpu.sdma.start_loaded(n);
+    match gpu.chip.generation {
+        Generation::Gfx9 => {
+            // It is the first image that the C driver loads (`psp_load_p2s_table`).
+            os.p2s |= fw == fw_type::P2S_TABLE;
+            if !os.p2s {
+                strict!(gpu.strict, "psp", "{what} before the P2S table");
+            }
+            for piece in piece.iter().flat_map(|piece| piece.everywhere(gpu.chip)) {
+                start(gpu, piece);
+            }
         }
+        Generation::Gfx12 => os.staged.push((fw, blob.version)),
     }
     let at = *next;
     *next += u64::from(size).next_multiple_of(ADDRESS_ALIGN);
@@ -328,6 +338,52 @@ fn load_firmware(gpu: &Gpu, os: &mut Os, command: &Command) -> Result<Reply, u32
         fw_addr: at,
         ..Reply::default()
     })
+}
+
+/// Gives a piece of firmware to its engine.
+fn start(gpu: &Gpu, piece: Fw) {
+    gpu.firmware.put(piece);
+    if let Fw::Sdma(n) = piece {
+        gpu.sdma.start_loaded(n);
+    }
+}
+
+/// Executes AUTOLOAD_RLC: the RLC gives the images in the TMR to the engines of the graphics core
+/// and reports so in `RLC_RLCS_BOOTLOAD_STATUS` (`gfx_v12_0_wait_for_rlc_autoload_complete`).
+fn autoload(gpu: &Gpu, os: &mut Os) -> Result<Reply, u32> {
+    let missing = |fw: &&u32| !os.staged.iter().any(|(staged, _)| staged == *fw);
+    if let Some(fw) = targets::AUTOLOADED.iter().find(missing) {
+        refuse!(
+            gpu,
+            status::tee::BAD_STATE,
+            "AUTOLOAD_RLC without {}",
+            fw_type::name(*fw).unwrap_or("?")
+        );
+    }
+    for (fw, version) in std::mem::take(&mut os.staged) {
+        match targets::of(gpu, fw).and_then(|target| target.piece) {
+            // One image serves both engines (`amdgpu_sdma_init_microcode`).
+            Some(Fw::Sdma(_)) => {
+                start(gpu, Fw::Sdma(0));
+                start(gpu, Fw::Sdma(1));
+            }
+            Some(piece) => {
+                if let (Fw::Mes(pipe), Some(xcc)) = (piece, gpu.xccs.first()) {
+                    xcc.mes.set_version(pipe, version);
+                }
+                start(gpu, piece);
+            }
+            None => {}
+        }
+    }
+    booted(gpu);
+    Ok(Reply::default())
+}
+
+/// Reports that the RLC of gfx12 has given all firmware to the engines.
+pub fn booted(gpu: &Gpu) {
+    let complete = gc12::RLC_RLCS_BOOTLOAD_STATUS__BOOTLOAD_COMPLETE.mask;
+    put(gpu, Ip::Gc, 0, gc12::regRLC_RLCS_BOOTLOAD_STATUS, complete);
 }
 
 fn load_list(gpu: &Gpu, command: &Command) -> Result<Reply, u32> {

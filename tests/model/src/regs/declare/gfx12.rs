@@ -3,13 +3,21 @@
 //! Registers of GC 12.0 cards.
 
 use gpu_regs::{
-    gc_12_0_0 as gc, hdp_7_0_0 as hdp, mmhub_4_1_0 as mmhub, mp_14_0_2 as mp, nbif_6_3_1 as nbif,
-    osssys_7_0_0 as osssys, smuio_14_0_2 as smuio,
+    athub_4_1_0 as athub, gc_12_0_0 as gc, hdp_7_0_0 as hdp, mmhub_4_1_0 as mmhub, mp_14_0_2 as mp,
+    nbif_6_3_1 as nbif, osssys_7_0_0 as osssys, smuio_14_0_2 as smuio,
 };
+
+use rkfd_abi::sdma::RLC_QUEUES;
 
 use super::{Block, PowerOn};
 use crate::chips::Chip;
-use crate::regs::{Decl, Ip};
+use crate::engines::rom::ASIC_INIT_COMPLETE;
+use crate::regs::{Decl, Ip, RegId};
+
+/// Dwords between the registers of two SDMA queues, and from the first of a queue to the first one
+/// without a name.
+const QUEUE_STRIDE: u32 = gc::regSDMA0_QUEUE1_RB_CNTL.off - gc::regSDMA0_QUEUE0_RB_CNTL.off;
+const UNNAMED: u32 = 0x1c;
 
 /// Returns the tables of its blocks. Two headers hold more than one block: GC includes SDMA, and
 /// one header holds both processors.
@@ -19,6 +27,7 @@ pub fn blocks() -> Vec<Block> {
         Block::new(Ip::Sdma, gc::ALL).only("regSDMA0_"),
         Block::new(Ip::Sdma, gc::ALL).only("regSDMA1_").instance(1),
         Block::new(Ip::Mmhub, mmhub::ALL),
+        Block::new(Ip::Athub, athub::ALL),
         Block::new(Ip::Osssys, osssys::ALL),
         Block::new(Ip::Hdp, hdp::ALL),
         Block::new(Ip::Nbif, nbif::ALL),
@@ -29,7 +38,23 @@ pub fn blocks() -> Vec<Block> {
 }
 
 /// Adjusts declarations by rules instead of single registers.
-pub fn finish(decls: &mut [Decl]) {
+pub fn finish(decls: &mut Vec<Decl>) {
+    // A dword without a name in the header. The stock driver reads BIOS_SCRATCH_7 here before it
+    // knows where the scratch registers are (`amdgpu_atombios_scratch_need_asic_init` with a
+    // `bios_scratch_reg_offset` of 0).
+    decls.push(Decl::new("NBIF_UNNAMED", Ip::Nbif, RegId::new(0, 7)).mask(0));
+    // Two dwords between the registers of a queue, which the stock driver reads when it dumps them
+    // (`hqd_sdma_dump_v12`).
+    for (engine, first) in [
+        (0, gc::regSDMA0_QUEUE0_RB_CNTL),
+        (1, gc::regSDMA1_QUEUE0_RB_CNTL),
+    ] {
+        for queue in 0..RLC_QUEUES as u32 {
+            let off = first.off + queue * QUEUE_STRIDE + UNNAMED;
+            let decl = Decl::new("SDMA_UNNAMED", Ip::Sdma, RegId::new(first.seg, off));
+            decls.push(decl.instance(engine).array(2, 1).mask(0));
+        }
+    }
     for d in decls.iter_mut().filter(|d| d.ip == Ip::Sdma) {
         if d.name.ends_with("_CONTEXT_STATUS") {
             d.reset = gc::SDMA0_QUEUE0_CONTEXT_STATUS__IDLE.mask;
@@ -49,7 +74,6 @@ pub fn power_on(chip: &Chip, vram: u64) -> Vec<PowerOn> {
         | gc::GB_ADDR_CONFIG__NUM_PKRS.put((info.num_se * info.sh_per_se).ilog2())
         | gc::GB_ADDR_CONFIG__NUM_SHADER_ENGINES.put(info.num_se.ilog2())
         | gc::GB_ADDR_CONFIG__NUM_RB_PER_SE.put(info.rb_per_se.ilog2());
-    let booted = gc::RLC_RLCS_BOOTLOAD_STATUS__BOOTLOAD_COMPLETE.mask;
     vec![
         (
             Ip::Nbif,
@@ -79,8 +103,15 @@ pub fn power_on(chip: &Chip, vram: u64) -> Vec<PowerOn> {
             gc::RLC_CNTL__RLC_ENABLE_F32.mask,
             false,
         ),
-        // The PSP has loaded all firmware of the graphics core.
-        (Ip::Gc, gc::regRLC_RLCS_BOOTLOAD_STATUS, booted, true),
+        // Set once the RLC has given all firmware to the engines.
+        (Ip::Gc, gc::regRLC_RLCS_BOOTLOAD_STATUS, 0, true),
+        // The system firmware has executed asic_init of the VBIOS.
+        (
+            Ip::Nbif,
+            nbif::regBIF_BX0_BIOS_SCRATCH_7,
+            ASIC_INIT_COMPLETE,
+            false,
+        ),
         // It has booted its secure OS; its mailbox is ready.
         (Ip::Mp0, mp::regMPASP_SMN_C2PMSG_33, 0x8000_0000, true),
         (Ip::Mp0, mp::regMPASP_SMN_C2PMSG_35, 0x8000_0000, false),

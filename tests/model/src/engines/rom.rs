@@ -1,0 +1,274 @@
+// SPDX-License-Identifier: GPL-2.0 OR MIT
+
+//! The board's ROM with the VBIOS image, which the driver reads through SMUIO
+//! (`amdgpu_soc15_read_bios_from_rom`).
+//!
+//! The image holds what `amdgpu_get_bios`, `amdgpu_atom_parse` and `amdgpu_atomfirmware.c` read of
+//! it, in the layout of `include/atomfirmware.h`: identification, the master lists, and the data
+//! tables `firmwareinfo`, `smu_info`, `gfx_info` and `umc_info`. The system firmware has run its
+//! `asic_init`, as on a card that is in the machine at power-on: `BIOS_SCRATCH_7` reads so. The
+//! function is listed with a body that ends at once, since nothing is left for it to do.
+
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use gpu_regs::{nbif_6_3_1 as nbif, smuio_14_0_2 as smuio};
+
+use crate::chips::{Chip, Generation};
+use crate::gpu::Gpu;
+use crate::regs::{Ip, RegId, Slot};
+use crate::strict;
+
+const INDEX: RegId = RegId::new(0, smuio::regROM_INDEX.off);
+const DATA: RegId = RegId::new(0, smuio::regROM_DATA.off);
+
+/// `ATOM_S7_ASIC_INIT_COMPLETE_MASK` of `BIOS_SCRATCH_7`.
+pub const ASIC_INIT_COMPLETE: u32 = 1 << 9;
+
+/// Byte addresses in the image that the driver expects to be fixed.
+mod fixed {
+    /// Length in units of 512 bytes.
+    pub const LENGTH: usize = 2;
+    /// Number of strings (`OFFSET_TO_GET_ATOMBIOS_NUMBER_OF_STRINGS`).
+    pub const STRING_COUNT: usize = 0x2f;
+    /// `ATOM_ATI_MAGIC`.
+    pub const MAGIC: usize = 0x30;
+    /// Offset of the ROM header (`ATOM_ROM_TABLE_PTR`).
+    pub const HEADER: usize = 0x48;
+    /// Date, `MM/DD/YY,HH:MM` (`OFFSET_TO_VBIOS_DATE`).
+    pub const DATE: usize = 0x50;
+    /// Offset of the strings (`OFFSET_TO_GET_ATOMBIOS_STRING_START`).
+    pub const STRINGS: usize = 0x6e;
+}
+
+/// Indices in `atom_master_list_of_data_tables_v2_1`.
+mod data_table {
+    pub const FIRMWARE_INFO: usize = 4;
+    pub const SMU_INFO: usize = 8;
+    pub const GFX_INFO: usize = 14;
+    pub const UMC_INFO: usize = 24;
+    pub const COUNT: usize = 35;
+}
+
+/// Entries of `atom_master_list_of_command_functions_v2_1`; `asic_init` is the first.
+const FUNCTIONS: usize = 81;
+/// `ATOM_OP_EOT`.
+const END_OF_FUNCTION: u8 = 91;
+/// `ATOM_DGPU_VRAM_TYPE_GDDR6`.
+const GDDR6: u8 = 0x70;
+/// Reference clock of the card in 10 kHz.
+const REFERENCE_CLOCK: u32 = 10_000;
+/// Channels of the memory, and the logarithm of their width in bits: 256 bits in all, from AMD's
+/// specification of the card.
+const CHANNELS: (u8, u8) = (16, 4);
+
+/// An image under construction.
+struct Image(Vec<u8>);
+
+impl Image {
+    fn put(&mut self, at: usize, bytes: &[u8]) {
+        self.0[at..at + bytes.len()].copy_from_slice(bytes);
+    }
+
+    fn put16(&mut self, at: usize, value: usize) {
+        self.put(at, &(value as u16).to_le_bytes());
+    }
+
+    fn put32(&mut self, at: usize, value: u32) {
+        self.put(at, &value.to_le_bytes());
+    }
+
+    /// Appends a table with its `atom_common_table_header`; returns its offset.
+    fn table(&mut self, size: usize, format: u8, content: u8) -> usize {
+        self.0.resize(self.0.len().next_multiple_of(4), 0);
+        let at = self.0.len();
+        self.0.resize(at + size, 0);
+        self.put16(at, size);
+        self.put(at + 2, &[format, content]);
+        at
+    }
+
+    fn append(&mut self, bytes: &[u8]) -> usize {
+        let at = self.0.len();
+        self.0.extend_from_slice(bytes);
+        at
+    }
+}
+
+/// Returns the VBIOS image of `chip`, empty if the model has none.
+pub fn image(chip: &Chip, vram: u64) -> Vec<u8> {
+    if chip.generation != Generation::Gfx12 {
+        return Vec::new();
+    }
+    let mut rom = Image(vec![0; 0x80]);
+    rom.put(0, &[0x55, 0xaa]);
+    rom.put(fixed::MAGIC, b" 761295520");
+    rom.put(fixed::DATE, b"01/01/25,00:00");
+    rom.put(fixed::STRING_COUNT, &[4]);
+    // Part number, ASIC, bus and memory, then the name of the board and the version.
+    let strings = rom.append(b"113-RKFD-MODEL\0NAVI48\0PCI_EXPRESS\0GDDR6\0\r\nrkfd GPU model\0");
+    rom.put16(fixed::STRINGS, strings);
+    rom.append(b"ATOMBIOSBK-AMD VER000.000.000.000.000000\0");
+    rom.append(&[0; 32]);
+    // Configuration file, change list and build number precede the header.
+    let config = rom.append(b"model\0\0\0");
+    let header = rom.table(0x28, 2, 2);
+    rom.put16(fixed::HEADER, header);
+    rom.put(header + 0x04, b"ATOM");
+    rom.put16(header + 0x0c, config);
+    rom.put16(header + 0x18, chip.pci_ids[2].into());
+    rom.put16(header + 0x1a, chip.pci_ids[3].into());
+    let functions = rom.table(4 + 2 * FUNCTIONS, 2, 1);
+    rom.put16(header + 0x1e, functions);
+    let tables = rom.table(4 + 2 * data_table::COUNT, 2, 1);
+    rom.put16(header + 0x20, tables);
+
+    // No parameters besides the bytes that the header of a function counts as used.
+    let asic_init = rom.table(7, 2, 1);
+    rom.put(asic_init + 6, &[END_OF_FUNCTION]);
+    rom.put16(functions + 4, asic_init);
+
+    let list = |rom: &mut Image, index: usize, at: usize| rom.put16(tables + 4 + 2 * index, at);
+    // atom_firmware_info_v3_4: without 2-stage memory training, ECC and virtualization.
+    let firmware = rom.table(0x6c, 3, 4);
+    rom.put32(firmware + 0x04, 1);
+    let scratch = chip.base(Ip::Nbif, 0, nbif::regBIF_BX0_BIOS_SCRATCH_0.seg);
+    let scratch = scratch.unwrap_or(0) + nbif::regBIF_BX0_BIOS_SCRATCH_0.off;
+    rom.put32(firmware + 0x18, scratch);
+    let reserved = (reserved_by_firmware(vram) >> 10) as u32;
+    rom.put32(firmware + 0x54, reserved);
+    list(&mut rom, data_table::FIRMWARE_INFO, firmware);
+    // atom_smu_info_v4_0.
+    let smu = rom.table(0x120, 4, 0);
+    rom.put32(smu + 0x10, REFERENCE_CLOCK);
+    list(&mut rom, data_table::SMU_INFO, smu);
+    // atom_gfx_info_v3_0.
+    let info = &chip.gc;
+    let gfx = rom.table(0x88, 3, 0);
+    let cus = [info.num_se, 0, info.cu_per_sh, info.sh_per_se];
+    let back_ends = [info.rb_per_se, info.tccs];
+    for (n, value) in cus.iter().chain(&back_ends).enumerate() {
+        rom.put(gfx + 6 + n, &[*value as u8]);
+    }
+    rom.put32(gfx + 0x28, REFERENCE_CLOCK);
+    list(&mut rom, data_table::GFX_INFO, gfx);
+    // atom_umc_info_v4_0.
+    let umc = rom.table(0x54, 4, 0);
+    rom.put(umc + 0x1a, &[GDDR6]);
+    rom.put32(umc + 0x1c, REFERENCE_CLOCK);
+    rom.put(umc + 0x40, &[CHANNELS.0, CHANNELS.1]);
+    list(&mut rom, data_table::UMC_INFO, umc);
+
+    rom.0.resize(rom.0.len().next_multiple_of(512), 0);
+    let length = (rom.0.len() / 512) as u8;
+    rom.put(fixed::LENGTH, &[length]);
+    rom.0
+}
+
+/// Bytes at the end of video memory that firmware uses: the boot firmware's TMR and what follows
+/// it, among that the discovery binary.
+pub fn reserved_by_firmware(vram: u64) -> u64 {
+    RESERVED.min(vram / 8)
+}
+
+/// Most of these bytes.
+const RESERVED: u64 = 64 << 20;
+
+/// The ROM behind its index register.
+#[derive(Default)]
+pub struct Rom {
+    image: Vec<u8>,
+    at: AtomicU32,
+}
+
+impl Rom {
+    /// Returns the ROM of `chip`.
+    pub fn new(chip: &Chip, vram: u64) -> Self {
+        Self {
+            image: image(chip, vram),
+            at: AtomicU32::new(0),
+        }
+    }
+
+    /// Handles a register read; `None` for other registers.
+    pub fn reg_read(&self, gpu: &Gpu, slot: &Slot) -> Option<u32> {
+        match slot.id {
+            INDEX => Some(self.at.load(Ordering::Acquire)),
+            // The index advances with each dword.
+            DATA => {
+                let at = self.at.fetch_add(4, Ordering::AcqRel);
+                let bytes = self.image.get(at as usize..).and_then(|rest| rest.get(..4));
+                let Some(bytes) = bytes else {
+                    strict!(
+                        gpu.strict,
+                        "rom",
+                        "read at {at:#x} of {:#x} bytes",
+                        self.image.len()
+                    );
+                    return Some(!0);
+                };
+                Some(u32::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]))
+            }
+            _ => None,
+        }
+    }
+
+    /// Handles a register write; returns false for other registers.
+    pub fn reg_write(&self, gpu: &Gpu, slot: &Slot, value: u32) -> bool {
+        match slot.id {
+            INDEX => {
+                if value % 4 != 0 {
+                    strict!(gpu.strict, "rom", "ROM_INDEX {value:#x} is not aligned");
+                }
+                self.at.store(value & !3, Ordering::Release);
+            }
+            DATA => strict!(gpu.strict, "rom", "write of {value:#x} to {}", slot.name),
+            _ => return false,
+        }
+        true
+    }
+}
+
+/// Returns whether this unit handles `reg` of SMUIO.
+pub fn handles(generation: Generation, reg: RegId) -> bool {
+    generation == Generation::Gfx12 && matches!(reg, INDEX | DATA)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::chips::rx9070;
+
+    fn u16_at(b: &[u8], at: usize) -> usize {
+        u16::from_le_bytes([b[at], b[at + 1]]).into()
+    }
+
+    /// Follows the image as `check_atom_bios` and `amdgpu_atom_parse_data_header` do.
+    #[test]
+    fn image_parses_by_amd_rules() {
+        let rom = image(&rx9070::CHIP, 8 << 30);
+        assert_eq!(rom[..2], [0x55, 0xaa]);
+        assert_eq!(usize::from(rom[2]) << 9, rom.len());
+        assert_eq!(&rom[0x30..0x3a], b" 761295520");
+        let header = u16_at(&rom, 0x48);
+        assert_eq!(&rom[header + 4..header + 8], b"ATOM");
+        let tables = u16_at(&rom, header + 0x20);
+        let table = |index: usize, size: usize, revision: [u8; 2]| {
+            let at = u16_at(&rom, tables + 4 + 2 * index);
+            assert_eq!(u16_at(&rom, at), size);
+            assert_eq!(rom[at + 2..at + 4], revision);
+            at
+        };
+        let firmware = table(4, 108, [3, 4]);
+        assert_eq!(u16_at(&rom, firmware + 24), 0x14 + 0x38, "BIOS_SCRATCH_0");
+        let umc = table(24, 84, [4, 0]);
+        assert_eq!(
+            rom[umc + 64] as u32 * (1 << rom[umc + 65]),
+            256,
+            "memory width"
+        );
+        let gfx = table(14, 136, [3, 0]);
+        assert_eq!(u16_at(&rom, gfx + 40), 10_000, "reference clock in 10 kHz");
+        table(8, 288, [4, 0]);
+        assert!(image(&crate::chips::mi300x::CHIP, 8 << 30).is_empty());
+    }
+}
