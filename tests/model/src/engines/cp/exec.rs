@@ -11,6 +11,7 @@ use rkfd_abi::pm4::{self, gfx12, op};
 use super::atomic;
 use super::engine::{Engine, Outcome};
 use super::error::PacketError;
+use super::graphics::is_graphics;
 use super::pm4::{Packet, Stream};
 use super::queue::{Class, Pm4, Queue, Work};
 use crate::chips::Generation;
@@ -503,7 +504,9 @@ impl Engine<'_> {
             queue.slot,
             p.get(ib::CHAIN)
         );
-        if !p.has(ib::VALID) || size == 0 {
+        // Only the MEC has the bit (`gfx_v12_0_ring_emit_ib_gfx` does not set it).
+        let valid = p.has(ib::VALID) || is_graphics(queue.slot);
+        if !valid || size == 0 {
             strict!(
                 self.env.strict(),
                 "cp",

@@ -9,6 +9,7 @@ use gpu_regs::gc_9_4_3 as gc;
 
 use super::engine::{Engine, Vmid};
 use super::env::Env;
+use super::graphics::is_graphics;
 use super::queue::{Class, Halt, Queue, Step, Unmap};
 use super::save::{LoadError, Map};
 use super::sdma::SdmaMap;
@@ -81,6 +82,9 @@ impl Hardware for Engine<'_> {
     }
 
     fn load(&mut self, load: &Load) -> Result<(), LoadError> {
+        if is_graphics(load.slot) {
+            return self.map_graphics(load);
+        }
         let Some((engine, rlc)) = load.slot.as_rlc() else {
             return self.map(&Map {
                 slot: load.slot,

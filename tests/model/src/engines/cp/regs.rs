@@ -273,6 +273,7 @@ impl Banks {
             _ => return true,
         };
         let first = match slot.me() {
+            0 => return enable.is_set(self.once(gc12::regCP_INT_CNTL_RING0)),
             1 => gc::regCP_ME1_PIPE0_INT_CNTL,
             2 => gc::regCP_ME2_PIPE0_INT_CNTL,
             _ => return true,
@@ -284,6 +285,9 @@ impl Banks {
     /// Returns whether the MEC of `slot`, or its pipe, is halted.
     pub fn halted(&self, slot: Slot) -> bool {
         if self.generation == Generation::Gfx12 {
+            if slot == Slot::GRAPHICS {
+                return self.once(gc12::regCP_ME_CNTL) & GRAPHICS_HALTS != 0 || self.stalled;
+            }
             let cntl = self.once(gc12::regCP_MEC_RS64_CNTL);
             let active = gc12::CP_MEC_RS64_CNTL__MEC_PIPE0_ACTIVE.shift + slot.pipe() as u8;
             // The MES has its own register.

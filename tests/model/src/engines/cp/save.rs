@@ -20,6 +20,7 @@ use super::dispatch::{GwsShare, Job};
 use super::engine::Engine;
 use super::env::client;
 use super::exec::COMPUTE;
+use super::graphics::is_graphics;
 use super::queue::{Class, Halt, Left, Queue, SaveArea, SavedState, Unmap, Work};
 use super::shared::{Site, Waves};
 use super::slot::Slot;
@@ -422,6 +423,9 @@ impl Engine<'_> {
 
     /// Writes the MQD, and the save area if there are waves to save.
     fn write_mqd(&mut self, queue: Queue, left: Left) -> Result<(), VmFault> {
+        if is_graphics(queue.slot) {
+            return self.save_graphics(&queue);
+        }
         let mqd = queue.config.mqd;
         let put = |n: usize, value: u32| self.env.write32(0, mqd.wrapping_add(n as u64 * 4), value);
         let scale = if matches!(queue.work, Work::Aql(_)) {

@@ -15,16 +15,20 @@ const QUEUES: usize = 8;
 pub const MEC_SLOTS: usize = MECS * PIPES * QUEUES;
 /// Pipes of the MES, one queue each.
 const MES_PIPES: usize = 2;
-/// Maximum number of HQDs.
-pub const SLOTS: usize = MEC_SLOTS + MES_PIPES;
+/// Maximum number of HQDs, with that of the graphics pipe.
+pub const SLOTS: usize = MEC_SLOTS + MES_PIPES + 1;
 
 /// Index of an HQD. MEC HQDs come first: `me * 32 + pipe * 8 + queue` with MEC1 as me 0, which is
-/// also the bit number in the queue mask of SET_RESOURCES. The MES HQDs follow, one per pipe.
+/// also the bit number in the queue mask of SET_RESOURCES. The MES HQDs follow, one per pipe, and the
+/// kernel queue of the graphics pipe of gfx12, ME 0.
 /// Indices above them are contexts of SDMA engines ([`super::sdma`]), which have no registers here.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Slot(pub u8);
 
 impl Slot {
+    /// The kernel queue of the graphics pipe.
+    pub const GRAPHICS: Self = Self((MEC_SLOTS + MES_PIPES) as u8);
+
     /// Returns the HQD of a me (0: MEC1, 2: MES), pipe and queue.
     pub fn new(me: u32, pipe: u32, queue: u32) -> Self {
         Self(match me {
@@ -60,11 +64,16 @@ impl Slot {
 
     /// Returns the pipe of a MES slot.
     pub fn of_mes(self) -> Option<u32> {
-        u32::from(self.0).checked_sub(MEC_SLOTS as u32)
+        let pipe = u32::from(self.0).checked_sub(MEC_SLOTS as u32);
+        pipe.filter(|pipe| *pipe < MES_PIPES as u32)
     }
 
-    /// Returns the ME number in registers and interrupts: 1 is MEC1, 3 the MES.
+    /// Returns the ME number in registers and interrupts: 0 is the graphics pipe, 1 MEC1, 3 the
+    /// MES.
     pub fn me(self) -> u32 {
+        if self == Self::GRAPHICS {
+            return 0;
+        }
         match self.of_mes() {
             Some(_) => 3,
             None => u32::from(self.0) / 32 + 1,
@@ -73,11 +82,17 @@ impl Slot {
 
     /// Returns the pipe in the MEC or MES.
     pub fn pipe(self) -> u32 {
+        if self == Self::GRAPHICS {
+            return 0;
+        }
         self.of_mes().unwrap_or(u32::from(self.0) / 8 % 4)
     }
 
     /// Returns the queue in the pipe.
     pub fn queue(self) -> u32 {
+        if self == Self::GRAPHICS {
+            return 0;
+        }
         match self.of_mes() {
             Some(_) => 0,
             None => u32::from(self.0) % 8,

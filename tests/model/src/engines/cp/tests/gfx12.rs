@@ -11,6 +11,7 @@ use super::super::queue::{Class, Halt, Unmap};
 use super::super::save::Map;
 use super::super::testing::Act;
 use super::*;
+use crate::engines::mes::{Hardware, Load};
 
 const PASID: u16 = 9;
 const VMID: u8 = 8;
@@ -336,6 +337,78 @@ fn mes_ring_starts_by_registers() {
         assert_eq!((queue.class, queue.config.size), (Class::Mes, 1024));
         assert_eq!(queue.config.doorbell, Some(0x18));
         card.assert_clean();
+    });
+}
+
+/// Maps the kernel queue of the graphics pipe in the place of queue 0, by a frame with a
+/// doorbell.
+fn start_graphics(card: &mut Card<'_>, doorbell: u32) -> bool {
+    let user = User { n: 0 };
+    let words = [
+        (128, user.mqd() as u32),
+        (130, 1),
+        (136, (user.aql_ring() >> 8) as u32),
+        (139, user.rptr() as u32),
+        (141, user.wptr() as u32),
+        (143, 1 << 30 | user.doorbell() << 2),
+        (145, 8),
+        (162, gc12::CP_GFX_MQD_CONTROL__PRIV_STATE.mask),
+    ];
+    for (n, word) in words {
+        card.mock().put32(user.mqd() + 4 * n, word);
+    }
+    card.write_reg((0, 0, 0), gc12::regCP_PQ_STATUS, 2);
+    let load = Load {
+        slot: Slot::GRAPHICS,
+        mqd: user.mqd(),
+        wptr: user.wptr(),
+        doorbell,
+        vmid: 0,
+        pasid: 0,
+        ring: false,
+    };
+    card.engine.load(&load).is_ok()
+}
+
+#[test]
+fn graphics_queue_needs_a_running_pipe() {
+    with_gfx12(|card| {
+        let user = User { n: 0 };
+        assert!(start_graphics(card, user.doorbell()));
+        let interrupts = gc12::CP_INT_CNTL_RING0__TIME_STAMP_INT_ENABLE.mask;
+        card.write_reg((0, 0, 0), gc12::regCP_INT_CNTL_RING0, interrupts);
+        submit(card, user, &fence(1));
+        card.settle();
+        assert_eq!(card.mock().get32(FENCE), 0);
+        card.write_reg((0, 0, 0), gc12::regCP_ME_CNTL, 0);
+        card.until("fence", |c| c.mock().get32(FENCE) == 1);
+        let entry = card.mock().interrupts()[0];
+        assert_eq!((entry.source_id, entry.ring_id, entry.vmid), (181, 0, 0));
+        // The packet of this pipe has no bit that makes it valid.
+        let ib = 0x7_8000;
+        for (n, word) in (0..).zip(fence(2)) {
+            card.mock().put32(ib + 4 * n, word);
+        }
+        let packet = [pm4::header(op::INDIRECT_BUFFER, 3), ib as u32, 0, 8];
+        submit(card, user, &packet);
+        card.until("fence in the IB", |c| c.mock().get32(FENCE) == 2);
+        card.engine.begin_unload(Slot::GRAPHICS, false);
+        card.until("unmapped", |c| c.mqd(user.mqd(), 130) == 0);
+        assert_eq!(
+            [138, 149].map(|n| card.mqd(user.mqd(), n)),
+            [12, 12],
+            "pointers"
+        );
+        card.assert_clean();
+    });
+}
+
+#[test]
+fn graphics_mqd_has_to_match_its_frame() {
+    with_gfx12(|card| {
+        assert!(!start_graphics(card, User { n: 1 }.doorbell()));
+        let lines = card.mock().strict().lines();
+        assert!(lines[0].contains("graphics MQD"), "{lines:?}");
     });
 }
 

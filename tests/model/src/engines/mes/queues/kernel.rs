@@ -24,6 +24,7 @@ pub struct Legacy {
 fn slot_of(kind: u32, pipe: u32, queue: u32) -> Option<Slot> {
     match (u8::try_from(kind).ok()?, pipe, queue) {
         (queue_type::SCHQ, mes::PIPE_SCHED, 0) => Some(Slot::new(2, pipe, 0)),
+        (queue_type::GFX, 0, 0) => Some(Slot::GRAPHICS),
         (queue_type::COMPUTE, 0..=1, 0..=3) => Some(Slot::new(0, pipe, queue)),
         _ => None,
     }
