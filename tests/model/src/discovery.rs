@@ -64,10 +64,20 @@ fn checksum(bytes: &[u8]) -> u16 {
         .fold(0u16, |sum, b| sum.wrapping_add((*b).into()))
 }
 
-fn ip_entry(instance: &IpInstance, id: u16) -> Vec<u8> {
+/// Returns the id and the instance number of a block in the table. The engines of gfx12 have ids of
+/// their own, as those of Navi: the C driver takes the registers of the second from `SDMA1_HWIP`
+/// (`amdgpu_amdkfd_gfx_v12.c`, `get_sdma_rlc_reg_offset`).
+fn identity(chip: &Chip, ip: Ip, instance: u8) -> Option<(u16, u8)> {
+    match (chip.generation, ip, instance) {
+        (Generation::Gfx12, Ip::Sdma, 1) => Some((hwid::SDMA1, 0)),
+        _ => Some((hw_id(ip)?, instance)),
+    }
+}
+
+fn ip_entry(instance: &IpInstance, (id, number): (u16, u8)) -> Vec<u8> {
     let mut entry = Bytes::zeroed(ip_v3::SIZE + 4 * instance.bases.len());
     entry.put16(ip_v3::HW_ID, id);
-    entry.0[ip_v3::INSTANCE_NUMBER] = instance.instance;
+    entry.0[ip_v3::INSTANCE_NUMBER] = number;
     entry.0[ip_v3::NUM_BASE_ADDRESS] = instance.bases.len() as u8;
     let [major, minor, revision] = instance.version;
     entry.0[ip_v3::MAJOR] = major;
@@ -85,7 +95,7 @@ fn ip_table(chip: &Chip, at: usize) -> Vec<u8> {
     let entries: Vec<Vec<u8>> = chip
         .ips
         .iter()
-        .filter_map(|i| Some(ip_entry(i, hw_id(i.ip)?)))
+        .filter_map(|i| Some(ip_entry(i, identity(chip, i.ip, i.instance)?)))
         .collect();
     let die = ip_discovery_header::SIZE;
     let size = die + die_header::SIZE + entries.iter().map(Vec::len).sum::<usize>();
@@ -199,7 +209,7 @@ fn harvest(chip: &Chip) -> Vec<u8> {
     t.put32(harvest_table::SIGNATURE, HARVEST_TABLE_SIGNATURE);
     t.put32(harvest_table::VERSION, 1);
     let known = chip.harvested.iter();
-    let ids = known.filter_map(|(ip, n)| Some((hw_id(*ip)?, *n)));
+    let ids = known.filter_map(|(ip, n)| identity(chip, *ip, *n));
     for (i, (id, instance)) in ids.take(harvest_table::ENTRIES).enumerate() {
         let at = harvest_table::LIST + i * harvest_table::ENTRY_SIZE;
         t.put16(at, id);
@@ -385,6 +395,16 @@ mod tests {
         assert_eq!(u32_at(&b, gc + 156), 8192, "L2 in KiB");
         let die = u16_at(&b, u16_at(&b, 12) + 14 + 2);
         assert_eq!(u16_at(&b, die + 2), rx9070::CHIP.ips.len());
+        let (mut at, mut sdma) = (die + 4, Vec::new());
+        for _ in 0..u16_at(&b, die + 2) {
+            sdma.extend(
+                [42, 43]
+                    .contains(&u16_at(&b, at))
+                    .then(|| (u16_at(&b, at), b[at + 2])),
+            );
+            at += 8 + 4 * usize::from(b[at + 3]);
+        }
+        assert_eq!(sdma, [(42, 0), (43, 0)], "SDMA0_HWID, SDMA1_HWID");
     }
 
     #[test]
