@@ -38,6 +38,8 @@ pub(crate) struct Caps {
     pub(crate) queues_per_pipe: u32,
     /// Queues of each pipe reserved for the kernel.
     pub(crate) kernel_queues_per_pipe: u32,
+    /// Queues that a process may have on one GPU (`pqm_create_queue`).
+    pub(crate) process_queues: usize,
     /// Bytes of a process's doorbell slice.
     pub(crate) doorbell_slice: u32,
     /// First and last 64-bit doorbell index of the non-CP window; it repeats at

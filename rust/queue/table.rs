@@ -23,8 +23,6 @@ use crate::{
 
 /// Queues that a process may have on all GPUs (`KFD_MAX_NUM_OF_QUEUES_PER_PROCESS`).
 const MAX_QUEUES: usize = 1024;
-/// Queues that a process may have on one GPU.
-const MAX_PER_GPU: usize = 255;
 
 /// Id in trace events of steps that precede the allocation of the queue id.
 pub(crate) const NO_ID: u32 = u32::MAX;
@@ -69,7 +67,7 @@ impl QueueTable {
         steps.mark(NO_ID, c"buffers");
 
         let siblings = self.count_on(&target.node);
-        if siblings >= MAX_PER_GPU {
+        if siblings >= target.node.gpu().generation().caps.process_queues {
             return Err(ENOSPC);
         }
         let node = RBTreeNodeReservation::new(GFP_KERNEL)?;
