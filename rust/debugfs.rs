@@ -11,6 +11,7 @@
 //! | `mem_limit` | system memory that is used by buffers of processes, and its limit |
 //! | `process/<pid>/pasid` | the PASID of the process on each GPU |
 //! | `process/<pid>/queues` | its queues |
+//! | `process/<pid>/svm` | its XNACK mode, pages mapped on each GPU, ranges of SVM |
 //! | `topology/nodes/<n>/properties` | properties of a node as in sysfs |
 //!
 //! All files are read-only. Readers take the locks of the objects that they print.

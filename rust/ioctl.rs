@@ -27,6 +27,7 @@ mod memory;
 mod process;
 mod queue;
 mod smi;
+mod svm;
 mod unsupported;
 mod user;
 
@@ -102,7 +103,7 @@ static TABLE: &[Entry] = &table! {
 static RAW: &[Entry] = &[
     Entry {
         cmd: uapi::AMDKFD_IOC_SVM,
-        run: unsupported::svm,
+        run: svm::svm,
         privileged: false,
     },
     Entry {

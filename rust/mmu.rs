@@ -6,6 +6,8 @@ pub(crate) mod bo;
 mod evict;
 pub(crate) mod gem;
 mod inner;
+mod mirror;
+mod pages;
 pub(crate) mod pasid;
 mod pgtable;
 mod placement;
@@ -17,6 +19,8 @@ pub(crate) mod vm;
 
 pub(crate) use bo::{validate, Bo, BoRef};
 pub(crate) use inner::{EvictedBo, EvictionHandler};
+pub(crate) use mirror::Mirror;
+pub(crate) use pages::{MirrorOwner, Pages, BLOCK_PAGES};
 pub(crate) use placement::{Access, BoFlags, BoKind, CpuAccess, KernelAddr};
 pub(crate) use user::UserBuffer;
 pub(crate) use userptr::{Invalidations, UserptrNotifier, UserptrSeq};

@@ -29,6 +29,7 @@ mod process;
 mod queue;
 mod recovery;
 mod ring;
+mod svm;
 mod topology;
 mod trace;
 mod uapi;

@@ -232,6 +232,35 @@ impl Drop for Reservation {
     }
 }
 
+/// System memory of a process that is reserved as a whole, as [`Kind::User`]. Dropping it returns
+/// it.
+pub(crate) struct UserBytes(u64);
+
+impl UserBytes {
+    /// Reserves nothing.
+    pub(crate) const fn new() -> Self {
+        Self(0)
+    }
+
+    /// Changes the bytes reserved. `ENOMEM` when less is left, with nothing changed.
+    pub(crate) fn set(&mut self, bytes: u64) -> Result {
+        let mut system = SYSTEM.lock();
+        let used = (system.used - self.0).checked_add(bytes).ok_or(ENOMEM)?;
+        if bytes > self.0 && used > system.limit {
+            return Err(ENOMEM);
+        }
+        system.used = used;
+        self.0 = bytes;
+        Ok(())
+    }
+}
+
+impl Drop for UserBytes {
+    fn drop(&mut self) {
+        SYSTEM.lock().used -= self.0;
+    }
+}
+
 /// Returns the bytes of VRAM that the processes on a node may still reserve, in whole blocks of
 /// 2 MiB. BOs of the render node do not count: they are evictable.
 pub(crate) fn vram_available(vram: &Vram, share: &Share) -> u64 {

@@ -5,7 +5,7 @@
 
 use kernel::{
     num::casts::{u32_as_usize, usize_as_u64},
-    page::PAGE_SIZE,
+    page::{PAGE_SHIFT, PAGE_SIZE},
     prelude::*,
     sync::Arc,
 };
@@ -30,7 +30,7 @@ pub(super) fn acquire_vm(process: &Arc<Process>, args: &mut kfd_ioctl_acquire_vm
     let device = process.device(args.gpu_id)?;
     // A second file is refused before its type is checked, as in the C driver.
     let file = file.map_err(|e| if device.vm().is_ok() { EBUSY } else { e })?;
-    device.acquire_vm(process.pid(), process.user_memory(), file, |file| {
+    process.acquire_vm(args.gpu_id, file, |file| {
         drm::vm_of_file(file, device.gpu())
     })?;
     // A debugger may be attached already.
@@ -38,8 +38,22 @@ pub(super) fn acquire_vm(process: &Arc<Process>, args: &mut kfd_ioctl_acquire_vm
     Ok(())
 }
 
-/// `ALLOC_MEMORY_OF_GPU`. `EINVAL` for invalid flags or sizes, `ENODEV` before `ACQUIRE_VM`,
-/// otherwise as [`ProcessDevice::create`] and [`ProcessDevice::insert`].
+/// Returns `EADDRINUSE` if one of `size` bytes at `va` is registered as shared virtual memory.
+fn check_shared(process: &Process, va: u64, size: u64) -> Result {
+    let last = va.wrapping_add(size - 1);
+    if last >= va
+        && process
+            .svm()
+            .overlaps(va >> PAGE_SHIFT, (last >> PAGE_SHIFT) + 1)?
+    {
+        return Err(EADDRINUSE);
+    }
+    Ok(())
+}
+
+/// `ALLOC_MEMORY_OF_GPU`. `EADDRINUSE` in shared virtual memory, `EINVAL` for invalid flags or
+/// sizes, `ENODEV` before `ACQUIRE_VM`, otherwise as [`ProcessDevice::create`] and
+/// [`ProcessDevice::insert`].
 pub(super) fn alloc(
     process: &Arc<Process>,
     args: &mut kfd_ioctl_alloc_memory_of_gpu_args,
@@ -48,6 +62,13 @@ pub(super) fn alloc(
         return Err(EINVAL);
     }
     let flags = AllocFlags(args.flags);
+    // Without an address, VRAM is allocated for export only.
+    if !(args.va_addr == 0 && flags.is_vram()) {
+        check_shared(process, args.va_addr, args.size)?;
+    }
+    if flags.is_user() {
+        check_shared(process, args.mmap_offset, args.size)?;
+    }
     let mut state = process.lock()?;
     let device = process.device(args.gpu_id)?;
     let vram = device.gpu().vram();

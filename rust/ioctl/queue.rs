@@ -14,7 +14,10 @@ use crate::{
     dqm::SdmaEngineChoice,
     hw::QueueFormat,
     process::{mmap, Process},
-    queue::{self, Exceptions, QueueEngine, QueueKind, QueueRequest, QueueTarget, QueueUpdate},
+    queue::{
+        self, Exceptions, QueueEngine, QueueKind, QueueRequest, QueueTarget, QueueUpdate,
+        SharedMemory,
+    },
     trace::Steps,
     uapi::*,
 };
@@ -150,6 +153,10 @@ pub(super) fn create(process: &Arc<Process>, args: &mut kfd_ioctl_create_queue_a
         doorbells: device.doorbells()?,
         slot,
         exceptions: device.exceptions().ok_or(ESRCH)?.clone(),
+        shared: SharedMemory {
+            svm: process.svm().clone(),
+            gpu: process.gpu_index(args.gpu_id)?,
+        },
     };
     let created = state.queues.create(target, &request, &mut steps)?;
     process.show_queue(

@@ -13,9 +13,9 @@
 //!
 //! #[vtable]
 //! impl hmm::Watch for Userptr {
-//!     fn invalidate(&self, mark: hmm::Mark<'_>) {
+//!     fn invalidate(&self, what: hmm::Invalidation<'_>) {
 //!         let mut state = self.state.lock();
-//!         mark.set();
+//!         what.mark.set();
 //!         state.valid = false;
 //!         state.zap_ptes();
 //!     }
@@ -27,10 +27,19 @@
 //! // If nothing was invalidated since before the fault: use `pages` under the lock.
 //! ```
 
-use core::ptr::NonNull;
+use core::{
+    ops::Range,
+    ptr::{self, NonNull},
+};
 
 use kernel::{
-    bindings, error::to_result, mm::Mm, page::PAGE_SIZE, prelude::*, sync::Arc, types::Opaque,
+    bindings,
+    error::to_result,
+    mm::{Mm, MmWithUser, MmWithUserAsync},
+    page::PAGE_SIZE,
+    prelude::*,
+    sync::{aref::ARef, Arc},
+    types::Opaque,
 };
 
 use super::{
@@ -60,11 +69,34 @@ pub(crate) trait Watch: Send + Sync + 'static {
     ///
     /// Called with locks of the memory management held, and in reclaim: it must not allocate
     /// memory, wait for a thread that does outside of a [`super::sched_mm::NoReclaim`], or access
-    /// user memory. `mark` must be set under the lock that users of the pages hold.
-    fn invalidate(&self, mark: Mark<'_>);
+    /// user memory. The mark must be set under the lock that users of the pages hold.
+    fn invalidate(&self, what: Invalidation<'_>);
 }
 
-/// The argument of [`Watch::invalidate`]: marks the range as changed.
+/// Reason of an invalidation (`enum mmu_notifier_event`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Reason {
+    /// The addresses are unmapped, or moved away from by `mremap()`.
+    Unmap,
+    /// The pages are migrated.
+    Migrate,
+    /// The address space is torn down.
+    Release,
+    /// Other changes: the addresses stay mapped.
+    Change,
+}
+
+/// The argument of [`Watch::invalidate`].
+pub(crate) struct Invalidation<'a> {
+    /// Addresses, within those of the notifier.
+    pub(crate) range: Range<usize>,
+    /// Why they change.
+    pub(crate) reason: Reason,
+    /// Marks the range as changed.
+    pub(crate) mark: Mark<'a>,
+}
+
+/// Marks the range of a notifier as changed.
 pub(crate) struct Mark<'a> {
     notifier: &'a Opaque<bindings::mmu_interval_notifier>,
     seq: c_ulong,
@@ -113,7 +145,19 @@ impl<T: Watch> Interval<T> {
     ///
     /// May take the mmap lock for writing.
     pub(crate) fn new(first: usize, bytes: usize, watch: T) -> Result<Arc<Self>> {
-        let mm = kernel::current!().mm().ok_or(EINVAL)?.as_raw();
+        let current = kernel::current!();
+        let mm = current.mm().ok_or(EINVAL)?;
+        Self::new_in(mm, first, bytes, watch)
+    }
+
+    /// As [`Self::new`], for addresses of another process.
+    pub(crate) fn new_in(
+        mm: &MmWithUser,
+        first: usize,
+        bytes: usize,
+        watch: T,
+    ) -> Result<Arc<Self>> {
+        let mm = mm.as_raw();
         Arc::pin_init(
             try_pin_init!(Self {
                 watch,
@@ -121,8 +165,8 @@ impl<T: Watch> Interval<T> {
                 len: bytes,
                 _use: ModuleUse::new()?,
                 notifier <- Opaque::try_ffi_init(|slot: *mut bindings::mmu_interval_notifier| {
-                    // SAFETY: The slot is uninitialized pinned memory. The mm has users, the
-                    // current task being one. The fields that `invalidate` reads are initialized
+                    // SAFETY: The slot is uninitialized pinned memory. The mm has users by
+                    // its type. The fields that `invalidate` reads are initialized
                     // before.
                     unsafe {
                         slot.write(pin_init::zeroed());
@@ -157,9 +201,7 @@ impl<T: Watch> Interval<T> {
     /// `ESRCH` if the process is exiting, `ENOMEM` without memory, `ENODEV` after the unbind. Takes
     /// the mmap lock.
     pub(crate) fn fault(&self, dma: &Arc<dma::Device>) -> Result<Mapped> {
-        let user = self.mm().mmget_not_zero().ok_or(ESRCH)?;
-        // Dropping the last user would call the notifier from here: do it asynchronously.
-        let _user = kernel::mm::MmWithUser::into_mmput_async(user);
+        let _user = user_of(self.mm())?;
         let pages = self.len / PAGE_SIZE;
         let mut pfns = KVVec::with_capacity(pages.min(CHUNK), GFP_KERNEL)?;
         let mut extents = KVVec::new();
@@ -170,7 +212,7 @@ impl<T: Watch> Interval<T> {
             for _ in 0..count {
                 pfns.push_within_capacity(0)?;
             }
-            self.fault_pages(done, &mut pfns)?;
+            self.fault_pages(done, &mut pfns, true)?;
             append(&mut extents, &pfns)?;
             done += count;
         }
@@ -178,15 +220,43 @@ impl<T: Watch> Interval<T> {
         unsafe { Mapping::new(dma, &extents) }.map(Mapped)
     }
 
+    /// Faults the pages from page `first` of the range on in, for writing if `write`, one for each
+    /// element of `found`.
+    ///
+    /// The result is valid if the pages were not invalidated since before the call. `EINVAL` beyond
+    /// the range, otherwise as [`Self::fault`]. The caller holds a user reference of the mm, and
+    /// not the mmap lock.
+    pub(crate) fn find_pages(&self, first: usize, found: &mut [FoundPage], write: bool) -> Result {
+        if first + found.len() > self.len / PAGE_SIZE {
+            return Err(EINVAL);
+        }
+        for (i, chunk) in found.chunks_mut(CHUNK).enumerate() {
+            chunk.fill(FoundPage::NONE);
+            // SAFETY: The type is transparent; the walk fills the array with what it stands for, or
+            // with requests and zeroes, which are pages that are not present.
+            let pfns = unsafe { &mut *(ptr::from_mut(chunk) as *mut [c_ulong]) };
+            let walked = self.fault_pages(first + i * CHUNK, pfns, write);
+            if walked.is_err() {
+                chunk.fill(FoundPage::NONE);
+            }
+            walked?;
+        }
+        Ok(())
+    }
+
     /// Walks `pfns.len()` pages from page `first` on.
-    fn fault_pages(&self, first: usize, pfns: &mut [c_ulong]) -> Result {
+    fn fault_pages(&self, first: usize, pfns: &mut [c_ulong], write: bool) -> Result {
         let start = self.start + first * PAGE_SIZE;
         let mut range = ours::hmm_range {
             notifier: self.notifier.get(),
             start,
             end: start + pfns.len() * PAGE_SIZE,
             hmm_pfns: pfns.as_mut_ptr(),
-            default_flags: PFN_VALID | PFN_WRITE,
+            default_flags: if write {
+                PFN_VALID | PFN_WRITE
+            } else {
+                PFN_VALID
+            },
             ..pin_init::zeroed()
         };
         // SAFETY: The array has an entry for each page of the range, which is part of the
@@ -214,9 +284,20 @@ impl<T: Watch> Interval<T> {
         // SAFETY: The notifier is part of a `Self` by the safety requirement. It is not freed
         // before the notifier is removed, which waits for this call.
         let this = unsafe { &*kernel::container_of!(notifier, Self, notifier) };
-        this.watch.invalidate(Mark {
-            notifier: &this.notifier,
-            seq,
+        // SAFETY: As above.
+        let (start, end, event) = unsafe { ((*range).start, (*range).end, (*range).event) };
+        this.watch.invalidate(Invalidation {
+            range: (start as usize).max(this.start)..(end as usize).min(this.start + this.len),
+            reason: match event {
+                bindings::mmu_notifier_event_MMU_NOTIFY_UNMAP => Reason::Unmap,
+                bindings::mmu_notifier_event_MMU_NOTIFY_MIGRATE => Reason::Migrate,
+                bindings::mmu_notifier_event_MMU_NOTIFY_RELEASE => Reason::Release,
+                _ => Reason::Change,
+            },
+            mark: Mark {
+                notifier: &this.notifier,
+                seq,
+            },
         });
         true
     }
@@ -231,11 +312,48 @@ impl<T: Watch> PinnedDrop for Interval<T> {
     }
 }
 
+/// Returns a reference that keeps an address space from being torn down. `ESRCH` if that has begun.
+/// It is given up asynchronously: the last one would call the notifiers from there.
+pub(crate) fn user_of(mm: &Mm) -> Result<ARef<MmWithUserAsync>> {
+    let user = mm.mmget_not_zero().ok_or(ESRCH)?;
+    Ok(MmWithUser::into_mmput_async(user))
+}
+
+/// A page that [`Interval::find_pages`] found, or none.
+#[derive(Clone, Copy, Default)]
+#[repr(transparent)]
+pub(crate) struct FoundPage(c_ulong);
+
+impl FoundPage {
+    /// No page.
+    pub(crate) const NONE: Self = Self(0);
+
+    /// Returns whether there is a page.
+    pub(crate) fn is_some(self) -> bool {
+        self.0 & PFN_VALID != 0
+    }
+}
+
 /// Pages of a process, mapped for a device in both directions until the unbind. The pages are not
 /// pinned.
 pub(crate) struct Mapped(Mapping);
 
 impl Mapped {
+    /// Maps pages that an interval's [`find_pages`](Interval::find_pages) found, without those that
+    /// are none, for `dma`. The interval exists as long as the result, and its [`Watch`] stops
+    /// accesses. `ENOMEM` without memory, `ENODEV` after the unbind.
+    pub(crate) fn new<'a>(
+        dma: &Arc<dma::Device>,
+        found: impl Iterator<Item = &'a FoundPage>,
+    ) -> Result<Self> {
+        let mut extents = KVVec::new();
+        for page in found.filter(|page| page.is_some()) {
+            append(&mut extents, core::slice::from_ref(&page.0))?;
+        }
+        // SAFETY: The walk found the pages. The notifier stops accesses before they are freed.
+        unsafe { Mapping::new(dma, &extents) }.map(Self)
+    }
+
     /// Returns the DMA address of page `page`, and the number of pages that are contiguous from it
     /// on, itself included. `EINVAL` out of bounds. The address is not valid after the unbind.
     pub(crate) fn dma_run(&self, page: usize) -> Result<(u64, usize)> {

@@ -56,8 +56,10 @@ struct Table {
     leaves: [u64; ENTRIES / 64],
     /// Tables that PDEs point to; `None` at level 0.
     children: Option<KBox<Children>>,
-    /// Number of valid entries.
+    /// Number of valid entries, and one more while it is pinned.
     used: usize,
+    /// [`Tree::pin`] returned its address: it is neither freed nor replaced.
+    pinned: bool,
 }
 
 /// An empty table of each level but the root's, kept for reuse: alternate map and unmap calls
@@ -112,6 +114,7 @@ impl Table {
                 leaves: [0; ENTRIES / 64],
                 children,
                 used: 0,
+                pinned: false,
             },
             GFP_KERNEL,
         )?;
@@ -232,13 +235,13 @@ impl Table {
     }
 
     /// Detaches the child table of an entry that becomes a PTE. Returns false when the child has to
-    /// stay for lack of memory.
+    /// stay because it is pinned or for lack of memory.
     fn clear_child(&mut self, cx: &mut Update<'_>, i: usize) -> bool {
         let Some(child) = self.child(i) else {
             return true;
         };
         debug_assert!(child.used > 0);
-        if cx.garbage.reserve(1, GFP_KERNEL).is_err() {
+        if child.pinned || cx.garbage.reserve(1, GFP_KERNEL).is_err() {
             return false;
         }
         self.replace_child(i, None)
@@ -318,6 +321,57 @@ impl Table {
         Ok(())
     }
 
+    /// Pins the table of level 0 for `va`, see [`Tree::pin`].
+    fn pin(&mut self, cx: &mut Update<'_>, va: u64) -> Result<u64> {
+        if self.level == 0 {
+            if core::mem::replace(&mut self.pinned, true) {
+                return Err(EBUSY);
+            }
+            self.used += 1;
+            return Ok(self.range.start());
+        }
+        let i = index(self.level, va);
+        if self.is_leaf(i) {
+            return Err(EADDRINUSE);
+        }
+        self.child_or_new(cx, i)?.pin(cx, va)
+    }
+
+    /// Undoes [`Self::pin`]. `EINVAL` without such a table.
+    fn unpin(&mut self, cx: &mut Update<'_>, va: u64) -> Result {
+        if self.level == 0 {
+            if !core::mem::replace(&mut self.pinned, false) {
+                return Err(EINVAL);
+            }
+            self.used -= 1;
+            return Ok(());
+        }
+        let i = index(self.level, va);
+        let child = self.child_mut(i).ok_or(EINVAL)?;
+        child.unpin(cx, va)?;
+        // Without memory for the list the empty table stays attached.
+        if child.used == 0 && cx.garbage.reserve(1, GFP_KERNEL).is_ok() {
+            let empty = cx.gpu.generation().gmc.empty(self.level);
+            self.write(cx.gpu, i, 1, |_| empty)?;
+            if let Some(child) = self.replace_child(i, None) {
+                cx.garbage.push(child, GFP_KERNEL)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Returns a child table, a new one if there is none. `ENOMEM` without memory.
+    fn child_or_new(&mut self, cx: &mut Update<'_>, i: usize) -> Result<&mut Self> {
+        if self.child(i).is_none() {
+            let child = cx.table(self.level - 1)?;
+            let gmc = cx.gpu.generation().gmc;
+            let entry = gmc.table(self.level, cx.gpu.vram_pa(child.range.start()));
+            self.write(cx.gpu, i, 1, |_| entry)?;
+            self.replace_child(i, Some(child));
+        }
+        self.child_mut(i).ok_or(EINVAL)
+    }
+
     /// Returns the number of 2 MiB pages between `va` and `end`.
     fn blocks(&self, va: u64, end: u64) -> usize {
         if self.level < BLOCK {
@@ -377,6 +431,15 @@ pub(super) struct Span {
 }
 
 impl Span {
+    /// Returns `count` PTEs at an offset in VRAM.
+    pub(super) fn new(offset: u64, count: usize, empty: u64) -> Self {
+        Self {
+            offset,
+            count,
+            empty,
+        }
+    }
+
     /// Zaps the PTEs.
     pub(super) fn clear(&self, gpu: &Gpu) -> Result {
         let at = usize::try_from(self.offset)?;
@@ -595,6 +658,22 @@ impl Tree {
     /// Zaps the entries of `len` bytes from `va`. `EINVAL` for a part of a 2 MiB page.
     pub(super) fn unmap(&mut self, cx: &mut Update<'_>, va: u64, len: u64) -> Result {
         self.root.unmap(cx, va, va + len)
+    }
+
+    /// Pins the table of level 0 for the 2 MiB block at `va` and returns its offset in VRAM: it is
+    /// neither freed nor replaced by a 2 MiB page until [`Tree::unpin`], so that PTEs in it can be
+    /// written without the lock of the tree. `EADDRINUSE` if a 2 MiB page is mapped there, `EBUSY`
+    /// if it is pinned already, `ENOMEM` without memory.
+    pub(super) fn pin(&mut self, cx: &mut Update<'_>, va: u64) -> Result<u64> {
+        core::mem::swap(&mut cx.kept, &mut self.kept);
+        let result = self.root.pin(cx, va);
+        core::mem::swap(&mut cx.kept, &mut self.kept);
+        result
+    }
+
+    /// Undoes [`Tree::pin`]. The PTEs that were written are invalid.
+    pub(super) fn unpin(&mut self, cx: &mut Update<'_>, va: u64) -> Result {
+        self.root.unpin(cx, va)
     }
 
     /// Writes all tables without PTEs, after VRAM was lost. The caller maps everything again.

@@ -9,12 +9,14 @@ use kernel::{
     new_mutex,
     page::PAGE_SIZE,
     prelude::*,
+    rbtree::RBTree,
     sync::{Arc, Mutex, SetOnce},
 };
 
 use super::{
     bo::BoRef,
     inner::{BoInner, BoMapper, EvictionHandler},
+    pages::{MirrorOwner, Mirrored, Pages, BLOCK_BYTES},
     pasid::Pasid,
     pgtable::{Span, Spare, Target, Tree, Update},
     placement::{Access, Placement},
@@ -48,7 +50,7 @@ impl Mapping {
 
 /// Former state of changed PTEs. TLBs cache valid entries only.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Before {
+pub(super) enum Before {
     /// Invalid, or flushed since.
     Invalid,
     /// Valid.
@@ -56,9 +58,11 @@ enum Before {
 }
 
 pub(super) struct Inner {
-    tree: Tree,
+    pub(super) tree: Tree,
     /// Sorted by address, without overlap.
     pub(super) mappings: KVVec<Mapping>,
+    /// Blocks with a pinned page table, by VA.
+    pub(super) mirrored: RBTree<u64, Mirrored>,
 }
 
 /// The page tables and mappings of an address space.
@@ -69,6 +73,8 @@ pub(super) struct Space {
     pub(super) inner: Mutex<Option<Inner>>,
     /// Of the process with user queues in this address space.
     handler: SetOnce<Arc<dyn EvictionHandler>>,
+    /// Informed when the PTEs of mirrored memory are lost.
+    pub(super) mirror_owner: SetOnce<Arc<dyn MirrorOwner>>,
     /// Valid PTEs of userptr mappings, by VA of the mapping. Written under this lock only, and
     /// zapped by MMU notifiers: no allocation under it.
     #[pin]
@@ -93,8 +99,10 @@ impl Space {
                 inner <- new_mutex!(Some(Inner {
                     tree,
                     mappings: KVVec::new(),
+                    mirrored: RBTree::new(),
                 }), "rkfd_vm"),
                 handler: SetOnce::new(),
+                mirror_owner: SetOnce::new(),
                 mapped <- new_mutex!(KVVec::new(), "rkfd_vm_shown"),
                 pasid,
                 memory,
@@ -171,7 +179,7 @@ impl Space {
         let inner: &mut Option<Inner> = &mut guard;
         let inner = inner.as_mut().ok_or(EINVAL)?;
         let at = inner.mappings.partition_point(|m| m.va + m.len <= va);
-        if inner.mappings.get(at).is_some_and(|m| m.va < va + len) {
+        if inner.maps(va, len) || inner.mirrors(va, len) {
             return Err(EINVAL);
         }
         inner.mappings.reserve(1, GFP_KERNEL)?;
@@ -313,7 +321,7 @@ impl Space {
     }
 
     /// Makes an update visible to the GPU and frees page tables that became empty.
-    fn finish(&self, tree: &mut Tree, mut update: Update<'_>, before: Before) -> Result {
+    pub(super) fn finish(&self, tree: &mut Tree, mut update: Update<'_>, before: Before) -> Result {
         update.write_out()?;
         self.gpu.hub().hdp_flush()?;
         if before == Before::Valid || update.has_garbage() {
@@ -352,6 +360,9 @@ impl PageTables for Space {
             // The page tables exist: this only writes entries.
             let mut update = Update::by_cpu(&self.gpu);
             inner.tree.map(&mut update, va, len, &target)?;
+        }
+        if let Some(owner) = self.mirror_owner.as_ref() {
+            owner.lost(&self.gpu);
         }
         Ok(())
     }
@@ -440,6 +451,32 @@ impl BoMapper for Space {
 }
 
 impl Inner {
+    /// Returns whether a BO is mapped between `va` and `va + len`, which does not overflow.
+    pub(super) fn maps(&self, va: u64, len: u64) -> bool {
+        let at = self.mappings.partition_point(|m| m.va + m.len <= va);
+        self.mappings.get(at).is_some_and(|m| m.va < va + len)
+    }
+
+    /// Returns whether a mirror owns a page between `va` and `va + len`, which does not overflow.
+    pub(super) fn mirrors(&self, va: u64, len: u64) -> bool {
+        let end = va + len;
+        let mut from = va / BLOCK_BYTES * BLOCK_BYTES;
+        while let Some(at) = self.mirrored.cursor_lower_bound(&from) {
+            let (block, mirrored) = at.current();
+            if *block >= end {
+                break;
+            }
+            let page = |at: u64| (at.clamp(*block, *block + BLOCK_BYTES) - *block) as usize;
+            let first = page(va) / PAGE_SIZE;
+            let pages = Pages::range(first, page(end).div_ceil(PAGE_SIZE));
+            if !pages.and(mirrored.owned).is_empty() {
+                return true;
+            }
+            from = *block + BLOCK_BYTES;
+        }
+        false
+    }
+
     fn find(&self, va: u64, bo: &BoInner) -> Option<&Mapping> {
         self.mappings
             .iter()

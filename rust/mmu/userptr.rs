@@ -15,7 +15,7 @@ use kernel::{
     },
 };
 
-use crate::kapi::hmm::{Interval, Mapped, Mark, Watch};
+use crate::kapi::hmm::{Interval, Invalidation, Mapped, Mark, Watch};
 
 /// Stops GPU access to userptr pages that are about to change.
 pub(crate) trait UserptrNotifier: Send + Sync {
@@ -83,8 +83,8 @@ impl UserptrSeq {
 
 #[vtable]
 impl Watch for UserptrSeq {
-    fn invalidate(&self, mark: Mark<'_>) {
-        self.notifier.invalidate(self, mark);
+    fn invalidate(&self, what: Invalidation<'_>) {
+        self.notifier.invalidate(self, what.mark);
     }
 }
 

@@ -28,7 +28,7 @@ impl Drop for Closer {
 
 /// An address space. Dropping the last reference frees it.
 pub(crate) struct Vm {
-    space: Arc<Space>,
+    pub(super) space: Arc<Space>,
     closer: Arc<Closer>,
     root: u64,
 }
@@ -51,6 +51,16 @@ impl Vm {
     /// Returns the PASID.
     pub(crate) fn pasid(&self) -> u32 {
         self.space.pasid()
+    }
+
+    /// Returns whether it is an address space of this card.
+    pub(crate) fn is_of(&self, gpu: &Gpu) -> bool {
+        core::ptr::eq(&*self.space.gpu, gpu)
+    }
+
+    /// Returns the card.
+    pub(crate) fn gpu(&self) -> &Arc<Gpu> {
+        &self.space.gpu
     }
 
     /// Returns the address space for a job, with a reference to it.

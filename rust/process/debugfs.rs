@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Processes in debugfs: `process/<pid>/` with the PASID on each GPU and the queues.
+//! Processes in debugfs: `process/<pid>/` with the PASID on each GPU, the queues, and shared
+//! virtual memory.
 //!
 //! Removing a directory waits for the readers of its files, which take the process lock.
 
 use kernel::{
     debugfs::{Dir, File},
     fmt,
+    page::PAGE_SHIFT,
     prelude::*,
     str::CString,
     sync::Arc,
@@ -55,7 +57,7 @@ impl Drop for Root {
 /// The directory of a process.
 struct Folder {
     // Field order: children first.
-    _files: [Pin<KBox<File<Arc<Process>>>>; 2],
+    _files: [Pin<KBox<File<Arc<Process>>>>; 3],
     _dir: Dir,
     process: Arc<Process>,
 }
@@ -72,10 +74,12 @@ pub(super) fn add(process: &Arc<Process>) -> Result {
         .subdir(&CString::try_from_fmt(fmt!("{}", process.pid()))?);
     let pasids = dir.read_callback_file(c"pasid", process.clone(), &pasids);
     let queues = dir.read_callback_file(c"queues", process.clone(), &queues);
+    let svm = dir.read_callback_file(c"svm", process.clone(), &svm);
     let folder = Folder {
         _files: [
             KBox::pin_init(pasids, GFP_KERNEL)?,
             KBox::pin_init(queues, GFP_KERNEL)?,
+            KBox::pin_init(svm, GFP_KERNEL)?,
         ],
         _dir: dir,
         process: process.clone(),
@@ -131,4 +135,33 @@ fn queues(process: &Arc<Process>, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         )?;
     }
     Ok(())
+}
+
+/// Prints the mode, one line for each GPU, and one for each range of shared virtual memory.
+fn svm(process: &Arc<Process>, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    let svm = process.svm();
+    writeln!(f, "xnack {}", u32::from(svm.retries()))?;
+    for (index, device) in process.devices().iter().enumerate() {
+        let pages = svm.mapped_pages(index);
+        writeln!(f, "gpu_id {:x}: {pages} pages mapped", device.id())?;
+    }
+    let mut result = Ok(());
+    svm.for_ranges(|range| {
+        let a = &range.attributes;
+        let written = writeln!(
+            f,
+            "{:#x}-{:#x}: preferred {:x}, prefetch {:x}, access {:#x}, in place {:#x}, \
+             flags {:#x}, granularity {}",
+            range.first << PAGE_SHIFT,
+            range.end << PAGE_SHIFT,
+            a.preferred,
+            a.prefetch,
+            a.access,
+            a.in_place,
+            a.flags,
+            a.granularity
+        );
+        result = result.and(written);
+    });
+    result
 }

@@ -3,6 +3,7 @@
 //! The process object: its GPUs, queues, events and user memory, and their release.
 
 use kernel::{
+    fs::File,
     impl_has_work, new_condvar, new_mutex, new_work,
     num::casts::arch::u64_as_usize,
     prelude::*,
@@ -22,8 +23,9 @@ use super::{
     events::{Events, HwException},
     handles::split_handle,
     memory,
-    pdd::ProcessDevice,
+    pdd::{FileVm, ProcessDevice},
     smi,
+    svm::SvmQueues,
     sysfs::ProcessFolder,
     userptr::UserMemory,
 };
@@ -32,6 +34,7 @@ use crate::{
     kapi::{sched_mm, task, workqueue::Delayed},
     node,
     queue::QueueTable,
+    svm::Svm,
     trace,
 };
 
@@ -64,6 +67,8 @@ pub(crate) struct Process {
     #[pin]
     state: Mutex<ProcessState>,
     user: Arc<Delayed<UserMemory>>,
+    svm: Arc<Delayed<Svm>>,
+    svm_queues: Arc<SvmQueues>,
     #[pin]
     events: Events,
     /// Held while exceptions are delivered to the runtime; outside the process lock.
@@ -107,6 +112,8 @@ impl Process {
             return Err(EINVAL);
         }
         let debug = DebugState::new(devices.len())?;
+        let svm_queues = SvmQueues::new(devices.len())?;
+        let svm = Svm::new(devices.len(), svm_queues.clone())?;
         Arc::pin_init(
             pin_init!(Self {
                 pid: leader.pid(),
@@ -115,6 +122,8 @@ impl Process {
                 poisoned: Atomic::new(false),
                 devices,
                 user: UserMemory::new()?,
+                svm,
+                svm_queues,
                 state <- new_mutex!(
                     ProcessState {
                         queues: QueueTable::new()?,
@@ -190,6 +199,42 @@ impl Process {
     /// Returns the userptr buffers.
     pub(crate) fn user_memory(&self) -> &Arc<Delayed<UserMemory>> {
         &self.user
+    }
+
+    /// Returns the memory shared with the GPUs.
+    pub(crate) fn svm(&self) -> &Arc<Delayed<Svm>> {
+        &self.svm
+    }
+
+    /// Returns the index of a GPU among [`Self::devices`]. `EINVAL` if there is none.
+    pub(crate) fn gpu_index(&self, gpu_id: u32) -> Result<usize> {
+        let mut devices = self.devices.iter();
+        devices.position(|d| d.id() == gpu_id).ok_or(EINVAL)
+    }
+
+    /// Returns the bit of a GPU in the masks of [`Self::svm`]. `EINVAL` if there is none.
+    pub(crate) fn gpu_bit(&self, gpu_id: u32) -> Result<u64> {
+        let index = u32::try_from(self.gpu_index(gpu_id)?)?;
+        1u64.checked_shl(index).ok_or(EINVAL)
+    }
+
+    /// Makes the address space of a render node file that of the process on a GPU, see
+    /// [`ProcessDevice::acquire_vm`].
+    pub(crate) fn acquire_vm(
+        &self,
+        gpu_id: u32,
+        file: ARef<File>,
+        open: impl FnOnce(&File) -> Result<FileVm>,
+    ) -> Result {
+        let device = self.device(gpu_id)?;
+        let index = self.gpu_index(gpu_id)?;
+        device.acquire_vm(self.pid, &self.user, file, open)?;
+        if self.svm.has(index) {
+            return Ok(());
+        }
+        self.svm_queues
+            .join(index, device.node(), &device.slot()?)?;
+        Svm::join(&self.svm, index, &device.vm()?)
     }
 
     /// Returns the events.
@@ -280,7 +325,7 @@ impl Process {
 
     /// Releases all resources of the process on a GPU: queues first, then the buffers that they
     /// use. Also works if the GPU does not respond.
-    fn detach(&self, state: &mut ProcessState, device: &ProcessDevice) {
+    fn detach(&self, state: &mut ProcessState, index: usize, device: &ProcessDevice) {
         device.set_detached();
         if let Ok(slot) = device.slot() {
             state.queues.remove_all(device.node(), &slot);
@@ -288,6 +333,8 @@ impl Process {
             self.queues_resumed.notify_all();
             self.user.part(&slot);
         }
+        self.svm_queues.part(index);
+        self.svm.leave(index);
         device.end_evictions();
         memory::release(&self.devices, device);
         if device.slot().is_ok() {
@@ -304,12 +351,13 @@ impl Process {
             return;
         }
         state.exited = true;
-        for device in &self.devices {
-            self.detach(&mut state, device);
+        for (index, device) in self.devices.iter().enumerate() {
+            self.detach(&mut state, index, device);
         }
         self.detach_debugger(&mut state);
         drop(state);
         self.detach_from_debugged();
+        self.svm.release();
         // Waits for readers of the files, which may take the process lock.
         let folder = self.folder.lock().take();
         drop(folder);
@@ -321,12 +369,13 @@ impl Process {
     /// events.
     pub(super) fn detach_gpu(&self, gpu: &Gpu) {
         let mut lost = false;
-        for device in self.devices.iter().filter(|d| d.node().is_of(gpu)) {
+        let devices = self.devices.iter().enumerate();
+        for (index, device) in devices.filter(|(_, d)| d.node().is_of(gpu)) {
             let mut state = self.state.lock();
             if device.is_detached() {
                 continue;
             }
-            self.detach(&mut state, device);
+            self.detach(&mut state, index, device);
             drop(state);
             self.events
                 .hw_exception(&HwException::gpu_lost(device.id()));

@@ -5,7 +5,8 @@
 use kernel::prelude::*;
 
 use super::{
-    debugfs, evict, exceptions, interrupts, smi, sysfs, table, userptr, workqueue::WorkqueueGuard,
+    debugfs, evict, exceptions, interrupts, smi, svm, sysfs, table, userptr,
+    workqueue::WorkqueueGuard,
 };
 use crate::gpu::Gpu;
 
@@ -19,6 +20,7 @@ pub(crate) fn init() {
     exceptions::init();
     smi::init();
     userptr::init();
+    crate::svm::init();
 }
 
 /// Frees the static lists of `process`; called once, at module unload.
@@ -34,6 +36,7 @@ pub(crate) struct Workqueues {
     _exceptions: WorkqueueGuard,
     _restores: WorkqueueGuard,
     _refreshes: WorkqueueGuard,
+    _svm: WorkqueueGuard,
 }
 
 impl Workqueues {
@@ -44,6 +47,7 @@ impl Workqueues {
             _exceptions: exceptions::create_workqueue()?,
             _restores: evict::create_workqueue()?,
             _refreshes: userptr::create_workqueue()?,
+            _svm: svm::create_workqueue()?,
         })
     }
 }

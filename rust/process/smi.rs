@@ -5,7 +5,7 @@
 //! Events are dropped when the FIFO of a client is full. A client receives the events of its own
 //! process, a privileged client (`CAP_SYS_ADMIN`) those of all processes.
 
-use core::fmt::Write;
+use core::{fmt::Write, ops::Range};
 
 use kernel::{
     fs::File,
@@ -31,6 +31,7 @@ use crate::{
         task,
     },
     node::Node,
+    svm::UnmapTrigger,
     uapi,
 };
 
@@ -46,6 +47,8 @@ pub(super) enum EvictionTrigger {
     Userptr,
     /// Eviction of a buffer from VRAM.
     Ttm,
+    /// Invalidation of a range of shared virtual memory.
+    Svm,
 }
 
 impl EvictionTrigger {
@@ -54,6 +57,19 @@ impl EvictionTrigger {
         match self {
             Self::Userptr => uapi::KFD_QUEUE_EVICTION_TRIGGERS_KFD_QUEUE_EVICTION_TRIGGER_USERPTR,
             Self::Ttm => uapi::KFD_QUEUE_EVICTION_TRIGGERS_KFD_QUEUE_EVICTION_TRIGGER_TTM,
+            Self::Svm => uapi::KFD_QUEUE_EVICTION_TRIGGERS_KFD_QUEUE_EVICTION_TRIGGER_SVM,
+        }
+    }
+
+    /// Returns the name of the eviction, or of the restore after it, for trace events.
+    pub(super) fn name_of(self, evicted: bool) -> &'static CStr {
+        match (self, evicted) {
+            (Self::Userptr, true) => c"userptr invalidated",
+            (Self::Userptr, false) => c"userptr restored",
+            (Self::Ttm, true) => c"evicted",
+            (Self::Ttm, false) => c"restored",
+            (Self::Svm, true) => c"SVM invalidated",
+            (Self::Svm, false) => c"SVM restored",
         }
     }
 }
@@ -322,6 +338,25 @@ pub(super) fn restored(id: u32, pid: Pid, again: bool) {
         uapi::kfd_smi_event_KFD_SMI_EVENT_QUEUE_RESTORE,
         pid,
         format_args!("{now} -{pid} {id:x} {}\n", if again { 'R' } else { '0' }),
+    );
+}
+
+/// Sends that pages of shared virtual memory were unmapped from a GPU.
+pub(super) fn unmapped(id: u32, pid: Pid, pages: &Range<u64>, why: UnmapTrigger) {
+    let now = BootTime::ktime_get();
+    let (first, count) = (pages.start, pages.end - pages.start);
+    let why = match why {
+        UnmapTrigger::Notifier => uapi::KFD_SVM_UNMAP_TRIGGERS_KFD_SVM_UNMAP_TRIGGER_MMU_NOTIFY,
+        UnmapTrigger::Migration => {
+            uapi::KFD_SVM_UNMAP_TRIGGERS_KFD_SVM_UNMAP_TRIGGER_MMU_NOTIFY_MIGRATE
+        }
+        UnmapTrigger::Cpu => uapi::KFD_SVM_UNMAP_TRIGGERS_KFD_SVM_UNMAP_TRIGGER_UNMAP_FROM_CPU,
+    };
+    send(
+        id,
+        uapi::kfd_smi_event_KFD_SMI_EVENT_UNMAP_FROM_GPU,
+        pid,
+        format_args!("{now} -{pid} @{first:x}({count:x}) {id:x} {why}\n"),
     );
 }
 

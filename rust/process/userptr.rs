@@ -22,10 +22,7 @@ use kernel::{
     workqueue::new_delayed_work,
 };
 
-use super::{
-    smi::{self, EvictionTrigger},
-    workqueue::WorkqueueGuard,
-};
+use super::{gpu_queues::GpuQueues, smi::EvictionTrigger, workqueue::WorkqueueGuard};
 use crate::{
     card::account::{self, Kind},
     dqm::DqmProcess,
@@ -37,7 +34,6 @@ use crate::{
     },
     mmu::{Bo, BoFlags, Invalidations, UserBuffer, UserptrNotifier, UserptrSeq},
     node::Node,
-    trace,
 };
 
 /// Delay of the worker after an invalidation (`AMDGPU_USERPTR_RESTORE_DELAY_MS`), doubled after
@@ -60,16 +56,6 @@ pub(super) fn create_workqueue() -> Result<WorkqueueGuard> {
     Ok(WorkqueueGuard::new(queue, |queue| {
         mem::replace(&mut *QUEUE.lock(), queue)
     }))
-}
-
-/// A GPU on which the process may have queues.
-struct GpuQueues {
-    node: Arc<Node>,
-    process: Arc<DqmProcess>,
-    /// The queues are evicted here.
-    evicted: bool,
-    /// The last eviction failed, which was logged.
-    failed: bool,
 }
 
 /// A buffer that is refreshed after invalidations.
@@ -145,48 +131,6 @@ impl UserptrNotifier for UserptrInvalidator {
     }
 }
 
-impl GpuQueues {
-    /// Evicts the queues. A GPU that does not unmap them in time is reset or cut off from memory.
-    fn evict(&mut self) {
-        if self.evicted {
-            return;
-        }
-        self.evicted = true;
-        smi::evicted(self.node.id(), self.process.pid(), EvictionTrigger::Userptr);
-        let evicted = self.node.dqm().evict(&self.process);
-        if let (Err(e), false) = (&evicted, self.failed) {
-            dev_err!(
-                self.process.gpu().dev(),
-                "process {}: queues were not evicted on GPU {:#x}: {e:?}\n",
-                self.process.pid(),
-                self.node.id()
-            );
-        }
-        self.failed = evicted.is_err();
-        trace::process(
-            self.process.pid(),
-            self.process.pasid(),
-            c"userptr invalidated",
-        );
-    }
-
-    /// Restores the queues. `ENOMEM` if that has to be tried again.
-    fn restore(&mut self) -> Result {
-        if !self.evicted {
-            return Ok(());
-        }
-        self.node.dqm().restore(&self.process)?;
-        self.evicted = false;
-        smi::restored(self.node.id(), self.process.pid(), false);
-        trace::process(
-            self.process.pid(),
-            self.process.pasid(),
-            c"userptr restored",
-        );
-        Ok(())
-    }
-}
-
 impl UserMemory {
     /// Returns a process without userptr buffers.
     pub(super) fn new() -> Result<Arc<Delayed<Self>>> {
@@ -228,12 +172,7 @@ impl UserMemory {
     pub(super) fn join(&self, node: &Arc<Node>, process: &Arc<DqmProcess>) -> Result {
         let mut guard = self.lock();
         let state: &mut UserMemoryState = &mut guard.state;
-        let mut gpu = GpuQueues {
-            node: node.clone(),
-            process: process.clone(),
-            evicted: false,
-            failed: false,
-        };
+        let mut gpu = GpuQueues::new(node, process, EvictionTrigger::Userptr);
         state.gpus.reserve(1, GFP_KERNEL)?;
         if state.invalidations > 0 {
             gpu.evict();
@@ -246,7 +185,7 @@ impl UserMemory {
     pub(super) fn part(&self, process: &Arc<DqmProcess>) {
         let mut guard = self.lock();
         let gpus = &mut guard.state.gpus;
-        let at = gpus.iter().position(|g| Arc::ptr_eq(&g.process, process));
+        let at = gpus.iter().position(|g| g.is_of(process));
         let removed = at.and_then(|at| gpus.remove(at).ok());
         drop(guard);
         drop(removed);
@@ -382,7 +321,7 @@ impl DelayedItem for UserMemory {
             Ok(false) | Err(_) => {
                 this.failures.fetch_add(1, Relaxed);
                 for gpu in &this.lock().state.gpus {
-                    smi::restored(gpu.node.id(), gpu.process.pid(), true);
+                    gpu.postponed();
                 }
                 Self::schedule(&this);
             }

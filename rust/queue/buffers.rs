@@ -6,8 +6,10 @@ use kernel::{num::casts::usize_as_u64, page::PAGE_SIZE, prelude::*, sync::Arc};
 
 use super::request::{QueueEngine, QueueRequest};
 use crate::{
+    kapi::workqueue::Delayed,
     mmu::vm::{KernelPage, Pin, Vm},
     node::Node,
+    svm::{Svm, SvmPin},
 };
 
 /// Minimum size of the end-of-pipe buffer in bytes.
@@ -36,6 +38,23 @@ fn check_alignment(request: &QueueRequest) -> Result {
     }
 }
 
+/// Shared virtual memory of the process of a queue.
+#[derive(Clone)]
+pub(crate) struct SharedMemory {
+    /// The memory.
+    pub(crate) svm: Arc<Delayed<Svm>>,
+    /// Index of the GPU there.
+    pub(crate) gpu: usize,
+}
+
+/// The memory of a context save area.
+enum SaveArea {
+    /// A buffer.
+    Buffer { _pin: Pin },
+    /// Shared virtual memory.
+    Shared { _pin: SvmPin },
+}
+
 /// The pinned mappings of a queue's buffers.
 pub(super) struct QueueBuffers {
     // Field order: the GART mapping is removed before its page is unpinned.
@@ -44,7 +63,7 @@ pub(super) struct QueueBuffers {
     _rptr: Pin,
     ring: Pin,
     _eop: Option<Pin>,
-    _cwsr: Option<Pin>,
+    _cwsr: Option<SaveArea>,
 }
 
 /// Pins the mapping that covers exactly the pages of `size` bytes at `va`: it starts at the page
@@ -71,7 +90,12 @@ impl QueueBuffers {
     ///
     /// `EINVAL` if an address is not aligned, a size does not fit the GPU, or a buffer is not
     /// mapped exactly.
-    pub(super) fn acquire(node: &Node, vm: &Arc<Vm>, request: &QueueRequest) -> Result<Self> {
+    pub(super) fn acquire(
+        node: &Node,
+        vm: &Arc<Vm>,
+        shared: &SharedMemory,
+        request: &QueueRequest,
+    ) -> Result<Self> {
         check_alignment(request)?;
         let wptr = pin_exact(vm, request.wptr_va, PAGE)?;
         let rptr = pin_exact(vm, request.rptr_va, PAGE)?;
@@ -94,7 +118,14 @@ impl QueueBuffers {
             buffers._eop = Some(pin_exact(vm, request.eop_va, request.eop_size.into())?);
         }
         let size = cwsr_size(node, request)?;
-        buffers._cwsr = Some(pin_exact(vm, request.cwsr_va, size)?);
+        buffers._cwsr = Some(match pin_exact(vm, request.cwsr_va, size) {
+            Ok(_pin) => SaveArea::Buffer { _pin },
+            Err(_) => {
+                let size = size.checked_next_multiple_of(PAGE).ok_or(EINVAL)?;
+                let _pin = Svm::pin(&shared.svm, shared.gpu, request.cwsr_va, size)?;
+                SaveArea::Shared { _pin }
+            }
+        });
         Ok(buffers)
     }
 

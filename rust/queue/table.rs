@@ -63,7 +63,7 @@ impl QueueTable {
         request: &QueueRequest,
         steps: &mut Steps,
     ) -> Result<CreatedQueue> {
-        let buffers = QueueBuffers::acquire(&target.node, &target.vm, request)?;
+        let buffers = QueueBuffers::acquire(&target.node, &target.vm, &target.shared, request)?;
         steps.mark(NO_ID, c"buffers");
 
         let siblings = self.count_on(&target.node);

@@ -5,7 +5,7 @@
 use kernel::{prelude::*, sync::Arc};
 
 use super::{
-    buffers::QueueBuffers,
+    buffers::{QueueBuffers, SharedMemory},
     cu_mask,
     exceptions::{ExceptionRegistration, ExceptionTable, Exceptions},
     request::{QueueEngine, QueueKind, QueueRequest, QueueResources, QueueUpdate},
@@ -31,6 +31,8 @@ pub(crate) struct QueueTarget {
     pub(crate) slot: Arc<DqmProcess>,
     /// Exceptions of the process on the GPU.
     pub(crate) exceptions: Arc<ExceptionTable>,
+    /// Shared virtual memory of the process.
+    pub(crate) shared: SharedMemory,
 }
 
 /// Words that the driver writes to a context save area.

@@ -149,7 +149,7 @@ fn large_bar(gpu: &Gpu) -> bool {
     config.vram_visible >= config.vram_size
 }
 
-/// Returns the capability bits `HSA_CAP_*`. SVM is not supported; user space falls back without it.
+/// Returns the capability bits `HSA_CAP_*`.
 fn capability(rev_id: u32, debug: u32) -> u32 {
     let doorbell = uapi::HSA_CAP_DOORBELL_TYPE_2_0 << uapi::HSA_CAP_DOORBELL_TYPE_TOTALBITS_SHIFT;
     let revision = rev_id << uapi::HSA_CAP_ASIC_REVISION_SHIFT & uapi::HSA_CAP_ASIC_REVISION_MASK;
@@ -159,6 +159,7 @@ fn capability(rev_id: u32, debug: u32) -> u32 {
         | debug
         | uapi::HSA_CAP_TRAP_DEBUG_FIRMWARE_SUPPORTED
         | uapi::HSA_CAP_PER_QUEUE_RESET_SUPPORTED
+        | uapi::HSA_CAP_SVMAPI_SUPPORTED
 }
 
 /// Returns a clock in MHz; if unknown, the value that the C driver reports without power

@@ -1,0 +1,205 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Mirrors: user memory that an address space maps at its own addresses, block by block.
+//!
+//! The page table of a block of 2 MiB is pinned while a [`Mirror`] of it exists. The owner of the
+//! mirror writes and zaps its PTEs under a lock of its own, without that of the page tables, and
+//! without allocation: an MMU notifier may do it.
+
+use kernel::{
+    page::PAGE_SIZE,
+    prelude::*,
+    rbtree::{RBTreeNode, RBTreeNodeReservation},
+    sync::Arc,
+};
+
+use super::{
+    inner::BoMapper,
+    pages::{MirrorOwner, Mirrored, Pages, BLOCK_BYTES, BLOCK_PAGES},
+    pgtable::{Span, Update},
+    space::{Before, Inner},
+    tlb,
+    vm::Vm,
+};
+use crate::{
+    gpu::Gpu,
+    hw::{FlushType, PteAttrs},
+};
+
+/// Bytes of a PTE.
+const PTE_BYTES: u64 = 8;
+
+impl Vm {
+    /// Sets the owner of the mirrors. Returns false if there is one already.
+    pub(crate) fn set_mirror_owner(&self, owner: Arc<dyn MirrorOwner>) -> bool {
+        self.space.mirror_owner.populate(owner)
+    }
+
+    /// Returns whether a BO is mapped at any of `len` bytes at `va`.
+    pub(crate) fn maps(&self, va: u64, len: u64) -> bool {
+        let guard = self.space.inner.lock();
+        guard
+            .as_ref()
+            .is_some_and(|inner| inner.maps(va, len.min(u64::MAX - va)))
+    }
+
+    /// Returns a mirror of the block at `va`, without valid PTEs. `EADDRINUSE` if a 2 MiB page of a
+    /// BO is mapped there, `EBUSY` if the block has a mirror, `EINVAL` outside of the address
+    /// space, `ENOMEM` without memory.
+    pub(crate) fn mirror(self: &Arc<Self>, va: u64) -> Result<Arc<Mirror>> {
+        self.space.check_range(va, BLOCK_BYTES)?;
+        let gpu = &self.space.gpu;
+        gpu.mmio()?;
+        let table = gpu.alloc_or_evict(self.space.memory(), || self.pin_table(va))?;
+        let mirror = Mirror {
+            vm: self.clone(),
+            va,
+            table,
+        };
+        Ok(Arc::new(mirror, GFP_KERNEL)?)
+    }
+
+    fn pin_table(&self, va: u64) -> Result<u64> {
+        let node = RBTreeNodeReservation::new(GFP_KERNEL)?;
+        let mut guard = self.space.inner.lock();
+        let inner: &mut Option<Inner> = &mut guard;
+        let inner = inner.as_mut().ok_or(EINVAL)?;
+        let mut update = Update::by_cpu(&self.space.gpu);
+        let table = inner.tree.pin(&mut update, va)?;
+        let owned = Pages::NONE;
+        let node: RBTreeNode<u64, Mirrored> = node.into_node(va, Mirrored { owned });
+        inner.mirrored.insert(node);
+        self.space
+            .finish(&mut inner.tree, update, Before::Invalid)?;
+        Ok(table)
+    }
+
+    fn unpin_table(&self, va: u64) -> Result {
+        let mut guard = self.space.inner.lock();
+        let inner: &mut Option<Inner> = &mut guard;
+        let Some(inner) = inner.as_mut() else {
+            return Ok(());
+        };
+        let removed = inner.mirrored.remove_node(&va);
+        if self.space.gpu.mmio().is_ok() {
+            let mut update = Update::by_cpu(&self.space.gpu);
+            inner.tree.unpin(&mut update, va)?;
+            self.space
+                .finish(&mut inner.tree, update, Before::Invalid)?;
+        }
+        drop(guard);
+        drop(removed);
+        Ok(())
+    }
+}
+
+/// A block of user memory in an address space.
+///
+/// The owner serializes [`Self::write`] and [`Self::clear`], and zaps all PTEs before it drops the
+/// mirror.
+pub(crate) struct Mirror {
+    vm: Arc<Vm>,
+    va: u64,
+    /// Offset of the page table in VRAM.
+    table: u64,
+}
+
+impl Mirror {
+    /// Returns the card.
+    pub(crate) fn gpu(&self) -> &Arc<Gpu> {
+        &self.vm.space.gpu
+    }
+
+    /// Sets the pages that BOs must not be mapped at. `EADDRINUSE` if a BO is mapped at one of
+    /// them.
+    pub(crate) fn claim(&self, pages: Pages) -> Result {
+        let mut guard = self.vm.space.inner.lock();
+        let inner: &mut Option<Inner> = &mut guard;
+        let inner = inner.as_mut().ok_or(EINVAL)?;
+        pages.runs(|first, end| {
+            let va = self.va + (first * PAGE_SIZE) as u64;
+            if inner.maps(va, ((end - first) * PAGE_SIZE) as u64) {
+                return Err(EADDRINUSE);
+            }
+            Ok(())
+        })?;
+        inner.mirrored.get_mut(&self.va).ok_or(EINVAL)?.owned = pages;
+        Ok(())
+    }
+
+    /// Gives up pages of [`Self::claim`] that are not among `pages`.
+    pub(crate) fn keep(&self, pages: Pages) {
+        let mut guard = self.vm.space.inner.lock();
+        let inner: &mut Option<Inner> = &mut guard;
+        let mirrored = inner.as_mut().and_then(|i| i.mirrored.get_mut(&self.va));
+        if let Some(mirrored) = mirrored {
+            mirrored.owned = mirrored.owned.and(pages);
+        }
+    }
+
+    /// Writes the PTEs of `count` pages from page `first` on, with consecutive addresses from
+    /// `addr` on. Calls `fragment` with the first page of each fragment. `EINVAL` beyond the block.
+    /// Visible to the GPU after [`Self::finish`].
+    pub(crate) fn write(
+        &self,
+        first: usize,
+        count: usize,
+        addr: u64,
+        attrs: PteAttrs,
+        mut fragment: impl FnMut(usize),
+    ) -> Result {
+        if first + count > BLOCK_PAGES {
+            return Err(EINVAL);
+        }
+        let gpu = self.gpu();
+        let gmc = gpu.generation().gmc;
+        let flags = gmc.pte_flags(attrs);
+        let at = usize::try_from(self.table + first as u64 * PTE_BYTES)?;
+        let (mut next, mut order) = (0, 0);
+        gpu.vram().bar().write64s(at, count, |i| {
+            let pa = addr + (i * PAGE_SIZE) as u64;
+            if i == next {
+                // The largest fragment that is aligned in both addresses.
+                let aligned = ((first + i) | BLOCK_PAGES) as u64 | pa / PAGE_SIZE as u64;
+                order = aligned.trailing_zeros().min((count - i).ilog2());
+                next = i + (1 << order);
+                fragment(first + i);
+            }
+            gmc.leaf(0, pa, flags, order)
+        })
+    }
+
+    /// Zaps the PTEs of `pages`. Does not allocate. Complete after [`Self::flush`].
+    pub(crate) fn clear(&self, pages: Pages) -> Result {
+        let gpu = self.gpu();
+        let empty = gpu.generation().gmc.empty(0);
+        pages.runs(|first, end| {
+            Span::new(self.table + first as u64 * PTE_BYTES, end - first, empty).clear(gpu)
+        })
+    }
+
+    /// Makes written PTEs visible to the GPU.
+    pub(crate) fn finish(&self) -> Result {
+        self.gpu().hub().hdp_flush()
+    }
+
+    /// Completes [`Self::clear`], for all mirrors of the address space: the GPU does not access the
+    /// pages any more. Wedges the card on an error.
+    pub(crate) fn flush(&self) {
+        let (gpu, pasid) = (self.gpu(), self.vm.pasid());
+        let flushed = self
+            .finish()
+            .and_then(|()| tlb::flush_pasid(gpu, pasid, FlushType::Heavyweight));
+        if flushed.is_err() && gpu.check_usable().is_ok() {
+            gpu.wedge("page tables were not updated");
+        }
+    }
+}
+
+impl Drop for Mirror {
+    fn drop(&mut self) {
+        if let Err(e) = self.vm.unpin_table(self.va) {
+            dev_err!(self.gpu().dev(), "a page table was not freed: {e:?}\n");
+        }
+    }
+}

@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Blocks of 2 MiB of mirrored user memory, and sets of their pages.
+
+use kernel::{page::PAGE_SIZE, prelude::*};
+
+use crate::gpu::Gpu;
+
+/// Pages of a block.
+pub(crate) const BLOCK_PAGES: usize = 512;
+/// Bytes of a block.
+pub(crate) const BLOCK_BYTES: u64 = (BLOCK_PAGES * PAGE_SIZE) as u64;
+/// A set of pages of a block.
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Pages([u64; BLOCK_PAGES / 64]);
+
+impl Pages {
+    /// No page.
+    pub(crate) const NONE: Self = Self([0; BLOCK_PAGES / 64]);
+
+    /// Returns the pages from `first` to below `end`.
+    pub(crate) fn range(first: usize, end: usize) -> Self {
+        let mut pages = Self::NONE;
+        for (i, word) in pages.0.iter_mut().enumerate() {
+            let low = first.clamp(i * 64, i * 64 + 64) - i * 64;
+            let high = end.clamp(i * 64, i * 64 + 64) - i * 64;
+            if low < high {
+                *word = (u64::MAX >> (64 - (high - low))) << low;
+            }
+        }
+        pages
+    }
+
+    fn zip(self, other: Self, f: impl Fn(u64, u64) -> u64) -> Self {
+        let mut all = self;
+        for (a, b) in all.0.iter_mut().zip(other.0) {
+            *a = f(*a, b);
+        }
+        all
+    }
+
+    /// Returns the pages in either set.
+    pub(crate) fn or(self, other: Self) -> Self {
+        self.zip(other, |a, b| a | b)
+    }
+
+    /// Returns the pages in both sets.
+    pub(crate) fn and(self, other: Self) -> Self {
+        self.zip(other, |a, b| a & b)
+    }
+
+    /// Returns the pages that are not in `other`.
+    pub(crate) fn without(self, other: Self) -> Self {
+        self.zip(other, |a, b| a & !b)
+    }
+
+    /// Returns whether the set is empty.
+    pub(crate) fn is_empty(self) -> bool {
+        self == Self::NONE
+    }
+
+    /// Returns whether a page is in the set.
+    pub(crate) fn has(self, page: usize) -> bool {
+        self.0
+            .get(page / 64)
+            .is_some_and(|word| word >> (page % 64) & 1 != 0)
+    }
+
+    /// Adds a page.
+    pub(crate) fn add(&mut self, page: usize) {
+        if let Some(word) = self.0.get_mut(page / 64) {
+            *word |= 1 << (page % 64);
+        }
+    }
+
+    /// Returns the number of pages.
+    pub(crate) fn count(self) -> usize {
+        self.0.iter().map(|word| word.count_ones() as usize).sum()
+    }
+
+    /// Calls `f` with the first page and the end of each run of pages.
+    pub(crate) fn runs(self, mut f: impl FnMut(usize, usize) -> Result) -> Result {
+        let mut page = 0;
+        while page < BLOCK_PAGES {
+            if !self.has(page) {
+                page += 1;
+                continue;
+            }
+            let first = page;
+            while page < BLOCK_PAGES && self.has(page) {
+                page += 1;
+            }
+            f(first, page)?;
+        }
+        Ok(())
+    }
+}
+
+/// A block with a pinned page table.
+pub(super) struct Mirrored {
+    /// Pages that BOs must not be mapped at.
+    pub(super) owned: Pages,
+}
+
+/// Informed about an address space whose page tables were lost in a reset of the card.
+pub(crate) trait MirrorOwner: Send + Sync {
+    /// All PTEs of the mirrors on `gpu` are invalid now. Called with the lock of the page tables
+    /// held.
+    fn lost(&self, gpu: &Gpu);
+}

@@ -1,0 +1,160 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The user queues of a process whose GPUs share its memory: eviction in batches.
+
+use core::ops::Range;
+
+use kernel::{
+    new_mutex,
+    prelude::*,
+    sync::{lock::mutex::MutexGuard, Arc, Mutex},
+};
+
+use super::{
+    gpu_queues::GpuQueues,
+    smi::{self, EvictionTrigger},
+    workqueue::WorkqueueGuard,
+};
+use crate::{
+    dqm::DqmProcess,
+    kapi::sched_mm::NoReclaim,
+    node::Node,
+    svm::{self, Queues, UnmapTrigger},
+};
+
+/// Creates the work queue of the workers.
+pub(super) fn create_workqueue() -> Result<WorkqueueGuard> {
+    Ok(WorkqueueGuard::new(
+        svm::new_workqueue()?,
+        svm::set_workqueue,
+    ))
+}
+
+struct SvmQueuesState {
+    /// By the index of the GPU in the process.
+    gpus: KVec<Option<GpuQueues>>,
+    /// Evictions since the queues were restored; 0 if they are not evicted.
+    batch: u64,
+}
+
+/// The queues of a process.
+#[pin_data]
+pub(super) struct SvmQueues {
+    /// Taken by MMU notifiers, hence always with [`NoReclaim`].
+    #[pin]
+    state: Mutex<SvmQueuesState>,
+}
+
+/// The lock of [`SvmQueues`].
+struct SvmQueuesGuard<'a> {
+    // Field order: unlocked before memory reclaim is allowed again.
+    state: MutexGuard<'a, SvmQueuesState>,
+    _no_reclaim: NoReclaim,
+}
+
+impl SvmQueues {
+    /// Returns those of a process on `gpus` GPUs, without queues.
+    pub(super) fn new(gpus: usize) -> Result<Arc<Self>> {
+        let mut list = KVec::with_capacity(gpus, GFP_KERNEL)?;
+        for _ in 0..gpus {
+            list.push_within_capacity(None)?;
+        }
+        let state = SvmQueuesState {
+            gpus: list,
+            batch: 0,
+        };
+        Arc::pin_init(
+            pin_init!(Self {
+                state <- new_mutex!(state, "rkfd_svm_queues"),
+            }),
+            GFP_KERNEL,
+        )
+    }
+
+    fn lock(&self) -> SvmQueuesGuard<'_> {
+        let state = self.state.lock();
+        SvmQueuesGuard {
+            state,
+            _no_reclaim: NoReclaim::new(),
+        }
+    }
+
+    /// Adds a GPU on which the process may have queues from now on. `EINVAL` without such a GPU.
+    pub(super) fn join(&self, index: usize, node: &Arc<Node>, process: &Arc<DqmProcess>) -> Result {
+        let mut guard = self.lock();
+        let state: &mut SvmQueuesState = &mut guard.state;
+        let slot = state.gpus.get_mut(index).ok_or(EINVAL)?;
+        let mut gpu = GpuQueues::new(node, process, EvictionTrigger::Svm);
+        if state.batch > 0 {
+            gpu.evict();
+        }
+        *slot = Some(gpu);
+        Ok(())
+    }
+
+    /// Removes a GPU on which the process has no queues any more.
+    pub(super) fn part(&self, index: usize) {
+        let mut guard = self.lock();
+        let removed = guard.state.gpus.get_mut(index).and_then(Option::take);
+        drop(guard);
+        drop(removed);
+    }
+}
+
+impl Queues for SvmQueues {
+    fn evict(&self) -> bool {
+        let mut guard = self.lock();
+        let state: &mut SvmQueuesState = &mut guard.state;
+        state.batch += 1;
+        // Not only the first time: some GPUs may have been restored before a failure.
+        state.gpus.iter_mut().flatten().for_each(GpuQueues::evict);
+        state.batch == 1
+    }
+
+    fn batch(&self) -> u64 {
+        self.lock().state.batch
+    }
+
+    fn restore(&self, batch: u64) -> Result<bool> {
+        let mut guard = self.lock();
+        let state: &mut SvmQueuesState = &mut guard.state;
+        if state.batch != batch {
+            return Ok(false);
+        }
+        for gpu in state.gpus.iter_mut().flatten() {
+            gpu.restore()?;
+        }
+        state.batch = 0;
+        Ok(true)
+    }
+
+    fn postponed(&self) {
+        let guard = self.lock();
+        if guard.state.batch > 0 {
+            guard
+                .state
+                .gpus
+                .iter()
+                .flatten()
+                .for_each(GpuQueues::postponed);
+        }
+    }
+
+    fn stop(&self) {
+        let mut guard = self.lock();
+        guard
+            .state
+            .gpus
+            .iter_mut()
+            .flatten()
+            .for_each(GpuQueues::stop);
+    }
+
+    fn unmapped(&self, gpus: u64, pages: &Range<u64>, why: UnmapTrigger) {
+        for (index, gpu) in self.lock().state.gpus.iter().enumerate() {
+            if let Some(gpu) = gpu.as_ref().filter(|_| gpus >> index & 1 != 0) {
+                smi::unmapped(gpu.gpu_id(), gpu.pid(), pages, why);
+            }
+        }
+    }
+}

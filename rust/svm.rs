@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Shared virtual memory: attributes of ranges of user memory, and their mapping on GPUs.
+//!
+//! Independent of the interface to user space and of who owns the queues.
+//! `Documentation/dataflow.rst` has the locks.
+
+mod attributes;
+mod map;
+mod restore;
+mod shared;
+mod window;
+
+pub(crate) use self::{
+    attributes::{Change, Summary},
+    restore::{init, new_workqueue, set_workqueue},
+    shared::{Queues, Svm, SvmPin},
+    window::UnmapTrigger,
+};

@@ -1,0 +1,487 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Mapping of registered memory on GPUs, block by block.
+//!
+//! Pages are faulted in, mapped for DMA by each device, and entered in the page tables if nothing
+//! was invalidated since before the fault, under the lock of the window. All memory is allocated
+//! before that lock is taken.
+
+use core::ops::Range;
+
+use kernel::{
+    mm::{virt::flags, MmWithUser},
+    page::PAGE_SHIFT,
+    prelude::*,
+    sync::Arc,
+};
+
+use super::{
+    attributes::{AttributeMap, AttributeRange, Attributes, Change},
+    shared::{State, Svm, MAX_GPUS},
+    window::{Block, BlockMap, Garbage, Piece, Segment, UnmapTrigger, WindowRef, WINDOW_PAGES},
+};
+use crate::{
+    hw::PteAttrs,
+    kapi::hmm::{FoundPage, Mapped},
+    mmu::{Mirror, Pages, BLOCK_PAGES},
+    uapi,
+};
+
+/// Attempts to map a block whose pages keep changing.
+const TRIES: u32 = 10;
+
+/// GPUs in a mask.
+pub(super) fn gpus_in(mask: u64) -> impl Iterator<Item = usize> {
+    (0..MAX_GPUS).filter(move |gpu| mask >> gpu & 1 != 0)
+}
+
+/// What to do with memory that the process does not map.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Holes {
+    /// `EFAULT`.
+    Refuse,
+    /// They are skipped.
+    Skip,
+}
+
+/// Pages of a block and the GPUs to map them on.
+pub(super) struct Target {
+    /// First page of the block.
+    pub(super) base: u64,
+    /// First page in the block.
+    pub(super) first: usize,
+    /// End in the block.
+    pub(super) end: usize,
+    /// GPUs, as far as they have access.
+    pub(super) gpus: u64,
+    /// Also GPUs without access.
+    pub(super) forced: bool,
+}
+
+/// Memory that is allocated before the lock of a window is taken.
+struct Prepared {
+    gpu: usize,
+    piece: Option<KBox<Piece>>,
+}
+
+impl Svm {
+    /// Returns the GPUs on which pages with these attributes are to be mapped now; `mapped` map
+    /// some of them.
+    fn wanted(&self, attributes: &Attributes, mapped: u64) -> u64 {
+        if !self.retries() {
+            return attributes.gpus();
+        }
+        let gpus = mapped & attributes.gpus() | attributes.in_place;
+        if gpus == 0 && attributes.has(uapi::KFD_IOCTL_SVM_FLAG_GPU_ALWAYS_MAPPED) {
+            return attributes.access;
+        }
+        gpus
+    }
+
+    /// Adds a block, unless there is one, and its mirrors on `gpus`. `EINVAL` without a window or
+    /// for a GPU without an address space.
+    fn add_block(&self, window: &WindowRef, index: usize, gpus: u64) -> Result {
+        let window = window.watch();
+        if window.lock().block(index).is_none() {
+            let block = Block::new(self.gpus())?;
+            let left = window.lock().add(index, block);
+            drop(left);
+        }
+        let va = window.first() + (index * BLOCK_PAGES) as u64;
+        for gpu in gpus_in(gpus) {
+            let known = window
+                .lock()
+                .block(index)
+                .is_some_and(|block| block.map(gpu).is_some());
+            if known {
+                continue;
+            }
+            let vm = self.vm(gpu).ok_or(EINVAL)?;
+            let mut map = Some(BlockMap::new(vm.mirror(va << PAGE_SHIFT)?));
+            let mut state = window.lock();
+            if !self.has_left(gpu) {
+                if let Some(slot) = state.block(index).and_then(|b| b.maps().get_mut(gpu)) {
+                    *slot = map.take();
+                }
+            }
+            drop(state);
+            drop(map);
+        }
+        Ok(())
+    }
+
+    /// Reserves the registered pages of a block in the address spaces of `gpus`. `EADDRINUSE` if
+    /// a BO is mapped at one of them.
+    fn claim(
+        &self,
+        window: &WindowRef,
+        index: usize,
+        gpus: u64,
+        attributes: &AttributeMap,
+    ) -> Result {
+        let base = window.watch().first() + (index * BLOCK_PAGES) as u64;
+        let pages = attributes.in_block(base);
+        for gpu in gpus_in(gpus) {
+            if let Some(mirror) = Self::mirror(window, index, gpu) {
+                mirror.claim(pages)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn mirror(window: &WindowRef, index: usize, gpu: usize) -> Option<Arc<Mirror>> {
+        let mut state = window.watch().lock();
+        let map = state.block(index).and_then(|block| block.map(gpu))?;
+        Some(map.mirror().clone())
+    }
+
+    /// Gives up the addresses of a block that are not among `pages`.
+    pub(super) fn release_pages(&self, window: &WindowRef, index: usize, pages: Pages) {
+        for gpu in 0..self.gpus() {
+            if let Some(mirror) = Self::mirror(window, index, gpu) {
+                mirror.keep(pages);
+            }
+        }
+    }
+
+    /// Splits a part of a block by attributes and permissions of the process. Pages that the
+    /// process may not read are left out.
+    fn plan(
+        &self,
+        mm: &MmWithUser,
+        attributes: &AttributeMap,
+        target: &Target,
+        holes: Holes,
+    ) -> Result<KVec<Segment>> {
+        let mut segments = KVec::new();
+        let (first, end) = (
+            target.base + target.first as u64,
+            target.base + target.end as u64,
+        );
+        let locked = mm.mmap_read_lock();
+        for range in attributes.overlapping(first, end) {
+            let mut at = range.first.max(first);
+            let stop = range.end.min(end);
+            while at < stop {
+                let area = locked.vma_lookup(usize::try_from(at << PAGE_SHIFT)?);
+                let Some(area) = area else {
+                    if holes == Holes::Refuse {
+                        return Err(EFAULT);
+                    }
+                    at += 1;
+                    continue;
+                };
+                let next = stop.min((area.end() >> PAGE_SHIFT) as u64);
+                let forced = if target.forced { target.gpus } else { 0 };
+                let gpus = range.attributes.gpus() & target.gpus | forced;
+                if area.flags() & flags::READ != 0 && gpus != 0 {
+                    let a = &range.attributes;
+                    let writable = area.flags() & flags::WRITE != 0;
+                    let segment = Segment {
+                        first: (at - target.base) as usize,
+                        end: (next - target.base) as usize,
+                        gpus,
+                        writable,
+                        attrs: PteAttrs {
+                            system: true,
+                            read: true,
+                            write: writable && !a.has(uapi::KFD_IOCTL_SVM_FLAG_GPU_RO),
+                            exec: a.has(uapi::KFD_IOCTL_SVM_FLAG_GPU_EXEC),
+                            ext_coherent: a.has(uapi::KFD_IOCTL_SVM_FLAG_EXT_COHERENT),
+                            ..PteAttrs::default()
+                        },
+                        always: a.has(uapi::KFD_IOCTL_SVM_FLAG_GPU_ALWAYS_MAPPED),
+                    };
+                    segments.push(segment, GFP_KERNEL)?;
+                }
+                at = next;
+            }
+        }
+        Ok(segments)
+    }
+
+    /// Returns the pages of a part of a block to which GPUs have access, but not the process.
+    fn absent(attributes: &AttributeMap, target: &Target, segments: &[Segment]) -> Pages {
+        let base = target.base;
+        let (first, end) = (base + target.first as u64, base + target.end as u64);
+        let ranges = attributes.overlapping(first, end).iter();
+        let wanted = ranges
+            .filter(|range| range.attributes.gpus() & target.gpus != 0)
+            .fold(Pages::NONE, |sum, range| {
+                let (from, to) = (range.first.max(first) - base, range.end.min(end) - base);
+                sum.or(Pages::range(from as usize, to as usize))
+            });
+        segments
+            .iter()
+            .fold(wanted, |rest, segment| rest.without(segment.pages()))
+    }
+
+    /// Faults the pages of `segments` in. `found` has an element for each page of the block.
+    fn find(
+        window: &WindowRef,
+        index: usize,
+        segments: &[Segment],
+        found: &mut [FoundPage],
+    ) -> Result {
+        let base = index * BLOCK_PAGES;
+        for segment in segments {
+            let pages = found.get_mut(segment.first..segment.end).ok_or(EINVAL)?;
+            window.find_pages(base + segment.first, pages, segment.writable)?;
+        }
+        Ok(())
+    }
+
+    /// Maps found pages for DMA by the devices of all GPUs.
+    fn prepare(
+        &self,
+        gpus: u64,
+        segments: &[Segment],
+        found: &[FoundPage],
+    ) -> Result<KVec<Prepared>> {
+        let mut all = KVec::new();
+        for gpu in gpus_in(gpus) {
+            let mut pages = Pages::NONE;
+            for segment in segments.iter().filter(|s| s.gpus >> gpu & 1 != 0) {
+                for page in segment.first..segment.end {
+                    if found.get(page).is_some_and(|found| found.is_some()) {
+                        pages.add(page);
+                    }
+                }
+            }
+            let Some(vm) = self.vm(gpu).filter(|_| !pages.is_empty()) else {
+                continue;
+            };
+            let present = found.iter().enumerate();
+            let present = present.filter_map(|(page, found)| pages.has(page).then_some(found));
+            let memory = Mapped::new(vm.gpu().dma(), present)?;
+            let piece = Some(Piece::new(pages, memory)?);
+            all.push(Prepared { gpu, piece }, GFP_KERNEL)?;
+        }
+        Ok(all)
+    }
+
+    /// Maps pages of a block on GPUs with access, with a window. The caller holds the lock of
+    /// `attributes`, and not the mmap lock.
+    ///
+    /// `EFAULT` if the process does not map them, `EAGAIN` if they keep changing, `EADDRINUSE` if
+    /// a BO is mapped there, `EINVAL` for a GPU without an address space, `ENOMEM` without memory.
+    pub(super) fn map_block(
+        &self,
+        mm: &MmWithUser,
+        attributes: &AttributeMap,
+        target: &mut Target,
+        holes: Holes,
+    ) -> Result {
+        let window = self.window(target.base).ok_or(EINVAL)?;
+        let index = (target.base - window.watch().first()) as usize / BLOCK_PAGES;
+        let part = (
+            target.base + target.first as u64,
+            target.base + target.end as u64,
+        );
+        let allowed = attributes.overlapping(part.0, part.1).iter();
+        if !target.forced {
+            target.gpus &= allowed.fold(0, |sum, range| sum | range.attributes.gpus());
+        }
+        if target.gpus == 0 {
+            return Ok(());
+        }
+        for gpu in gpus_in(target.gpus) {
+            if self.vm(gpu).is_none() {
+                return Err(EINVAL);
+            }
+        }
+        self.add_block(&window, index, target.gpus)?;
+        self.claim(&window, index, target.gpus, attributes)?;
+        let mut found = KVec::with_capacity(BLOCK_PAGES, GFP_KERNEL)?;
+        found.resize(BLOCK_PAGES, FoundPage::NONE, GFP_KERNEL)?;
+        for _ in 0..TRIES {
+            let mut state = window.watch().lock();
+            let Some(block) = state.block(index) else {
+                return Err(EINVAL);
+            };
+            let before = block.changes();
+            let part = Pages::range(target.first, target.end);
+            if !block.valid().and(part).is_empty() {
+                // The rest of fragments that are replaced.
+                (target.first, target.end) = (0, BLOCK_PAGES);
+                target.gpus |= block.mapped_by(Pages::range(0, BLOCK_PAGES));
+            }
+            drop(state);
+            let segments = self.plan(mm, attributes, target, holes)?;
+            found.fill(FoundPage::NONE);
+            match Self::find(&window, index, &segments, &mut found) {
+                // The memory changes: look at it again.
+                Err(e) if e == EBUSY => continue,
+                Err(e) if e == EFAULT || e == EPERM => {
+                    let changed = window.watch().lock().block(index).map(|b| b.changes());
+                    if changed != Some(before) {
+                        continue;
+                    }
+                    return Err(e);
+                }
+                other => other?,
+            }
+            let mut prepared = self.prepare(target.gpus, &segments, &found)?;
+            let absent = Self::absent(attributes, target, &segments);
+            if self.show(
+                &window,
+                index,
+                before,
+                target,
+                absent,
+                &segments,
+                &found,
+                &mut prepared,
+            )? {
+                return Ok(());
+            }
+        }
+        Err(EAGAIN)
+    }
+
+    /// Writes the PTEs if nothing was invalidated. Returns whether it did.
+    #[allow(clippy::too_many_arguments, reason = "one step of `map_block`")]
+    fn show(
+        &self,
+        window: &WindowRef,
+        index: usize,
+        before: u64,
+        target: &Target,
+        absent: Pages,
+        segments: &[Segment],
+        found: &[FoundPage],
+        prepared: &mut [Prepared],
+    ) -> Result<bool> {
+        // What is not used any more is dropped after the lock is released.
+        let mut unused: KVec<Garbage> = KVec::with_capacity(prepared.len(), GFP_KERNEL)?;
+        let mut state = window.watch().lock();
+        let Some(block) = state.block(index).filter(|b| b.changes() == before) else {
+            return Ok(false);
+        };
+        let mut result = Ok(());
+        for new in prepared.iter_mut().filter(|new| !self.has_left(new.gpu)) {
+            match block.show(new.gpu, segments, found, &mut new.piece) {
+                Ok(garbage) => unused.push_within_capacity(garbage)?,
+                Err(e) => result = Err(e),
+            }
+        }
+        block.set_always(segments);
+        if result.is_ok() {
+            block.settle(Pages::range(target.first, target.end), absent);
+        }
+        drop(state);
+        drop(unused);
+        result.map(|()| true)
+    }
+
+    /// Calls `f` with each block of some pages, and the pages in it.
+    pub(super) fn for_blocks(
+        pages: Range<u64>,
+        mut f: impl FnMut(u64, usize, usize) -> Result,
+    ) -> Result {
+        let mut at = pages.start;
+        let mut result = Ok(());
+        while at < pages.end {
+            let base = at / BLOCK_PAGES as u64 * BLOCK_PAGES as u64;
+            let end = pages.end.min(base + BLOCK_PAGES as u64);
+            // The other blocks nevertheless, as in the C driver.
+            if let Err(e) = f(base, (at - base) as usize, (end - base) as usize) {
+                result = Err(e);
+            }
+            at = end;
+        }
+        result
+    }
+
+    /// Zaps pages of a block on some GPUs.
+    fn hide(&self, base: u64, pages: Pages, gpus: u64) {
+        let Some(window) = self.window(base) else {
+            return;
+        };
+        let index = (base % WINDOW_PAGES) as usize / BLOCK_PAGES;
+        let mut state = window.watch().lock();
+        let stale = match state.block(index) {
+            Some(block) => block.zap(pages, gpus),
+            None => return,
+        };
+        state.flush(stale);
+    }
+
+    /// Maps pages according to attributes that have changed from `old`.
+    pub(super) fn apply(
+        &self,
+        mm: &MmWithUser,
+        state: &State,
+        old: &[AttributeRange],
+        pages: Range<u64>,
+        changes: &[Change],
+    ) -> Result {
+        let attributes = &state.attributes;
+        let concerned = changes.iter().any(Change::concerns_mapping);
+        let mut result = Ok(());
+        for range in attributes.overlapping(pages.start, pages.end) {
+            let part = range.first.max(pages.start)..range.end.min(pages.end);
+            let before = |first: u64, end: u64| {
+                let known = old.iter().filter(|o| o.first < end && first < o.end);
+                known.fold(0, |sum, o| sum | o.attributes.gpus())
+            };
+            let (first, end) = (part.start, part.end);
+            let mut removed = 0;
+            let mapped = Self::for_blocks(part, |base, first, end| {
+                let (from, to) = (base + first as u64, base + end as u64);
+                let mapped = self.mapped(base, first, end);
+                let lost = before(from, to) & !range.attributes.gpus() & mapped;
+                removed |= lost;
+                let mut target = Target {
+                    base,
+                    first,
+                    end,
+                    gpus: 0,
+                    forced: false,
+                };
+                if lost != 0 {
+                    // Fragments that reach beyond are split first: the rest stays mapped.
+                    let mut rest = Target {
+                        base,
+                        first: 0,
+                        end: BLOCK_PAGES,
+                        gpus: lost,
+                        forced: false,
+                    };
+                    let split = self.map_block(mm, attributes, &mut rest, Holes::Skip);
+                    if let Err(e) = split {
+                        pr_debug!("pages around {from:#x} are not mapped: {e:?}\n");
+                    }
+                    self.hide(base, Pages::range(first, end), lost);
+                }
+                if concerned {
+                    target.gpus |= self.wanted(&range.attributes, mapped & !lost);
+                }
+                if target.gpus == 0 || !concerned {
+                    return Ok(());
+                }
+                self.map_block(mm, attributes, &mut target, Holes::Refuse)
+            });
+            if removed != 0 {
+                let pages = first..end;
+                self.queues().unmapped(removed, &pages, UnmapTrigger::Cpu);
+            }
+            if mapped.is_err() {
+                result = mapped;
+            }
+        }
+        result
+    }
+
+    /// Returns the GPUs that map any page of a part of a block.
+    fn mapped(&self, base: u64, first: usize, end: usize) -> u64 {
+        let Some(window) = self.window(base) else {
+            return 0;
+        };
+        let index = (base % WINDOW_PAGES) as usize / BLOCK_PAGES;
+        let mut state = window.watch().lock();
+        state
+            .block(index)
+            .map_or(0, |block| block.mapped_by(Pages::range(first, end)))
+    }
+}

@@ -1,0 +1,152 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The worker that maps invalidated pages again and then restores the queues.
+
+use core::mem;
+
+use kernel::{
+    prelude::*,
+    sync::{
+        atomic::{ordering, Relaxed},
+        Arc,
+    },
+    time::Delta,
+};
+
+use super::{
+    map::{gpus_in, Holes, Target},
+    shared::{State, Svm},
+};
+use crate::{
+    kapi::{
+        global::global_mutex,
+        workqueue::{Builder, Delayed, DelayedItem, OwnedQueue},
+    },
+    mmu::BLOCK_PAGES,
+};
+
+/// Delay of the worker after an invalidation (`AMDGPU_SVM_RANGE_RESTORE_DELAY_MS`), doubled after
+/// each failure in a row, five times at most.
+const RESTORE_DELAY: Delta = Delta::from_millis(1);
+/// Attempts of one run of the worker.
+const ROUNDS: u32 = 4;
+
+global_mutex! {
+    /// Work queue of the workers; frozen during suspend.
+    QUEUE: Option<OwnedQueue> = None;
+    init init
+}
+
+/// Creates the work queue. Returns it to be exchanged by [`set_workqueue`].
+pub(crate) fn new_workqueue() -> Result<OwnedQueue> {
+    Builder::unbound().freezable().build(c"rkfd_svm")
+}
+
+/// Exchanges the work queue of the workers.
+pub(crate) fn set_workqueue(queue: Option<OwnedQueue>) -> Option<OwnedQueue> {
+    mem::replace(&mut *QUEUE.lock(), queue)
+}
+
+impl Svm {
+    /// Schedules the worker, unless it is.
+    pub(super) fn schedule(this: &Arc<Delayed<Self>>) {
+        let delay = RESTORE_DELAY * (1i64 << this.failures.load(Relaxed).min(5));
+        if let Some(queue) = &*QUEUE.lock() {
+            // Fails if it is queued already.
+            let _ = queue.enqueue_delayed(this.clone(), delay);
+        }
+    }
+
+    /// Marks everything as invalid that was mapped on GPUs whose page tables were lost.
+    fn forget_lost(&self) {
+        let lost = self.lost.xchg(0, ordering::Full);
+        if lost == 0 {
+            return;
+        }
+        self.for_windows(|window| {
+            for (_, block) in window.watch().lock().blocks() {
+                for gpu in gpus_in(lost) {
+                    let valid = block.map(gpu).map(|map| map.lose());
+                    block.spoil(valid.unwrap_or_default());
+                }
+            }
+        });
+    }
+
+    /// Maps the invalid pages again. Returns false if some still are.
+    fn refresh(&self) -> Result<bool> {
+        let mm = self.user()?;
+        let mut guard = self.state.lock();
+        let state: &mut State = &mut guard;
+        let trash = self.tidy(state, &mm)?;
+        self.forget_lost();
+        let mut complete = true;
+        let mut result = Ok(());
+        self.for_windows(|window| {
+            for index in 0..super::window::BLOCKS {
+                let mut locked = window.watch().lock();
+                let invalid = locked.block(index).map(|block| block.invalid());
+                let Some(invalid) = invalid.filter(|pages| !pages.is_empty()) else {
+                    continue;
+                };
+                drop(locked);
+                let base = window.watch().first() + (index * BLOCK_PAGES) as u64;
+                let mut target = Target {
+                    base,
+                    first: (0..BLOCK_PAGES).find(|p| invalid.has(*p)).unwrap_or(0),
+                    end: BLOCK_PAGES,
+                    gpus: self.joined(),
+                    forced: false,
+                };
+                let end = (0..BLOCK_PAGES).rev().find(|p| invalid.has(*p));
+                target.end = end.map_or(BLOCK_PAGES, |page| page + 1);
+                match self.map_block(&mm, &state.attributes, &mut target, Holes::Skip) {
+                    Ok(()) => {}
+                    // The memory cannot be accessed any more: the queues are restored, and an
+                    // access faults.
+                    Err(e) if e == EFAULT || e == EPERM || e == ENODEV || e == EADDRINUSE => {
+                        if let Some(block) = window.watch().lock().block(index) {
+                            block.settle(invalid, invalid);
+                        }
+                    }
+                    Err(e) if e == ENOMEM => result = Err(e),
+                    Err(_) => complete = false,
+                }
+            }
+        });
+        drop(guard);
+        drop(trash);
+        result.map(|()| complete)
+    }
+
+    /// Maps the invalid pages again and restores the queues. Returns false if that has to be tried
+    /// again.
+    fn restore(&self) -> Result<bool> {
+        for _ in 0..ROUNDS {
+            let batch = self.queues().batch();
+            match self.refresh() {
+                // The process is ending.
+                Err(e) if e == ESRCH => return Ok(true),
+                complete => {
+                    if complete? && self.queues().restore(batch)? {
+                        return Ok(true);
+                    }
+                }
+            }
+        }
+        Ok(false)
+    }
+}
+
+impl DelayedItem for Svm {
+    fn run(this: Arc<Delayed<Self>>) {
+        match this.restore() {
+            Ok(true) => this.failures.store(0, Relaxed),
+            Ok(false) | Err(_) => {
+                this.failures.fetch_add(1, Relaxed);
+                this.queues().postponed();
+                Self::schedule(&this);
+            }
+        }
+    }
+}

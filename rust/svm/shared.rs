@@ -1,0 +1,659 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The user memory of a process that its GPUs share: attributes, windows, GPUs.
+//!
+//! [`Svm::state`] guards the attributes, and that a block has at most one mirror on a GPU. It is
+//! held while pages are faulted in and page tables are allocated, and taken by no MMU notifier.
+//! Those take the lock of a window, see there, and inside it those of [`Queues`].
+
+use core::ops::Range;
+
+use kernel::{
+    mm::{virt::flags, Mm, MmWithUser, MmWithUserAsync, MmapReadGuard},
+    new_mutex,
+    page::PAGE_SHIFT,
+    prelude::*,
+    rbtree::{RBTree, RBTreeNode},
+    sync::{
+        aref::ARef,
+        atomic::{ordering, Atomic, AtomicFlag, Relaxed},
+        Arc, Mutex,
+    },
+    workqueue::new_delayed_work,
+};
+
+use super::{
+    attributes::{AttributeMap, AttributeRange, Attributes, Change, Summary},
+    window::{Block, Owner, UnmapTrigger, Window, WindowRef, BLOCKS, WINDOW_PAGES},
+};
+use crate::{
+    card::account::UserBytes,
+    gpu::Gpu,
+    kapi::{
+        hmm::{self, Interval},
+        sched_mm::NoReclaim,
+        workqueue::Delayed,
+    },
+    mmu::{MirrorOwner, Pages, Vm, BLOCK_PAGES},
+};
+
+/// Maximum number of GPUs: bits of a mask.
+pub(crate) const MAX_GPUS: usize = u64::BITS as usize;
+
+/// The user queues of the process. The methods are called by MMU notifiers: they do not allocate.
+pub(crate) trait Queues: Send + Sync {
+    /// Evicts the queues, unless they are evicted, and counts. Returns whether it is the first
+    /// eviction of a batch.
+    fn evict(&self) -> bool;
+
+    /// Returns the number of evictions of the batch; 0 if the queues are not evicted.
+    fn batch(&self) -> u64;
+
+    /// Restores the queues and ends the batch if it still has `batch` evictions; else returns
+    /// false. `ENOMEM` if that has to be tried again.
+    fn restore(&self, batch: u64) -> Result<bool>;
+
+    /// The restore is tried again later.
+    fn postponed(&self);
+
+    /// Evicts the queues for good: a queue cannot run without memory that was unmapped.
+    fn stop(&self);
+
+    /// Pages were unmapped from GPUs.
+    fn unmapped(&self, gpus: u64, pages: &Range<u64>, why: UnmapTrigger);
+}
+
+/// A GPU of the process.
+#[derive(Default)]
+struct Member {
+    vm: Option<Arc<Vm>>,
+    /// Has left, and does not join again.
+    left: bool,
+}
+
+/// Memory that a queue cannot run without, by the mask of the GPU's index.
+struct Vital {
+    pages: Range<u64>,
+    users: u32,
+}
+
+/// Attributes, and what is accounted for them.
+pub(super) struct State {
+    pub(super) attributes: AttributeMap,
+    charged: UserBytes,
+    /// Attributes were removed: blocks may be unused.
+    stale: bool,
+    ended: bool,
+}
+
+/// Memory shared between a process and its GPUs.
+#[pin_data]
+pub(crate) struct Svm {
+    mm: ARef<Mm>,
+    /// GPUs of the process.
+    gpus: usize,
+    queues: Arc<dyn Queues>,
+    /// GPUs repeat accesses to memory that is not mapped (XNACK).
+    retries: AtomicFlag,
+    #[pin]
+    pub(super) state: Mutex<State>,
+    /// By number. Held for lookups and changes.
+    #[pin]
+    windows: Mutex<RBTree<u64, WindowRef>>,
+    /// Held for lookups.
+    #[pin]
+    members: Mutex<KVec<Member>>,
+    /// GPUs that have left, for checks with the lock of a window.
+    left: Atomic<u64>,
+    /// GPUs whose page tables were lost.
+    pub(super) lost: Atomic<u64>,
+    /// Taken by MMU notifiers: nothing is allocated under it.
+    #[pin]
+    vital: Mutex<KVec<Vital>>,
+    /// Failed runs of the worker in a row.
+    pub(super) failures: Atomic<u64>,
+}
+
+/// The side of [`Svm`] that windows and address spaces use.
+pub(super) struct Handle(Arc<Delayed<Svm>>);
+
+impl Owner for Handle {
+    fn retries(&self) -> bool {
+        self.0.retries()
+    }
+
+    fn evict(&self) {
+        if self.0.queues.evict() {
+            Svm::schedule(&self.0);
+        }
+    }
+
+    fn gone(&self, pages: &Range<u64>) {
+        let overlaps =
+            |vital: &Vital| vital.pages.start < pages.end && pages.start < vital.pages.end;
+        let _no_reclaim = NoReclaim::new();
+        if self.0.vital.lock().iter().any(overlaps) {
+            self.0.queues.stop();
+        }
+    }
+
+    fn unmapped(&self, gpus: u64, pages: &Range<u64>, why: UnmapTrigger) {
+        self.0.queues.unmapped(gpus, pages, why);
+    }
+}
+
+impl MirrorOwner for Handle {
+    fn lost(&self, gpu: &Gpu) {
+        let lost = self.0.members_of(gpu);
+        let mut old = self.0.lost.load(Relaxed);
+        while let Err(now) = self.0.lost.cmpxchg(old, old | lost, ordering::Full) {
+            old = now;
+        }
+        if lost != 0 {
+            Svm::schedule(&self.0);
+        }
+    }
+}
+
+/// What is left to drop after the locks are released.
+#[derive(Default)]
+pub(super) struct Trash {
+    // Field order: the notifier is removed before its blocks are freed.
+    windows: KVVec<WindowRef>,
+    blocks: KVVec<KBox<Block>>,
+}
+
+impl Svm {
+    /// Returns that of the current process, which has `gpus` GPUs. `EINVAL` in a kernel thread.
+    pub(crate) fn new(gpus: usize, queues: Arc<dyn Queues>) -> Result<Arc<Delayed<Self>>> {
+        let current = kernel::current!();
+        let mm = current.mm().ok_or(EINVAL)?;
+        let mut members = KVec::new();
+        for _ in 0..gpus.min(MAX_GPUS) {
+            members.push(Member::default(), GFP_KERNEL)?;
+        }
+        let svm = pin_init!(Self {
+            mm: ARef::from(&**mm),
+            gpus: gpus.min(MAX_GPUS),
+            queues,
+            retries: AtomicFlag::new(false),
+            state <- new_mutex!(
+                State {
+                    attributes: AttributeMap::new(),
+                    charged: UserBytes::new(),
+                    stale: false,
+                    ended: false,
+                },
+                "rkfd_svm"
+            ),
+            windows <- new_mutex!(RBTree::new(), "rkfd_svm_windows"),
+            members <- new_mutex!(members, "rkfd_svm_members"),
+            left: Atomic::new(0),
+            lost: Atomic::new(0),
+            vital <- new_mutex!(KVec::new(), "rkfd_svm_vital"),
+            failures: Atomic::new(0),
+        });
+        Arc::pin_init(Delayed::new(new_delayed_work!("rkfd_svm"), svm), GFP_KERNEL)
+    }
+
+    /// Returns the number of GPUs.
+    pub(super) fn gpus(&self) -> usize {
+        self.gpus
+    }
+
+    /// Returns the mask of all GPUs.
+    fn all_gpus(&self) -> u64 {
+        u64::MAX
+            .checked_shr((MAX_GPUS - self.gpus) as u32)
+            .unwrap_or(0)
+    }
+
+    /// Returns the queues.
+    pub(super) fn queues(&self) -> &dyn Queues {
+        &*self.queues
+    }
+
+    /// Returns whether GPUs repeat accesses to memory that is not mapped.
+    pub(crate) fn retries(&self) -> bool {
+        self.retries.load(Relaxed)
+    }
+
+    /// Returns the address space of the process. `ESRCH` if it is being torn down.
+    pub(super) fn user(&self) -> Result<ARef<MmWithUserAsync>> {
+        hmm::user_of(&self.mm)
+    }
+
+    /// Adds a GPU, by its index in the process.
+    pub(crate) fn join(this: &Arc<Delayed<Self>>, gpu: usize, vm: &Arc<Vm>) -> Result {
+        let handle = Arc::new(Handle(this.clone()), GFP_KERNEL)?;
+        let mut members = this.members.lock();
+        let member = members.get_mut(gpu).ok_or(EINVAL)?;
+        if member.left {
+            return Err(ENODEV);
+        }
+        if !vm.set_mirror_owner(handle) {
+            return Err(EINVAL);
+        }
+        member.vm = Some(vm.clone());
+        Ok(())
+    }
+
+    /// Removes a GPU on which the process has no queues any more, for good.
+    pub(crate) fn leave(&self, gpu: usize) {
+        let mut members = self.members.lock();
+        let vm = members.get_mut(gpu).and_then(|member| {
+            member.left = true;
+            member.vm.take()
+        });
+        // Changed under this lock only.
+        self.left.store(self.left.load(Relaxed) | 1 << gpu, Relaxed);
+        drop(members);
+        drop(vm);
+        // A block that is being mapped checks this under the lock of its window.
+        self.for_windows(|window| {
+            for index in 0..BLOCKS {
+                let map = window.watch().lock().remove_gpu(index, gpu);
+                drop(map);
+            }
+        });
+    }
+
+    /// Returns whether a GPU has left.
+    pub(super) fn has_left(&self, gpu: usize) -> bool {
+        self.left.load(Relaxed) >> gpu & 1 != 0
+    }
+
+    /// Returns the address space on a GPU.
+    pub(super) fn vm(&self, gpu: usize) -> Option<Arc<Vm>> {
+        self.members.lock().get(gpu)?.vm.clone()
+    }
+
+    /// Returns whether a GPU has joined.
+    pub(crate) fn has(&self, gpu: usize) -> bool {
+        self.vm(gpu).is_some()
+    }
+
+    /// Returns the mask of the GPUs with an address space.
+    pub(super) fn joined(&self) -> u64 {
+        let members = self.members.lock();
+        let members = members.iter().enumerate();
+        members.fold(0, |sum, (gpu, member)| {
+            sum | u64::from(member.vm.is_some()) << gpu
+        })
+    }
+
+    /// Returns the mask of the GPUs of a card.
+    fn members_of(&self, gpu: &Gpu) -> u64 {
+        let members = self.members.lock();
+        let members = members.iter().enumerate();
+        members.fold(0, |sum, (at, member)| {
+            let here = member.vm.as_ref().is_some_and(|vm| vm.is_of(gpu));
+            sum | u64::from(here) << at
+        })
+    }
+
+    /// Releases everything when the address space is released. The queues are unmapped.
+    pub(crate) fn release(&self) {
+        let mut state = self.state.lock();
+        state.ended = true;
+        state.attributes.clear();
+        // Cannot fail: it becomes less.
+        let _ = state.charged.set(0);
+        drop(state);
+        let windows = core::mem::take(&mut *self.windows.lock());
+        drop(windows);
+    }
+
+    /// Returns the window with a page.
+    pub(super) fn window(&self, page: u64) -> Option<WindowRef> {
+        self.windows.lock().get(&(page / WINDOW_PAGES)).cloned()
+    }
+
+    /// Calls `f` for each window, without the lock of the list.
+    pub(super) fn for_windows(&self, mut f: impl FnMut(&WindowRef)) {
+        let mut next = 0;
+        loop {
+            let windows = self.windows.lock();
+            let Some(cursor) = windows.cursor_lower_bound(&next) else {
+                return;
+            };
+            let (number, window) = cursor.current();
+            next = number + 1;
+            let window = window.clone();
+            drop(windows);
+            f(&window);
+        }
+    }
+
+    /// Creates the windows of the pages from `first` to below `end`.
+    pub(super) fn add_windows(
+        this: &Arc<Delayed<Self>>,
+        mm: &MmWithUser,
+        first: u64,
+        end: u64,
+    ) -> Result {
+        for number in first / WINDOW_PAGES..end.div_ceil(WINDOW_PAGES) {
+            if this.windows.lock().get(&number).is_some() {
+                continue;
+            }
+            let owner = Arc::new(Handle(this.clone()), GFP_KERNEL)?;
+            let window = Window::new(number, owner)?;
+            let bytes = (WINDOW_PAGES as usize) << PAGE_SHIFT;
+            let window = Interval::new_in(mm, Window::start(number)?, bytes, window)?;
+            let node = RBTreeNode::new(number, window, GFP_KERNEL)?;
+            this.windows.lock().insert(node);
+        }
+        Ok(())
+    }
+
+    /// Returns `EFAULT` unless all pages from `first` to below `end` are mapped by the process as
+    /// memory, and `EADDRINUSE` if a BO is mapped at one of them on a GPU.
+    fn check(&self, mm: &MmapReadGuard<'_>, first: u64, end: u64) -> Result {
+        let mut at = usize::try_from(first << PAGE_SHIFT)?;
+        let stop = usize::try_from(end << PAGE_SHIFT)?;
+        while at < stop {
+            let area = mm.vma_lookup(at).ok_or(EFAULT)?;
+            if area.flags() & (flags::IO | flags::PFNMAP | flags::MIXEDMAP) != 0 {
+                return Err(EFAULT);
+            }
+            at = area.end();
+        }
+        let (va, len) = (first << PAGE_SHIFT, (end - first) << PAGE_SHIFT);
+        for gpu in 0..self.gpus {
+            if self.vm(gpu).is_some_and(|vm| vm.maps(va, len)) {
+                return Err(EADDRINUSE);
+            }
+        }
+        Ok(())
+    }
+
+    /// Returns the page after the last one. `EINVAL` for no pages, `EOVERFLOW` beyond the end.
+    fn end(first: u64, pages: u64) -> Result<u64> {
+        if pages == 0 {
+            return Err(EINVAL);
+        }
+        let bytes = pages.checked_mul(1 << PAGE_SHIFT).ok_or(EOVERFLOW)?;
+        let end = (first << PAGE_SHIFT).checked_add(bytes);
+        Ok(end.ok_or(EOVERFLOW)? >> PAGE_SHIFT)
+    }
+
+    /// Removes what the process has unmapped from the attributes. `ENOMEM` without memory.
+    ///
+    /// With the mmap lock held, notifiers of earlier unmaps have run wherever there is memory.
+    fn reap(&self, state: &mut State) -> Result {
+        let mut result = Ok(());
+        self.for_windows(|window| {
+            let window = window.watch();
+            if result.is_err() || !window.lock().any_gone() {
+                return;
+            }
+            state.stale = true;
+            for index in 0..BLOCKS {
+                let base = window.first() + (index * BLOCK_PAGES) as u64;
+                let gone = window.lock().gone(index);
+                let removed = gone.runs(|first, end| {
+                    let (first, end) = (base + first as u64, base + end as u64);
+                    state.attributes.remove(first, end)
+                });
+                result = result.and(removed);
+            }
+            if result.is_ok() {
+                window.lock().forget_gone();
+            }
+        });
+        result
+    }
+
+    /// Removes blocks and windows without attributes. The result is dropped without locks.
+    pub(super) fn collect(&self, state: &mut State) -> Trash {
+        let mut trash = Trash::default();
+        if !core::mem::replace(&mut state.stale, false) {
+            return trash;
+        }
+        self.for_windows(|window| {
+            let first = window.watch().first();
+            for index in 0..BLOCKS {
+                let base = first + (index * BLOCK_PAGES) as u64;
+                let end = base + BLOCK_PAGES as u64;
+                let used = !state.attributes.overlapping(base, end).is_empty();
+                // Without memory for the list they are kept until the next time.
+                if used {
+                    let kept = state.attributes.in_block(base);
+                    self.release_pages(window, index, kept);
+                    continue;
+                }
+                if trash.blocks.reserve(1, GFP_KERNEL).is_err() {
+                    state.stale = true;
+                    continue;
+                }
+                let block = window.watch().lock().take(index);
+                if let Some(block) = block {
+                    let _ = trash.blocks.push_within_capacity(block);
+                }
+            }
+            let used = state.attributes.overlapping(first, first + WINDOW_PAGES);
+            let empty = used.is_empty() && window.watch().lock().is_empty();
+            if empty && trash.windows.reserve(1, GFP_KERNEL).is_ok() {
+                let removed = self.windows.lock().remove(&(first / WINDOW_PAGES));
+                if let Some(removed) = removed {
+                    let _ = trash.windows.push_within_capacity(removed);
+                }
+            }
+        });
+        trash
+    }
+
+    /// Accounts for the registered memory: only if it is to be present all the time.
+    fn charge(&self, state: &mut State) -> Result {
+        let bytes = if self.retries() {
+            0
+        } else {
+            state.attributes.bytes()
+        };
+        state.charged.set(bytes)
+    }
+
+    /// Removes what the process has unmapped.
+    pub(super) fn tidy(&self, state: &mut State, mm: &MmWithUser) -> Result<Trash> {
+        let locked = mm.mmap_read_lock();
+        self.reap(state)?;
+        drop(locked);
+        self.charge(state)?;
+        Ok(self.collect(state))
+    }
+
+    /// Returns the attributes of pages that are not registered.
+    pub(super) fn default(&self) -> Attributes {
+        Attributes::new(if self.retries() { self.all_gpus() } else { 0 })
+    }
+
+    /// Returns the attributes of `pages` pages from page `first` on. Errors as [`Self::set`].
+    pub(crate) fn get(&self, first: u64, pages: u64) -> Result<Summary> {
+        let end = Self::end(first, pages)?;
+        let mm = self.user()?;
+        let mut state = self.state.lock();
+        let locked = mm.mmap_read_lock();
+        self.check(&locked, first, end)?;
+        self.reap(&mut state)?;
+        drop(locked);
+        self.charge(&mut state)?;
+        let trash = self.collect(&mut state);
+        let ranges = state.attributes.overlapping(first, end);
+        let summary = Summary::new(ranges, &self.default());
+        drop(state);
+        drop(trash);
+        Ok(summary)
+    }
+
+    /// Changes attributes of `pages` pages from page `first` on, and maps them accordingly.
+    ///
+    /// `EINVAL` for no pages, or before the process has an address space on a GPU, or on one with
+    /// access; `EOVERFLOW` beyond the end of the address space; `EFAULT` if the process does not
+    /// map them as memory; `EADDRINUSE` if a BO is mapped there; `ENOMEM` without memory, with
+    /// nothing changed. After an error of the mapping (`EFAULT`, `EPERM`, `EAGAIN` if they keep
+    /// changing, ...) the attributes are set.
+    pub(crate) fn set(
+        this: &Arc<Delayed<Self>>,
+        first: u64,
+        pages: u64,
+        changes: &[Change],
+    ) -> Result {
+        if this.joined() == 0 {
+            return Err(EINVAL);
+        }
+        let end = Self::end(first, pages)?;
+        let mm = this.user()?;
+        let mut guard = this.state.lock();
+        let state: &mut State = &mut guard;
+        if state.ended {
+            return Err(ESRCH);
+        }
+        this.check(&mm.mmap_read_lock(), first, end)?;
+        Self::add_windows(this, &mm, first, end)?;
+        let mut old = KVVec::new();
+        {
+            let locked = mm.mmap_read_lock();
+            // Again: windows report what is unmapped from here on.
+            this.check(&locked, first, end)?;
+            this.reap(state)?;
+            this.charge(state)?;
+            let before = state.attributes.overlapping(first, end);
+            old.extend_from_slice(before, GFP_KERNEL)?;
+            let new = (end - first - state.attributes.pages(first, end)) << PAGE_SHIFT;
+            if !this.retries() {
+                let bytes = state.attributes.bytes() + new;
+                state.charged.set(bytes)?;
+            }
+            let changed = state
+                .attributes
+                .change(first, end, &this.default(), changes);
+            if changed.is_err() {
+                this.charge(state)?;
+            }
+            changed?;
+        }
+        let trash = this.collect(state);
+        let done = this.apply(&mm, state, &old, first..end, changes);
+        drop(guard);
+        drop(trash);
+        done
+    }
+
+    /// Returns whether any of the pages from `first` to below `end` is registered. `ENOMEM` without
+    /// memory.
+    pub(crate) fn overlaps(&self, first: u64, end: u64) -> Result<bool> {
+        if self.windows.lock().is_empty() {
+            return Ok(false);
+        }
+        let mm = self.user()?;
+        let mut state = self.state.lock();
+        let trash = self.tidy(&mut state, &mm)?;
+        let overlaps = !state.attributes.overlapping(first, end).is_empty();
+        drop(state);
+        drop(trash);
+        Ok(overlaps)
+    }
+
+    /// Pins memory that a queue on a GPU cannot run without: if the process unmaps it, the queues
+    /// are evicted for good. `EINVAL` unless all of it is mapped on the GPU and stays mapped.
+    pub(crate) fn pin(
+        this: &Arc<Delayed<Self>>,
+        gpu: usize,
+        va: u64,
+        bytes: u64,
+    ) -> Result<SvmPin> {
+        let pages = va >> PAGE_SHIFT..(va >> PAGE_SHIFT) + (bytes >> PAGE_SHIFT);
+        loop {
+            let no_reclaim = NoReclaim::new();
+            let mut vital = this.vital.lock();
+            if let Some(known) = vital.iter_mut().find(|vital| vital.pages == pages) {
+                known.users += 1;
+                break;
+            }
+            let new = Vital {
+                pages: pages.clone(),
+                users: 1,
+            };
+            if vital.push_within_capacity(new).is_ok() {
+                break;
+            }
+            let count = vital.len();
+            drop(vital);
+            drop(no_reclaim);
+            let mut more = KVec::with_capacity(count * 2 + 4, GFP_KERNEL)?;
+            let no_reclaim = NoReclaim::new();
+            let mut vital = this.vital.lock();
+            if more.capacity() > vital.len() {
+                for known in vital.drain_all() {
+                    more.push_within_capacity(known)?;
+                }
+                core::mem::swap(&mut *vital, &mut more);
+            }
+            drop(vital);
+            drop(no_reclaim);
+            drop(more);
+        }
+        let pin = SvmPin {
+            svm: this.clone(),
+            pages,
+        };
+        // After it is known as vital: it may be unmapped at any time.
+        let mut at = pin.pages.start;
+        while at < pin.pages.end {
+            let window = this.window(at).ok_or(EINVAL)?;
+            let offset = (at - window.watch().first()) as usize;
+            let first = offset % BLOCK_PAGES;
+            let end = ((pin.pages.end - at) as usize + first).min(BLOCK_PAGES);
+            let wanted = Pages::range(first, end);
+            let mut state = window.watch().lock();
+            let block = state.block(offset / BLOCK_PAGES).ok_or(EINVAL)?;
+            // Pages that the worker maps again count.
+            let shown = block.map(gpu).map(|map| map.valid()).ok_or(EINVAL)?;
+            let kept = block.always().and(shown.or(block.invalid()));
+            if !wanted.without(kept).is_empty() {
+                return Err(EINVAL);
+            }
+            at += (end - first) as u64;
+        }
+        Ok(pin)
+    }
+
+    /// Calls `f` with each range.
+    pub(crate) fn for_ranges(&self, mut f: impl FnMut(&AttributeRange)) {
+        self.state.lock().attributes.all().iter().for_each(&mut f);
+    }
+
+    /// Returns the number of pages mapped on a GPU.
+    pub(crate) fn mapped_pages(&self, gpu: usize) -> usize {
+        let mut sum = 0;
+        self.for_windows(|window| {
+            let mut state = window.watch().lock();
+            let maps = state.blocks().filter_map(|(_, block)| block.map(gpu));
+            sum += maps.map(|map| map.valid().count()).sum::<usize>();
+        });
+        sum
+    }
+}
+
+/// Memory that a queue cannot run without.
+pub(crate) struct SvmPin {
+    svm: Arc<Delayed<Svm>>,
+    pages: Range<u64>,
+}
+
+impl Drop for SvmPin {
+    fn drop(&mut self) {
+        let _no_reclaim = NoReclaim::new();
+        let mut vital = self.svm.vital.lock();
+        if let Some(at) = vital.iter().position(|vital| vital.pages == self.pages) {
+            let last = vital.len() - 1;
+            if let Some(known) = vital.get_mut(at) {
+                known.users -= 1;
+                if known.users == 0 {
+                    vital.swap(at, last);
+                    let _ = vital.pop();
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,622 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Windows: interval notifiers over 64 MiB of user memory each, and the blocks mirrored in them.
+//!
+//! The lock of a window is taken by its MMU notifier: nothing is allocated, freed or faulted in
+//! under it. What it removes is returned to the caller, who drops it without the lock.
+
+use core::ops::Range;
+
+use kernel::{
+    new_mutex,
+    page::{PAGE_SHIFT, PAGE_SIZE},
+    prelude::*,
+    sync::{lock::mutex::MutexGuard, Arc, Mutex},
+};
+
+use crate::{
+    hw::PteAttrs,
+    kapi::{
+        hmm::{FoundPage, Interval, Invalidation, Mapped, Reason, Watch},
+        sched_mm::NoReclaim,
+    },
+    mmu::{Mirror, Pages, BLOCK_PAGES},
+};
+
+/// Blocks of a window.
+pub(super) const BLOCKS: usize = 32;
+/// Pages of a window.
+pub(super) const WINDOW_PAGES: u64 = (BLOCKS * BLOCK_PAGES) as u64;
+
+/// Why memory was unmapped from GPUs (`enum KFD_SVM_UNMAP_TRIGGERS`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum UnmapTrigger {
+    /// An MMU notifier.
+    Notifier,
+    /// An MMU notifier of a migration.
+    Migration,
+    /// The process unmapped it, or removed the access.
+    Cpu,
+}
+
+/// The owner of the windows. Called with the lock of a window held, by MMU notifiers: the methods
+/// neither allocate nor wait for memory.
+pub(super) trait Owner: Send + Sync {
+    /// Returns whether GPUs repeat accesses to memory that is not mapped.
+    fn retries(&self) -> bool;
+
+    /// Evicts the queues, unless they are evicted, and schedules the worker that maps invalid pages
+    /// again and restores them.
+    fn evict(&self);
+
+    /// Pages were unmapped by the process: if a queue cannot run without one of them, its queues
+    /// are evicted for good.
+    fn gone(&self, pages: &Range<u64>);
+
+    /// Pages were unmapped from GPUs.
+    fn unmapped(&self, gpus: u64, pages: &Range<u64>, why: UnmapTrigger);
+}
+
+/// DMA mapping of pages of a block.
+pub(super) struct Piece {
+    /// The pages whose PTEs use it.
+    pages: Pages,
+    memory: Mapped,
+    next: Option<KBox<Piece>>,
+}
+
+impl Piece {
+    /// Returns a DMA mapping of `pages`.
+    pub(super) fn new(pages: Pages, memory: Mapped) -> Result<KBox<Self>> {
+        let next = None;
+        let piece = Self {
+            pages,
+            memory,
+            next,
+        };
+        Ok(KBox::new(piece, GFP_KERNEL)?)
+    }
+}
+
+/// DMA mappings that are not used any more.
+#[derive(Default)]
+pub(super) struct Garbage(Option<KBox<Piece>>);
+
+impl Drop for Garbage {
+    fn drop(&mut self) {
+        // One by one: no recursion.
+        let mut next = self.0.take();
+        while let Some(mut piece) = next {
+            next = piece.next.take();
+        }
+    }
+}
+
+/// A block on a GPU.
+pub(super) struct BlockMap {
+    mirror: Arc<Mirror>,
+    /// Pages with a valid PTE.
+    valid: Pages,
+    /// Those of them that the GPU may write to.
+    writable: Pages,
+    /// First pages of fragments.
+    heads: Pages,
+    pieces: Garbage,
+}
+
+impl BlockMap {
+    /// Returns a block without valid PTEs.
+    pub(super) fn new(mirror: Arc<Mirror>) -> Self {
+        Self {
+            mirror,
+            valid: Pages::NONE,
+            writable: Pages::NONE,
+            heads: Pages::NONE,
+            pieces: Garbage(None),
+        }
+    }
+
+    /// Returns the mirror.
+    pub(super) fn mirror(&self) -> &Arc<Mirror> {
+        &self.mirror
+    }
+
+    /// Returns the pages with a valid PTE.
+    pub(super) fn valid(&self) -> Pages {
+        self.valid
+    }
+
+    /// Returns the valid pages of all fragments that contain one of `pages`: a TLB may hold any of
+    /// them as part of one entry.
+    fn fragments(&self, pages: Pages) -> Pages {
+        let mut all = Pages::NONE;
+        let mut page = 0;
+        while page < BLOCK_PAGES {
+            if !self.valid.has(page) {
+                page += 1;
+                continue;
+            }
+            let first = page;
+            page += 1;
+            while page < BLOCK_PAGES && self.valid.has(page) && !self.heads.has(page) {
+                page += 1;
+            }
+            let fragment = Pages::range(first, page);
+            if !fragment.and(pages).is_empty() {
+                all = all.or(fragment);
+            }
+        }
+        all
+    }
+
+    /// Zaps the PTEs of `pages`, and of all fragments that contain one of them. Returns those that
+    /// were valid. The caller flushes the TLBs if there are any.
+    fn zap(&mut self, pages: Pages) -> Pages {
+        if self.valid.and(pages).is_empty() {
+            return Pages::NONE;
+        }
+        let zapped = self.fragments(pages);
+        // An unplugged GPU does not access memory.
+        let _ = self.mirror.clear(zapped);
+        self.valid = self.valid.without(zapped);
+        self.writable = self.writable.without(zapped);
+        self.heads = self.heads.without(zapped);
+        zapped
+    }
+
+    /// Forgets that PTEs are valid: the page tables were lost.
+    pub(super) fn lose(&mut self) -> Pages {
+        self.heads = Pages::NONE;
+        self.writable = Pages::NONE;
+        core::mem::replace(&mut self.valid, Pages::NONE)
+    }
+
+    /// Replaces DMA mappings of the pages of `new` by it. Returns those that are not used any more.
+    fn replace_pieces(&mut self, mut new: KBox<Piece>) -> Garbage {
+        let mut old = self.pieces.0.take();
+        let mut garbage = None;
+        let pages = new.pages;
+        let mut kept = None;
+        while let Some(mut piece) = old {
+            old = piece.next.take();
+            piece.pages = piece.pages.without(pages);
+            let list = if piece.pages.is_empty() {
+                &mut garbage
+            } else {
+                &mut kept
+            };
+            piece.next = list.take();
+            *list = Some(piece);
+        }
+        new.next = kept;
+        self.pieces.0 = Some(new);
+        Garbage(garbage)
+    }
+}
+
+/// 2 MiB of user memory.
+pub(super) struct Block {
+    /// Counts invalidations.
+    changes: u64,
+    /// Pages that the worker has to map again before it restores the queues.
+    invalid: Pages,
+    /// Pages that are to be mapped, but that the process cannot access at the moment.
+    absent: Pages,
+    /// Pages that stay mapped, also if GPUs repeat accesses.
+    always: Pages,
+    /// By GPU.
+    maps: KVec<Option<BlockMap>>,
+}
+
+impl Block {
+    /// Returns a block for `gpus` GPUs that no GPU maps.
+    pub(super) fn new(gpus: usize) -> Result<KBox<Self>> {
+        let mut maps = KVec::with_capacity(gpus, GFP_KERNEL)?;
+        for _ in 0..gpus {
+            maps.push_within_capacity(None)?;
+        }
+        let block = Self {
+            changes: 0,
+            invalid: Pages::NONE,
+            absent: Pages::NONE,
+            always: Pages::NONE,
+            maps,
+        };
+        Ok(KBox::new(block, GFP_KERNEL)?)
+    }
+
+    /// Returns the number of invalidations.
+    pub(super) fn changes(&self) -> u64 {
+        self.changes
+    }
+
+    /// Returns the pages that have to be mapped again.
+    pub(super) fn invalid(&self) -> Pages {
+        self.invalid
+    }
+
+    /// Returns the pages that stay mapped.
+    pub(super) fn always(&self) -> Pages {
+        self.always
+    }
+
+    /// Marks pages that were mapped again, except for those that are `absent`.
+    pub(super) fn settle(&mut self, pages: Pages, absent: Pages) {
+        self.invalid = self.invalid.without(pages);
+        self.absent = self.absent.without(pages).or(absent);
+    }
+
+    /// Marks pages that have to be mapped again.
+    pub(super) fn spoil(&mut self, pages: Pages) {
+        self.invalid = self.invalid.or(pages);
+        self.absent = self.absent.without(pages);
+    }
+
+    /// Returns the block on each GPU.
+    pub(super) fn maps(&mut self) -> &mut [Option<BlockMap>] {
+        &mut self.maps
+    }
+
+    /// Returns the block on a GPU.
+    pub(super) fn map(&mut self, gpu: usize) -> Option<&mut BlockMap> {
+        self.maps.get_mut(gpu)?.as_mut()
+    }
+
+    /// Returns the pages that any GPU maps.
+    pub(super) fn valid(&self) -> Pages {
+        let maps = self.maps.iter().flatten();
+        maps.fold(Pages::NONE, |sum, map| sum.or(map.valid))
+    }
+
+    /// Returns the GPUs that map any of `pages`.
+    pub(super) fn mapped_by(&self, pages: Pages) -> u64 {
+        let maps = self.maps.iter().enumerate();
+        maps.filter_map(|(gpu, map)| Some((gpu, map.as_ref()?)))
+            .filter(|(_, map)| !map.valid.and(pages).is_empty())
+            .fold(0, |sum, (gpu, _)| sum | 1 << gpu)
+    }
+
+    /// Zaps pages on some GPUs, and the fragments that they are part of. Returns the GPUs whose
+    /// TLBs the caller flushes.
+    pub(super) fn zap(&mut self, pages: Pages, gpus: u64) -> u64 {
+        let mut stale = 0;
+        for (gpu, map) in self.maps.iter_mut().enumerate() {
+            let Some(map) = map.as_mut().filter(|_| gpus >> gpu & 1 != 0) else {
+                continue;
+            };
+            if !map.zap(pages).is_empty() {
+                stale |= 1 << gpu;
+            }
+        }
+        stale
+    }
+}
+
+/// Pages to be mapped in the same way.
+#[derive(Clone, Copy)]
+pub(super) struct Segment {
+    /// First page in the block.
+    pub(super) first: usize,
+    /// End in the block.
+    pub(super) end: usize,
+    /// GPUs that may access the pages.
+    pub(super) gpus: u64,
+    /// Whether the process may write to them, and GPUs.
+    pub(super) writable: bool,
+    /// Attributes of the PTEs.
+    pub(super) attrs: PteAttrs,
+    /// The pages stay mapped.
+    pub(super) always: bool,
+}
+
+impl Segment {
+    /// Returns the pages.
+    pub(super) fn pages(&self) -> Pages {
+        Pages::range(self.first, self.end)
+    }
+}
+
+impl Block {
+    /// Writes the PTEs of `found` pages on a GPU, whose DMA mapping is `new`. Takes it, and
+    /// returns DMA mappings that are not used any more. `EINVAL` if the GPU has no mirror.
+    ///
+    /// Nothing was invalidated since before the pages were found.
+    pub(super) fn show(
+        &mut self,
+        gpu: usize,
+        segments: &[Segment],
+        found: &[FoundPage],
+        new: &mut Option<KBox<Piece>>,
+    ) -> Result<Garbage> {
+        let map = self.map(gpu).ok_or(EINVAL)?;
+        let piece = new.as_ref().ok_or(EINVAL)?;
+        // PTEs are replaced by valid ones: queues may be running. The rest of split fragments is
+        // not to be accessed any more.
+        let old = map.fragments(piece.pages);
+        map.mirror.clear(old.without(piece.pages))?;
+        let mut at = 0;
+        let mut written = Pages::NONE;
+        let mut writable = Pages::NONE;
+        let mut heads = Pages::NONE;
+        for segment in segments.iter().filter(|s| s.gpus >> gpu & 1 != 0) {
+            let mut page = segment.first;
+            while page < segment.end {
+                if !found.get(page).is_some_and(|found| found.is_some()) {
+                    page += 1;
+                    continue;
+                }
+                let (addr, run) = piece.memory.dma_run(at)?;
+                let here = found.get(page..segment.end).unwrap_or_default();
+                let count = here.iter().take(run).take_while(|p| p.is_some()).count();
+                map.mirror
+                    .write(page, count, addr, segment.attrs, |head| heads.add(head))?;
+                let pages = Pages::range(page, page + count);
+                written = written.or(pages);
+                if segment.attrs.write {
+                    writable = writable.or(pages);
+                }
+                page += count;
+                at += count;
+            }
+        }
+        let gone = old.or(piece.pages);
+        map.valid = map.valid.without(gone).or(written);
+        map.writable = map.writable.without(gone).or(writable);
+        map.heads = map.heads.without(gone).or(heads);
+        map.mirror.finish()?;
+        if !old.is_empty() {
+            map.mirror.flush();
+        }
+        let piece = new.take().ok_or(EINVAL)?;
+        Ok(map.replace_pieces(piece))
+    }
+
+    /// Records which pages of `segments` stay mapped.
+    pub(super) fn set_always(&mut self, segments: &[Segment]) {
+        for segment in segments {
+            let pages = segment.pages();
+            self.always = if segment.always {
+                self.always.or(pages)
+            } else {
+                self.always.without(pages)
+            };
+        }
+    }
+}
+
+/// The blocks of a window.
+pub(super) struct WindowState {
+    blocks: [Option<KBox<Block>>; BLOCKS],
+    /// Pages that the process has unmapped since they were last removed from the attributes.
+    gone: KBox<[Pages; BLOCKS]>,
+    any_gone: bool,
+}
+
+impl WindowState {
+    /// Returns a block.
+    pub(super) fn block(&mut self, index: usize) -> Option<&mut Block> {
+        self.blocks.get_mut(index)?.as_deref_mut()
+    }
+
+    /// Returns all blocks with their indices.
+    pub(super) fn blocks(&mut self) -> impl Iterator<Item = (usize, &mut Block)> {
+        let blocks = self.blocks.iter_mut().enumerate();
+        blocks.filter_map(|(i, block)| Some((i, block.as_deref_mut()?)))
+    }
+
+    /// Adds a block, unless there is one. Returns what is left to drop.
+    pub(super) fn add(&mut self, index: usize, block: KBox<Block>) -> Option<KBox<Block>> {
+        match self.blocks.get_mut(index) {
+            Some(slot @ None) => {
+                *slot = Some(block);
+                None
+            }
+            _ => Some(block),
+        }
+    }
+
+    /// Removes a block with all its PTEs.
+    pub(super) fn take(&mut self, index: usize) -> Option<KBox<Block>> {
+        let mut block = self.blocks.get_mut(index)?.take()?;
+        let all = Pages::range(0, BLOCK_PAGES);
+        for map in block.maps.iter_mut().flatten() {
+            if !map.zap(all).is_empty() {
+                map.mirror.flush();
+            }
+        }
+        Some(block)
+    }
+
+    /// Returns whether there is no block.
+    pub(super) fn is_empty(&self) -> bool {
+        self.blocks.iter().all(Option::is_none)
+    }
+
+    /// Removes a GPU from a block. Returns what is left to drop.
+    pub(super) fn remove_gpu(&mut self, index: usize, gpu: usize) -> Option<BlockMap> {
+        let block = self.blocks.get_mut(index)?.as_mut()?;
+        let mut map = block.maps.get_mut(gpu)?.take()?;
+        if !map.zap(Pages::range(0, BLOCK_PAGES)).is_empty() {
+            map.mirror.flush();
+        }
+        Some(map)
+    }
+
+    /// Returns the pages of a block that the process has unmapped.
+    pub(super) fn gone(&self, index: usize) -> Pages {
+        self.gone.get(index).copied().unwrap_or_default()
+    }
+
+    /// Returns whether the process has unmapped any page.
+    pub(super) fn any_gone(&self) -> bool {
+        self.any_gone
+    }
+
+    /// Clears the pages of [`Self::gone`].
+    pub(super) fn forget_gone(&mut self) {
+        *self.gone = [Pages::NONE; BLOCKS];
+        self.any_gone = false;
+    }
+
+    /// Flushes the TLBs of some GPUs.
+    pub(super) fn flush(&self, gpus: u64) {
+        for gpu in (0..u64::BITS as usize).filter(|gpu| gpus >> gpu & 1 != 0) {
+            let map = self
+                .blocks
+                .iter()
+                .flatten()
+                .find_map(|block| block.maps.get(gpu)?.as_ref());
+            if let Some(map) = map {
+                map.mirror.flush();
+            }
+        }
+    }
+}
+
+/// 64 MiB of user memory with an interval notifier.
+pub(super) struct Window {
+    /// First page.
+    first: u64,
+    owner: Arc<dyn Owner>,
+    /// Taken by the MMU notifier, hence always with [`NoReclaim`].
+    state: Arc<Mutex<WindowState>>,
+}
+
+/// A window and its notifier.
+pub(super) type WindowRef = Arc<Interval<Window>>;
+
+/// The lock of a window.
+pub(super) struct WindowGuard<'a> {
+    // Field order: unlocked before memory reclaim is allowed again.
+    state: MutexGuard<'a, WindowState>,
+    _no_reclaim: NoReclaim,
+}
+
+impl core::ops::Deref for WindowGuard<'_> {
+    type Target = WindowState;
+
+    fn deref(&self) -> &WindowState {
+        &self.state
+    }
+}
+
+impl core::ops::DerefMut for WindowGuard<'_> {
+    fn deref_mut(&mut self) -> &mut WindowState {
+        &mut self.state
+    }
+}
+
+impl Window {
+    /// Returns window number `number` without blocks.
+    pub(super) fn new(number: u64, owner: Arc<dyn Owner>) -> Result<Self> {
+        let gone = KBox::new([Pages::NONE; BLOCKS], GFP_KERNEL)?;
+        let state = WindowState {
+            blocks: [const { None }; BLOCKS],
+            gone,
+            any_gone: false,
+        };
+        Ok(Self {
+            first: number * WINDOW_PAGES,
+            owner,
+            state: Arc::pin_init(new_mutex!(state, "rkfd_svm_window"), GFP_KERNEL)?,
+        })
+    }
+
+    /// Returns the address of a window in bytes.
+    pub(super) fn start(number: u64) -> Result<usize> {
+        Ok(usize::try_from(number * WINDOW_PAGES << PAGE_SHIFT)?)
+    }
+
+    /// Returns the first page.
+    pub(super) fn first(&self) -> u64 {
+        self.first
+    }
+
+    /// Takes the lock.
+    pub(super) fn lock(&self) -> WindowGuard<'_> {
+        let state = self.state.lock();
+        WindowGuard {
+            state,
+            _no_reclaim: NoReclaim::new(),
+        }
+    }
+}
+
+#[vtable]
+impl Watch for Window {
+    fn invalidate(&self, what: Invalidation<'_>) {
+        let mut state = self.lock();
+        what.mark.set();
+        if what.reason == Reason::Release {
+            // All queues are unmapped before the pages are freed.
+            return;
+        }
+        let first = (what.range.start / PAGE_SIZE) as u64 - self.first;
+        let end = what.range.end.div_ceil(PAGE_SIZE) as u64 - self.first;
+        let pages = self.first + first..self.first + end;
+        let unmapped = what.reason == Reason::Unmap;
+        let retries = self.owner.retries();
+        let inside = |index: usize| {
+            let base = index * BLOCK_PAGES;
+            let page = |at: u64| (at as usize).clamp(base, base + BLOCK_PAGES) - base;
+            Pages::range(page(first), page(end))
+        };
+        let mut evict = false;
+        let mut gpus = 0;
+        let blocks = first as usize / BLOCK_PAGES..(end as usize).div_ceil(BLOCK_PAGES);
+        for index in blocks.clone() {
+            let pages = inside(index);
+            if unmapped {
+                if let Some(gone) = state.gone.get_mut(index) {
+                    *gone = gone.or(pages);
+                }
+                state.any_gone = true;
+            }
+            let Some(block) = state.block(index) else {
+                continue;
+            };
+            block.changes += 1;
+            gpus |= block.mapped_by(pages);
+            let maps = block.maps.iter().flatten();
+            let mut lost = maps.fold(Pages::NONE, |sum, map| sum.or(map.fragments(pages)));
+            if unmapped {
+                lost = lost.without(pages);
+                block.settle(pages, Pages::NONE);
+            } else {
+                // They may be accessible now.
+                lost = lost.or(block.absent.and(pages));
+            }
+            if retries {
+                lost = lost.and(block.always);
+            }
+            if !lost.is_empty() {
+                block.spoil(lost);
+                evict = true;
+            }
+        }
+        if unmapped {
+            self.owner.gone(&pages);
+        }
+        if evict {
+            self.owner.evict();
+        }
+        if gpus == 0 {
+            return;
+        }
+        let mut stale = 0;
+        for index in blocks {
+            if let Some(block) = state.block(index) {
+                stale |= block.zap(inside(index), u64::MAX);
+            }
+        }
+        state.flush(stale);
+        if unmapped || retries {
+            let why = match what.reason {
+                Reason::Unmap => UnmapTrigger::Cpu,
+                Reason::Migrate => UnmapTrigger::Migration,
+                _ => UnmapTrigger::Notifier,
+            };
+            self.owner.unmapped(gpus, &pages, why);
+        }
+    }
+}
