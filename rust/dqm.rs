@@ -22,6 +22,8 @@ use kernel::{
     time::Instant,
 };
 
+use rkfd_abi::regs::{name, Value};
+
 use crate::{
     gpu::{Gpu, UserQueues},
     hw::{MapProcess, QueueSpec, SchedKind, WaveDebug, WATCHPOINTS},
@@ -649,6 +651,19 @@ impl Dqm {
         }
         slot.state.lock().runtime = enabled;
         Ok(())
+    }
+
+    /// Sets whether the waves of a process wait for pages, before its first queue.
+    pub(crate) fn set_xnack(
+        &self,
+        slot: &Arc<DqmProcess>,
+        xnack: bool,
+        config: Value<name::SH_MEM_CONFIG>,
+    ) {
+        let _inner = self.lock();
+        let mut state = slot.state.lock();
+        state.xnack = xnack;
+        state.map.sh_mem_config = config;
     }
 
     /// Releases the scheduler's state of a process, which has no queues any more. Errors of

@@ -62,6 +62,10 @@ pub(crate) trait EventSink: Send + Sync {
     /// A VM fault.
     fn vm_fault(&self, gpu: &Gpu, origin: &Origin, fault: &VmFault);
 
+    /// A retry fault: the access is repeated until [`Gpu::acknowledge`] is called. Returns false if
+    /// it is that of no process.
+    fn retry_fault(&self, gpu: &Gpu, origin: &Origin, fault: &VmFault) -> bool;
+
     /// A bad packet in the compute queue with this doorbell (offset in the slice) on the node of
     /// the interrupt; `code` is the CP's.
     fn bad_opcode(&self, gpu: &Gpu, origin: &Origin, doorbell: u32, code: u32);

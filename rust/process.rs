@@ -29,7 +29,9 @@ mod lifecycle;
 pub(crate) mod memory;
 pub(crate) mod mmap;
 mod pdd;
+mod recover;
 mod remote;
+mod retry;
 pub(crate) mod share;
 pub(crate) mod smi;
 mod svm;
@@ -37,6 +39,7 @@ pub(crate) mod sysfs;
 pub(crate) mod table;
 mod trap;
 pub(crate) mod userptr;
+mod vm_fault;
 mod workqueue;
 
 pub(crate) use self::{

@@ -6,6 +6,7 @@
 //! `Documentation/dataflow.rst` has the locks.
 
 mod attributes;
+mod fault;
 mod map;
 mod restore;
 mod shared;
@@ -13,6 +14,7 @@ mod window;
 
 pub(crate) use self::{
     attributes::{Change, Summary},
+    fault::FaultReport,
     restore::{init, new_workqueue, set_workqueue},
     shared::{Queues, Svm, SvmPin},
     window::UnmapTrigger,

@@ -169,6 +169,8 @@ pub mod source {
     pub const SMU_TO_DRIVER: u32 = 0xfe;
     /// GRBM_CP or SEnSH: shader message.
     pub const SQ_INTERRUPT_MSG: u32 = 239;
+    /// IH: new entries in the ring of the entry's ring id (`vega20_ih_self_irq`).
+    pub const RING: u32 = 0;
     /// VMC and UTCL2: page fault.
     pub const VM_FAULT: u32 = 0;
     /// VMC and UTCL2: poison in a page table (`SOC15_INTSRC_VMC_UTCL2_POISON`, `soc15_int.h`).

@@ -7,6 +7,8 @@ pub(crate) const VMIDS: u32 = 16;
 
 /// Constants of a generation.
 pub(crate) struct Caps {
+    /// Waves can wait for a page, selected per process (XNACK).
+    pub(crate) retries: bool,
     /// First-level trap handler of every process: code for one page, whose second half is the
     /// handler's memory (TMA).
     pub(crate) trap_handler: &'static [u32],

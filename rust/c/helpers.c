@@ -510,6 +510,11 @@ bool rkfd_helper_range_is_blockable(const struct mmu_notifier_range *range)
 	return mmu_notifier_range_blockable(range);
 }
 
+bool rkfd_helper_vma_is_heap_or_stack(const struct vm_area_struct *vma)
+{
+	return vma_is_initial_heap(vma) || vma_is_initial_stack(vma);
+}
+
 struct page *rkfd_helper_hmm_pfn_to_page(unsigned long pfn)
 {
 	return hmm_pfn_to_page(pfn);

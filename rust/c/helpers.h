@@ -106,6 +106,7 @@ struct mmu_interval_notifier;
 void rkfd_helper_mmu_interval_set_seq(struct mmu_interval_notifier *notifier, unsigned long seq);
 bool rkfd_helper_range_is_blockable(const struct mmu_notifier_range *range);
 struct page *rkfd_helper_hmm_pfn_to_page(unsigned long pfn);
+bool rkfd_helper_vma_is_heap_or_stack(const struct vm_area_struct *vma);
 u64 rkfd_helper_untagged_addr(u64 addr);
 unsigned int rkfd_helper_noreclaim_save(void);
 void rkfd_helper_noreclaim_restore(unsigned int flags);

@@ -1,10 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The interrupt ring (IH ring 0): memory, start, overflow, and reading its entries.
+//! The interrupt rings, IH ring 0 and ring 1 of retry faults: memory, start, overflow, and reading
+//! their entries.
 //!
 //! The hardware writes entries of 32 bytes and a copy of its write pointer to memory and raises one
 //! MSI-X per batch. The driver returns entries by a doorbell. Entries are read in the interrupt
-//! thread.
+//! thread. Entries of ring 1 are announced by one in ring 0.
+//!
+//! A retry fault occupies a slot in the retry CAM until the driver acknowledges it: meanwhile its
+//! access is repeated without further entries.
 
 use kernel::{
     device, new_mutex,
@@ -31,6 +35,13 @@ const ENTRY_BYTES: u32 = IH_ENTRY_DWORDS as u32 * 4;
 const WPTR_OFFSET: usize = RING_SIZE as usize;
 /// Byte offset of the page that NBIO reads for dummy reads.
 const DUMMY_OFFSET: usize = WPTR_OFFSET + 4096;
+
+/// Bytes of ring 1.
+const RETRY_RING_SIZE: u32 = 4096;
+
+/// Distance of the doorbells of ring 1 and of the retry CAM to that of ring 0, in qwords.
+const RETRY_RING_DOORBELL: u32 = 1;
+const CAM_DOORBELL: u32 = 3;
 
 /// Rate limit for messages that hardware can trigger.
 struct LogLimit {
@@ -83,9 +94,14 @@ pub(crate) struct Ih {
     dev: ARef<device::Device>,
     hub: Arc<Hub>,
     mem: Coherent,
+    /// Memory of ring 1.
+    retry: Coherent,
     /// Byte offset of the next entry to read.
     #[pin]
     rptr: Mutex<u32>,
+    /// The same of ring 1; inside `rptr`.
+    #[pin]
+    retry_rptr: Mutex<u32>,
     #[pin]
     log: Mutex<[LogLimit; LOG_KINDS]>,
 }
@@ -101,7 +117,9 @@ impl Ih {
             dev: dev.into(),
             hub,
             mem: Coherent::new(&dma, DUMMY_OFFSET + 4096)?,
+            retry: Coherent::new(&dma, RETRY_RING_SIZE as usize)?,
             rptr <- new_mutex!(0),
+            retry_rptr <- new_mutex!(0, "rkfd_ih_retry"),
             log <- new_mutex!(core::array::from_fn(|_| LogLimit::new())),
         })
     }
@@ -113,6 +131,7 @@ impl Ih {
             *rptr = 0;
             // Drop entries from before a reset.
             self.mem.write32(WPTR_OFFSET, 0)?;
+            *self.retry_rptr.lock() = 0;
         }
         let ring = self.mem.dma_address();
         let g = self.hub.generation();
@@ -124,6 +143,10 @@ impl Ih {
                 wptr: ring + WPTR_OFFSET as u64,
                 doorbell: g.caps.ih_doorbell * 2,
                 dummy_dma: ring + DUMMY_OFFSET as u64,
+                retry_ring: self.retry.dma_address(),
+                retry_size: RETRY_RING_SIZE,
+                retry_doorbell: (g.caps.ih_doorbell + RETRY_RING_DOORBELL) * 2,
+                cam_doorbell: (g.caps.ih_doorbell + CAM_DOORBELL) * 2,
             },
         )
     }
@@ -191,5 +214,45 @@ impl Ih {
             }
             doorbells.ring32(g.caps.ih_doorbell * 2, *rptr)?;
         }
+    }
+
+    /// Reads all entries of ring 1 as [`Self::drain`].
+    pub(crate) fn drain_retry(
+        &self,
+        doorbells: &Aperture,
+        mut dispatch: impl FnMut(&IhEntry),
+    ) -> Result {
+        let g = self.hub.generation();
+        let mut rptr = self.retry_rptr.lock();
+        loop {
+            // Only ring 0 has a copy of its write pointer in memory.
+            let (wptr, overflow) = g.ih.wptr(g.ih.read_retry_wptr(self.hub.mmio()?)?);
+            let wptr = wptr & (RETRY_RING_SIZE - 1);
+            if overflow {
+                *rptr = (wptr + ENTRY_BYTES) & (RETRY_RING_SIZE - 1);
+                if self.may_log(LogKind::Overflow) {
+                    dev_warn!(&*self.dev, "IH ring 1 overflow (wptr {wptr:#x})\n");
+                }
+                g.ih.clear_retry_overflow(self.hub.mmio()?)?;
+            }
+            if wptr == *rptr {
+                return Ok(());
+            }
+            barrier::dma_mb(barrier::Read);
+            while *rptr != wptr {
+                let mut raw = [0u32; IH_ENTRY_DWORDS];
+                self.retry.read32s(*rptr as usize, &mut raw)?;
+                *rptr = (*rptr + ENTRY_BYTES) & (RETRY_RING_SIZE - 1);
+                dispatch(&g.ih.decode(self.hub.mmio()?, &raw));
+            }
+            let doorbell = (g.caps.ih_doorbell + RETRY_RING_DOORBELL) * 2;
+            doorbells.ring32(doorbell, *rptr)?;
+        }
+    }
+
+    /// Acknowledges a retry fault: the access is repeated, and may fault again.
+    pub(crate) fn acknowledge(&self, doorbells: &Aperture, cam: u32) -> Result {
+        let g = self.hub.generation();
+        doorbells.ring32((g.caps.ih_doorbell + CAM_DOORBELL) * 2, cam)
     }
 }

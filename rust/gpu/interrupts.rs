@@ -62,6 +62,20 @@ impl Gpu {
                 }
             }
             IhEvent::Poison if user => sink.poison(self, &origin, entry.client.into()),
+            IhEvent::VmFault(fault) if fault.retry && self.generation().caps.retries => {
+                if !user || !sink.retry_fault(self, &origin, &fault) {
+                    self.vm_fault(entry, &fault, user.then_some(&origin));
+                    self.acknowledge(&fault);
+                }
+            }
+            IhEvent::RetryRing => {
+                let read = self
+                    .ih()
+                    .drain_retry(self.doorbells(), |entry| self.dispatch(entry));
+                if let Err(e) = read {
+                    dev_err!(self.dev(), "interrupt ring 1: {e:?}\n");
+                }
+            }
             IhEvent::VmFault(fault) => self.vm_fault(entry, &fault, user.then_some(&origin)),
             IhEvent::CpEop { ctx0 } if user && (self.generation().caps.is_event_context)(ctx0) => {
                 sink.cp_eop(self, &origin, ctx0)
@@ -94,6 +108,12 @@ impl Gpu {
             }
             _ => {}
         }
+    }
+
+    /// Acknowledges a retry fault, after it was handled: the access is repeated.
+    pub(crate) fn acknowledge(&self, fault: &VmFault) {
+        // An unplugged GPU does not wait.
+        let _ = self.ih().acknowledge(self.doorbells(), fault.cam);
     }
 
     fn vm_fault(&self, entry: &IhEntry, fault: &VmFault, user: Option<&Origin>) {

@@ -71,6 +71,10 @@ pub(crate) trait GmcHal: Sync {
     /// Returns the entry at `level` when nothing is mapped.
     fn empty(&self, level: Level) -> u64;
 
+    /// Returns an entry at level 0 that makes accesses fault, also if those to invalid pages are
+    /// repeated (`AMDGPU_VM_NORETRY_FLAGS_TF`).
+    fn no_retry(&self) -> u64;
+
     /// Returns the page table base, for registers and MAP_PROCESS, of a root at `addr`.
     fn root(&self, addr: u64) -> u64;
 }
@@ -83,6 +87,8 @@ pub(super) trait GmcVersion: Sync {
     const MEM: &'static Hub;
     /// GART flags of this version.
     const GART: u64;
+    /// See [`GmcHal::no_retry`].
+    const NO_RETRY: u64;
 
     /// Reads FB_OFFSET, in units of 16 MiB.
     fn fb_offset(mmio: &Mmio) -> Result<u32>;
@@ -138,6 +144,10 @@ pub(super) fn hubs<T: GmcVersion>(
 }
 
 impl<T: GmcVersion> GmcHal for T {
+    fn no_retry(&self) -> u64 {
+        T::NO_RETRY
+    }
+
     fn layout(&self, mmio: &Mmio) -> Result<McLayout> {
         let mem = mmio.block(hwid::MMHUB, 0)?;
         let (base, top) = T::MEM.names.frame_buffer(mem)?;

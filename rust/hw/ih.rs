@@ -32,6 +32,14 @@ pub(crate) struct IhSetup {
     pub(crate) doorbell: u32,
     /// Bus address of the dummy read page.
     pub(crate) dummy_dma: u64,
+    /// Bus address of ring 1, which takes retry faults.
+    pub(crate) retry_ring: u64,
+    /// Bytes of ring 1, a power of two.
+    pub(crate) retry_size: u32,
+    /// Doorbell of ring 1: dword index.
+    pub(crate) retry_doorbell: u32,
+    /// Doorbell of the retry CAM: dword index.
+    pub(crate) cam_doorbell: u32,
 }
 
 /// Interrupt ring. Register accesses return `ENODEV` after unbind.
@@ -50,6 +58,12 @@ pub(crate) trait IhHal: Sync {
 
     /// Acknowledges an overflow.
     fn clear_overflow(&self, mmio: &Mmio) -> Result;
+
+    /// Reads the write pointer register of ring 1. `EINVAL` without the ring.
+    fn read_retry_wptr(&self, mmio: &Mmio) -> Result<u32>;
+
+    /// Acknowledges an overflow of ring 1.
+    fn clear_retry_overflow(&self, mmio: &Mmio) -> Result;
 
     /// Returns the mask of the IH node ids of a partition, which are those of its XCCs and of their
     /// AIDs; `None` if entries have no node id.
@@ -102,6 +116,30 @@ pub(super) trait IhVersion: Sync {
     fn prepare(b: Block<'_>) -> Result {
         let _ = b;
         Ok(())
+    }
+
+    /// Programs and enables ring 1 and the retry CAM, if the version has them.
+    fn start_retry(b: Block<'_>, s: &IhSetup) -> Result {
+        let _ = (b, s);
+        Ok(())
+    }
+
+    /// Disables ring 1 and the retry CAM.
+    fn stop_retry(b: Block<'_>) -> Result {
+        let _ = b;
+        Ok(())
+    }
+
+    /// See [`IhHal::read_retry_wptr`].
+    fn read_retry_wptr(b: Block<'_>) -> Result<u32> {
+        let _ = b;
+        Err(EINVAL)
+    }
+
+    /// See [`IhHal::clear_retry_overflow`].
+    fn clear_retry_overflow(b: Block<'_>) -> Result {
+        let _ = b;
+        Err(EINVAL)
     }
 
     /// See [`IhHal::nodes`].
@@ -167,12 +205,14 @@ impl<T: IhVersion> IhHal for T {
             n.IH_DOORBELL_RPTR__OFFSET.put(s.doorbell) | n.IH_DOORBELL_RPTR__ENABLE.put(1),
         )?;
         T::prepare(b)?;
+        T::start_retry(b, s)?;
         T::switch(b, true)
     }
 
     fn stop(&self, mmio: &Mmio) -> Result {
         let b = block(mmio)?;
         switch_off::<T>(b)?;
+        T::stop_retry(b)?;
         b.wr(T::NAMES.IH_DOORBELL_RPTR, 0)
     }
 
@@ -187,6 +227,14 @@ impl<T: IhVersion> IhHal for T {
 
     fn clear_overflow(&self, mmio: &Mmio) -> Result {
         T::NAMES.clear_overflow(block(mmio)?)
+    }
+
+    fn read_retry_wptr(&self, mmio: &Mmio) -> Result<u32> {
+        T::read_retry_wptr(block(mmio)?)
+    }
+
+    fn clear_retry_overflow(&self, mmio: &Mmio) -> Result {
+        T::clear_retry_overflow(block(mmio)?)
     }
 
     fn nodes(&self, xccs: &[Xcc]) -> Option<u32> {

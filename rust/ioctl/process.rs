@@ -180,23 +180,19 @@ pub(super) fn get_tile_config(
 }
 
 /// `SET_XNACK_MODE`, or with a negative mode GET. `EBUSY` if the process has queues, `EPERM` to
-/// enable XNACK.
+/// enable XNACK on GPUs without retry faults, `ENOMEM` to disable it if shared virtual memory
+/// exceeds the limit then.
 pub(super) fn set_xnack_mode(
     process: &Arc<Process>,
     args: &mut kfd_ioctl_set_xnack_mode_args,
 ) -> Result {
     let state = process.lock()?;
     if args.xnack_enabled < 0 {
-        args.xnack_enabled = 0;
+        args.xnack_enabled = i32::from(process.svm().retries());
         return Ok(());
     }
     if !state.queues.is_empty() {
         return Err(EBUSY);
     }
-    // Retry faults are not supported.
-    if args.xnack_enabled == 0 {
-        Ok(())
-    } else {
-        Err(EPERM)
-    }
+    process.set_xnack(args.xnack_enabled != 0)
 }

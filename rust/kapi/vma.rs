@@ -28,6 +28,7 @@ use core::{marker::PhantomData, ptr::NonNull};
 use kernel::{
     bindings,
     error::{from_err_ptr, to_result},
+    mm::virt::VmaRef,
     page::PAGE_SIZE,
     pci,
     prelude::*,
@@ -40,6 +41,12 @@ use kernel::{
 };
 
 use crate::bindings as ours;
+
+/// Returns whether an area is the initial heap or stack of its process.
+pub(crate) fn is_heap_or_stack(area: &VmaRef) -> bool {
+    // SAFETY: The area exists, and its mmap lock or its own lock is held, by its type.
+    unsafe { ours::rkfd_helper_vma_is_heap_or_stack(area.as_ptr()) }
+}
 
 /// Device memory that user space may map.
 ///

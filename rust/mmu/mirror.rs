@@ -74,6 +74,27 @@ impl Vm {
         Ok(table)
     }
 
+    /// Makes accesses to the page at `va` fault for good instead of being repeated, if no BO is
+    /// mapped there. Errors as [`Self::mirror`].
+    pub(crate) fn refuse(&self, va: u64) -> Result {
+        let page = PAGE_SIZE as u64;
+        let va = va / page * page;
+        self.space.check_range(va, page)?;
+        let gpu = &self.space.gpu;
+        gpu.mmio()?;
+        gpu.alloc_or_evict(self.space.memory(), || {
+            let mut guard = self.space.inner.lock();
+            let inner: &mut Option<Inner> = &mut guard;
+            let inner = inner.as_mut().ok_or(EINVAL)?;
+            if inner.maps(va, page) {
+                return Err(EADDRINUSE);
+            }
+            let mut update = Update::by_cpu(gpu);
+            inner.tree.refuse(&mut update, va)?;
+            self.space.finish(&mut inner.tree, update, Before::Valid)
+        })
+    }
+
     fn unpin_table(&self, va: u64) -> Result {
         let mut guard = self.space.inner.lock();
         let inner: &mut Option<Inner> = &mut guard;

@@ -360,6 +360,20 @@ impl Table {
         Ok(())
     }
 
+    /// Writes the entry of a page at level 0.
+    fn put(&mut self, cx: &mut Update<'_>, va: u64, entry: u64) -> Result {
+        let i = index(self.level, va);
+        if self.level == 0 {
+            self.write(cx.gpu, i, 1, |_| entry)?;
+            self.set_leaf(i, true);
+            return Ok(());
+        }
+        if self.is_leaf(i) {
+            return Err(EADDRINUSE);
+        }
+        self.child_or_new(cx, i)?.put(cx, va, entry)
+    }
+
     /// Returns a child table, a new one if there is none. `ENOMEM` without memory.
     fn child_or_new(&mut self, cx: &mut Update<'_>, i: usize) -> Result<&mut Self> {
         if self.child(i).is_none() {
@@ -674,6 +688,16 @@ impl Tree {
     /// Undoes [`Tree::pin`]. The PTEs that were written are invalid.
     pub(super) fn unpin(&mut self, cx: &mut Update<'_>, va: u64) -> Result {
         self.root.unpin(cx, va)
+    }
+
+    /// Writes an entry for the page at `va` that ends the repetition of accesses. `EADDRINUSE` if a
+    /// 2 MiB page is mapped there, `ENOMEM` without memory.
+    pub(super) fn refuse(&mut self, cx: &mut Update<'_>, va: u64) -> Result {
+        let entry = cx.gpu.generation().gmc.no_retry();
+        core::mem::swap(&mut cx.kept, &mut self.kept);
+        let result = self.root.put(cx, va, entry);
+        core::mem::swap(&mut cx.kept, &mut self.kept);
+        result
     }
 
     /// Writes all tables without PTEs, after VRAM was lost. The caller maps everything again.

@@ -21,10 +21,10 @@ use super::{
     debug_state::{DebugState, DeviceStatus, Session},
     events::MemoryException,
     exceptions,
-    interrupts::schedule_fault,
     kfd_process::{Process, ProcessState, NOTIFY_WORK},
     pdd::ProcessDevice,
     table,
+    vm_fault::schedule_fault,
 };
 use crate::{
     hw::WaveDebug,

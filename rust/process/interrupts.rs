@@ -5,27 +5,20 @@
 //! IH entries are handled in the interrupt thread, without allocation and without waiting for the
 //! hardware.
 
-use core::mem;
-
-use kernel::{prelude::*, sync::Arc, workqueue::WorkItem};
+use kernel::prelude::*;
 
 use super::{
     events::{HwException, MemoryException},
     exceptions,
-    kfd_process::{Process, FAULT_WORK},
-    pdd::ProcessDevice,
-    smi,
+    kfd_process::Process,
+    recover, smi,
     table::{self, Interrupted},
-    workqueue::WorkqueueGuard,
+    vm_fault::report_fault,
 };
 use crate::{
     gpu::{EventSink, Gpu, Origin},
     hw::{SqSender, VmFault},
-    kapi::{
-        global::global_mutex,
-        task,
-        workqueue::{Builder, OwnedQueue},
-    },
+    kapi::task,
     queue::Exceptions,
     trace, uapi,
 };
@@ -34,20 +27,6 @@ use crate::{
 const CP_ID_BITS: u32 = 32;
 const SDMA_ID_BITS: u32 = 28;
 const SQ_ID_BITS: u32 = 24;
-
-global_mutex! {
-    /// Work queue of VM faults: evicting queues may take seconds.
-    FAULTS: Option<OwnedQueue> = None;
-    init init
-}
-
-/// Creates the work queue of VM faults.
-pub(super) fn create_workqueue() -> Result<WorkqueueGuard> {
-    let queue = Builder::ordered().mem_reclaim().build(c"rkfd_faults")?;
-    Ok(WorkqueueGuard::new(queue, |queue| {
-        mem::replace(&mut *FAULTS.lock(), queue)
-    }))
-}
 
 /// Receives the events of all GPUs.
 pub(crate) struct Sink;
@@ -109,20 +88,13 @@ impl EventSink for Sink {
         else {
             return;
         };
-        let fault = MemoryException {
-            not_present: fault.not_present,
-            read_only: fault.no_write,
-            no_execute: false,
-            va: fault.addr,
-            gpu_id: on.id(),
-            imprecise: false,
-            error: uapi::KFD_MEM_ERR_NO_RAS,
-        };
-        if process.raise_fault(&on, fault) {
-            smi::vm_fault(fault.gpu_id, process.leader());
-            return;
-        }
-        schedule_fault(process, &device, fault);
+        report_fault(&process, &device, &on, fault);
+    }
+
+    fn retry_fault(&self, gpu: &Gpu, origin: &Origin, fault: &VmFault) -> bool {
+        // The pdd with the PASID: the address space of the fault.
+        table::by_interrupt(gpu, origin)
+            .is_some_and(|found| recover::schedule(found.process, &found.device, fault))
     }
 
     /// Signals the process, once, and resets the card (`event_interrupt_poison_consumption_v9`).
@@ -186,60 +158,5 @@ impl EventSink for Sink {
 
     fn gpu_back(&self, gpu: &Gpu) {
         smi::gpu_back(gpu);
-    }
-}
-
-/// Schedules the handling of a VM fault. A faulting wave repeats its access: only the first fault
-/// is handled.
-pub(super) fn schedule_fault(
-    process: Arc<Process>,
-    device: &ProcessDevice,
-    fault: MemoryException,
-) {
-    if !device.record_fault(fault) {
-        return;
-    }
-    if let Some(queue) = &*FAULTS.lock() {
-        // Fails if it is queued already.
-        let _ = queue.enqueue::<Arc<Process>, FAULT_WORK>(process);
-    }
-}
-
-impl WorkItem<FAULT_WORK> for Process {
-    type Pointer = Arc<Self>;
-
-    fn run(this: Arc<Self>) {
-        for device in this.devices() {
-            if let Some(fault) = device.take_fault() {
-                handle_fault(&this, device, fault);
-            }
-        }
-    }
-}
-
-/// Evicts the queues of a process after a VM fault, for good, and signals its memory exception
-/// events.
-fn handle_fault(process: &Process, device: &ProcessDevice, fault: &MemoryException) {
-    let gpu = device.gpu();
-    let evicted = device
-        .slot()
-        .and_then(|slot| device.node().dqm().evict(&slot));
-    if let Err(e) = evicted {
-        dev_err!(
-            gpu.dev(),
-            "process {}: queues were not evicted after a VM fault: {e:?}\n",
-            process.pid()
-        );
-    }
-    trace::process(process.pid(), device.pasid(), c"VM fault");
-    smi::vm_fault(fault.gpu_id, process.leader());
-    if !process.events().memory_exception(fault) {
-        dev_warn!(
-            gpu.dev(),
-            "process {}: no handler registered for the VM fault at {:#x} on GPU {:#x}\n",
-            process.pid(),
-            fault.va,
-            fault.gpu_id
-        );
     }
 }

@@ -44,6 +44,8 @@ pub(super) const EXCEPTION_WORK: u64 = 1;
 pub(super) const FAULT_WORK: u64 = 2;
 /// Number of the work item that notifies the debugger.
 pub(super) const NOTIFY_WORK: u64 = 3;
+/// Number of the work item that handles retry faults.
+pub(super) const RETRY_WORK: u64 = 4;
 
 /// State under the process lock.
 pub(crate) struct ProcessState {
@@ -91,6 +93,9 @@ pub(crate) struct Process {
     /// Notifies the debugger.
     #[pin]
     notify_work: Work<Process, NOTIFY_WORK>,
+    /// Handles retry faults.
+    #[pin]
+    retry_work: Work<Process, RETRY_WORK>,
     #[pin]
     folder: Mutex<Option<ProcessFolder>>,
 }
@@ -99,6 +104,7 @@ impl_has_work! {
     impl HasWork<Self, EXCEPTION_WORK> for Process { self.exception_work }
     impl HasWork<Self, FAULT_WORK> for Process { self.fault_work }
     impl HasWork<Self, NOTIFY_WORK> for Process { self.notify_work }
+    impl HasWork<Self, RETRY_WORK> for Process { self.retry_work }
 }
 
 impl Process {
@@ -139,6 +145,7 @@ impl Process {
                 exception_work <- new_work!("rkfd_exceptions"),
                 fault_work <- new_work!("rkfd_faults"),
                 notify_work <- new_work!("rkfd_debugger"),
+                retry_work <- new_work!("rkfd_retry"),
                 folder <- new_mutex!(None),
             }? Error),
             GFP_KERNEL,
@@ -218,6 +225,23 @@ impl Process {
         1u64.checked_shl(index).ok_or(EINVAL)
     }
 
+    /// Sets whether waves of the process wait for pages (XNACK). `EPERM` if a GPU has no retry
+    /// faults, `ENOMEM` if memory exceeds a limit. The process has no queues.
+    pub(crate) fn set_xnack(&self, xnack: bool) -> Result {
+        if self.svm.retries() == xnack {
+            return Ok(());
+        }
+        let can = |device: &Arc<ProcessDevice>| device.gpu().generation().caps.retries;
+        if xnack && !self.devices.iter().all(can) {
+            return Err(EPERM);
+        }
+        self.svm.set_retries(xnack)?;
+        for device in &self.devices {
+            device.set_xnack(xnack);
+        }
+        Ok(())
+    }
+
     /// Makes the address space of a render node file that of the process on a GPU, see
     /// [`ProcessDevice::acquire_vm`].
     pub(crate) fn acquire_vm(
@@ -228,7 +252,7 @@ impl Process {
     ) -> Result {
         let device = self.device(gpu_id)?;
         let index = self.gpu_index(gpu_id)?;
-        device.acquire_vm(self.pid, &self.user, file, open)?;
+        device.acquire_vm(self.pid, &self.user, self.svm.retries(), file, open)?;
         if self.svm.has(index) {
             return Ok(());
         }

@@ -5,7 +5,7 @@
 use kernel::prelude::*;
 
 use super::{
-    debugfs, evict, exceptions, interrupts, smi, svm, sysfs, table, userptr,
+    debugfs, evict, exceptions, recover, smi, svm, sysfs, table, userptr, vm_fault,
     workqueue::WorkqueueGuard,
 };
 use crate::gpu::Gpu;
@@ -15,7 +15,8 @@ pub(crate) fn init() {
     table::init();
     sysfs::init();
     debugfs::init();
-    interrupts::init();
+    vm_fault::init();
+    recover::init();
     evict::init();
     exceptions::init();
     smi::init();
@@ -37,17 +38,19 @@ pub(crate) struct Workqueues {
     _restores: WorkqueueGuard,
     _refreshes: WorkqueueGuard,
     _svm: WorkqueueGuard,
+    _retries: WorkqueueGuard,
 }
 
 impl Workqueues {
     /// Creates the work queues, before there is a GPU. `ENOMEM` without memory.
     pub(crate) fn new() -> Result<Self> {
         Ok(Self {
-            _faults: interrupts::create_workqueue()?,
+            _faults: vm_fault::create_workqueue()?,
             _exceptions: exceptions::create_workqueue()?,
             _restores: evict::create_workqueue()?,
             _refreshes: userptr::create_workqueue()?,
             _svm: svm::create_workqueue()?,
+            _retries: recover::create_workqueue()?,
         })
     }
 }

@@ -21,6 +21,7 @@ use super::{
     events::MemoryException,
     evict::{Evictor, VmEvictor},
     handles::HandleTable,
+    retry::RetryFaults,
     smi,
     trap::TrapHandler,
     userptr::UserMemory,
@@ -81,6 +82,8 @@ pub(crate) struct ProcessDevice {
     fault_handled: AtomicFlag,
     /// Exceptions of queues. Set by `ACQUIRE_VM`.
     exceptions: SetOnce<Arc<ExceptionTable>>,
+    /// Retry faults to be handled. Set by `ACQUIRE_VM`.
+    retries: SetOnce<Arc<RetryFaults>>,
     /// Set by `ACQUIRE_VM`.
     evictor: SetOnce<Arc<Delayed<Evictor>>>,
     #[pin]
@@ -105,6 +108,7 @@ impl ProcessDevice {
                 fault: SetOnce::new(),
                 fault_handled: AtomicFlag::new(false),
                 exceptions: SetOnce::new(),
+                retries: SetOnce::new(),
                 evictor: SetOnce::new(),
                 acquired <- new_mutex!(None),
                 doorbells <- new_mutex!(None),
@@ -159,9 +163,27 @@ impl ProcessDevice {
         self.evictor.as_ref().map_or(0, |e| e.evicted_ms())
     }
 
+    /// Returns the retry faults to be handled; `None` before `ACQUIRE_VM`.
+    pub(super) fn retry_faults(&self) -> Option<&Arc<RetryFaults>> {
+        self.retries.as_ref()
+    }
+
+    /// Sets whether the waves of the process wait for pages. No error before `ACQUIRE_VM`.
+    pub(super) fn set_xnack(&self, xnack: bool) {
+        if let Ok(slot) = self.slot() {
+            let config = self.gpu().generation().gfx.sh_mem_config(xnack);
+            self.node.dqm().set_xnack(&slot, xnack, config);
+        }
+    }
+
     /// Records a VM fault. Returns whether it is the first one, which has to be handled.
     pub(super) fn record_fault(&self, fault: MemoryException) -> bool {
         self.fault.populate(fault)
+    }
+
+    /// Returns whether a VM fault was recorded.
+    pub(super) fn has_fault(&self) -> bool {
+        self.fault.as_ref().is_some()
     }
 
     /// Returns the VM fault if it was recorded and not returned before.
@@ -189,6 +211,7 @@ impl ProcessDevice {
         &self,
         pid: Pid,
         user: &UserMemory,
+        xnack: bool,
         file: ARef<File>,
         open: impl FnOnce(&File) -> Result<FileVm>,
     ) -> Result {
@@ -209,10 +232,11 @@ impl ProcessDevice {
         let slot = self
             .node
             .dqm()
-            .new_process(pid, self.map_process(&vm, &trap), false)?;
+            .new_process(pid, self.map_process(&vm, &trap, xnack), xnack)?;
         let evictor = Evictor::new(&self.node, &slot)?;
         let owner = VmEvictor::new(&evictor)?;
         let doorbells = self.gpu().generation().caps.doorbell_slice / DOORBELL_BYTES;
+        let retries = RetryFaults::new(self.gpu())?;
         let exceptions = ExceptionTable::new(u32_as_usize(doorbells))?;
         user.join(&self.node, &slot)?;
         // The address space outlives a failed call: a claim cannot be undone and comes last.
@@ -227,6 +251,7 @@ impl ProcessDevice {
             user.part(&slot);
             return Err(e);
         }
+        self.retries.populate(retries);
         self.evictor.populate(evictor);
         self.exceptions.populate(exceptions);
         self.pasid.store(vm.pasid(), Relaxed);
@@ -244,12 +269,12 @@ impl ProcessDevice {
 
     /// Returns the contents of MAP_PROCESS. The first-level trap handler is always enabled, since
     /// it saves the waves.
-    fn map_process(&self, vm: &Vm, trap: &TrapHandler) -> MapProcess {
+    fn map_process(&self, vm: &Vm, trap: &TrapHandler, xnack: bool) -> MapProcess {
         let gfx = self.gpu().generation().gfx;
         MapProcess {
             pasid: vm.pasid(),
             root: vm.root(),
-            sh_mem_config: gfx.sh_mem_config(false),
+            sh_mem_config: gfx.sh_mem_config(xnack),
             sh_mem_bases: gfx.sh_mem_bases(self.apertures.lds_base, self.apertures.scratch_base),
             tba: trap.tba(),
             tma: trap.tma(),

@@ -360,6 +360,29 @@ pub(super) fn unmapped(id: u32, pid: Pid, pages: &Range<u64>, why: UnmapTrigger)
     );
 }
 
+/// Sends that a retry fault is being handled.
+pub(super) fn page_fault_start(id: u32, pid: Pid, page: u64, write: bool) {
+    let now = BootTime::ktime_get();
+    let access = if write { 'W' } else { 'R' };
+    send(
+        id,
+        uapi::kfd_smi_event_KFD_SMI_EVENT_PAGE_FAULT_START,
+        pid,
+        format_args!("{now} -{pid} @{page:x}({id:x}) {access}\n"),
+    );
+}
+
+/// Sends that the handling of a retry fault has ended, without a migration.
+pub(super) fn page_fault_end(id: u32, pid: Pid, page: u64) {
+    let now = BootTime::ktime_get();
+    send(
+        id,
+        uapi::kfd_smi_event_KFD_SMI_EVENT_PAGE_FAULT_END,
+        pid,
+        format_args!("{now} -{pid} @{page:x}({id:x}) U\n"),
+    );
+}
+
 /// Sends that a GPU hangs. [`gpu_back`] follows if it can be reset.
 pub(super) fn gpu_lost(gpu: &Gpu) {
     // `amdgpu_reset_get_desc`.

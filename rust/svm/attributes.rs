@@ -14,8 +14,10 @@ use crate::{
 
 /// Location of memory without a preference: `KFD_IOCTL_SVM_LOCATION_UNDEFINED`.
 pub(crate) const UNDEFINED: u32 = uapi::kfd_ioctl_svm_location_KFD_IOCTL_SVM_LOCATION_UNDEFINED;
+/// Location of system memory: `KFD_IOCTL_SVM_LOCATION_SYSMEM`.
+pub(crate) const SYSTEM: u32 = uapi::kfd_ioctl_svm_location_KFD_IOCTL_SVM_LOCATION_SYSMEM;
 /// Pages, in log2, that a fault migrates or maps (`amdgpu_svm_default_granularity`).
-const GRANULARITY: u32 = 9;
+pub(super) const GRANULARITY: u32 = 9;
 /// Maximum of that attribute; larger values are clamped.
 const GRANULARITY_MAX: u32 = 0x3f;
 
@@ -161,6 +163,11 @@ impl AttributeMap {
         let from = self.0.partition_point(|range| range.end <= first);
         let to = self.0.partition_point(|range| range.first < end);
         self.0.get(from..to).unwrap_or_default()
+    }
+
+    /// Returns the range with a page.
+    pub(super) fn get(&self, page: u64) -> Option<&AttributeRange> {
+        self.overlapping(page, page + 1).first()
     }
 
     /// Returns the registered pages of the block at page `base`.

@@ -554,6 +554,16 @@ impl Svm {
         Ok(overlaps)
     }
 
+    /// Sets whether GPUs repeat accesses to memory that is not mapped. The process has no queues.
+    /// `ENOMEM` if the registered memory exceeds the limit.
+    pub(crate) fn set_retries(&self, retries: bool) -> Result {
+        let mut state = self.state.lock();
+        self.retries.store(retries, Relaxed);
+        self.charge(&mut state).inspect_err(|_| {
+            self.retries.store(!retries, Relaxed);
+        })
+    }
+
     /// Pins memory that a queue on a GPU cannot run without: if the process unmaps it, the queues
     /// are evicted for good. `EINVAL` unless all of it is mapped on the GPU and stays mapped.
     pub(crate) fn pin(

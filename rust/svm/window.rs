@@ -126,6 +126,12 @@ impl BlockMap {
         self.valid
     }
 
+    /// Returns whether the GPU may access a page.
+    pub(super) fn allows(&self, page: usize, write: bool) -> bool {
+        let pages = if write { self.writable } else { self.valid };
+        pages.has(page)
+    }
+
     /// Returns the valid pages of all fragments that contain one of `pages`: a TLB may hold any of
     /// them as part of one entry.
     fn fragments(&self, pages: Pages) -> Pages {

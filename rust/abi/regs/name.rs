@@ -120,16 +120,24 @@ pub enum HDP_MISC_CNTL {}
 pub enum HDP_NONSURFACE_BASE {}
 pub enum HDP_NONSURFACE_BASE_HI {}
 pub enum IH_CHICKEN {}
+pub type IH_DOORBELL_RETRY_CAM = IH_DOORBELL_RPTR;
 pub enum IH_DOORBELL_RPTR {}
+pub type IH_DOORBELL_RPTR_RING1 = IH_DOORBELL_RPTR;
 pub enum IH_INT_FLOOD_CNTL {}
 pub enum IH_MSI_STORM_CTRL {}
 pub enum IH_RB_BASE {}
 pub enum IH_RB_BASE_HI {}
+pub enum IH_RB_BASE_HI_RING1 {}
+pub enum IH_RB_BASE_RING1 {}
 pub enum IH_RB_CNTL {}
+pub type IH_RB_CNTL_RING1 = IH_RB_CNTL;
 pub enum IH_RB_RPTR {}
+pub enum IH_RB_RPTR_RING1 {}
 pub enum IH_RB_WPTR {}
 pub enum IH_RB_WPTR_ADDR_HI {}
 pub enum IH_RB_WPTR_ADDR_LO {}
+pub type IH_RB_WPTR_RING1 = IH_RB_WPTR;
+pub enum IH_RETRY_INT_CAM_CNTL {}
 pub enum IH_STORM_CLIENT_LIST_CNTL {}
 pub enum IH_VMID_0_LUT {}
 pub enum IH_VMID_0_LUT_MM {}

@@ -37,6 +37,7 @@ pub const IH_RB_CNTL__RB_ENABLE: Field<name::IH_RB_CNTL> = Field::new(0, 0x00000
 pub const IH_RB_CNTL__RB_SIZE: Field<name::IH_RB_CNTL> = Field::new(1, 0x0000003e);
 pub const IH_RB_CNTL__RB_GPU_TS_ENABLE: Field<name::IH_RB_CNTL> = Field::new(7, 0x00000080);
 pub const IH_RB_CNTL__WPTR_WRITEBACK_ENABLE: Field<name::IH_RB_CNTL> = Field::new(8, 0x00000100);
+pub const IH_RB_CNTL__RB_FULL_DRAIN_ENABLE: Field<name::IH_RB_CNTL> = Field::new(9, 0x00000200);
 pub const IH_RB_CNTL__WPTR_OVERFLOW_ENABLE: Field<name::IH_RB_CNTL> = Field::new(16, 0x00010000);
 pub const IH_RB_CNTL__ENABLE_INTR: Field<name::IH_RB_CNTL> = Field::new(17, 0x00020000);
 pub const IH_RB_CNTL__MC_SNOOP: Field<name::IH_RB_CNTL> = Field::new(20, 0x00100000);
@@ -58,5 +59,23 @@ pub const regIH_DOORBELL_RPTR: Reg<name::IH_DOORBELL_RPTR> =
     Reg::new("regIH_DOORBELL_RPTR", 0, 0x0087);
 pub const IH_DOORBELL_RPTR__OFFSET: Field<name::IH_DOORBELL_RPTR> = Field::new(0, 0x03ffffff);
 pub const IH_DOORBELL_RPTR__ENABLE: Field<name::IH_DOORBELL_RPTR> = Field::new(28, 0x10000000);
+pub const regIH_DOORBELL_RETRY_CAM: Reg<name::IH_DOORBELL_RETRY_CAM> =
+    Reg::new("regIH_DOORBELL_RETRY_CAM", 0, 0x0088);
+pub const regIH_RB_CNTL_RING1: Reg<name::IH_RB_CNTL_RING1> =
+    Reg::new("regIH_RB_CNTL_RING1", 0, 0x008c);
+pub const regIH_RB_BASE_RING1: Reg<name::IH_RB_BASE_RING1> =
+    Reg::new("regIH_RB_BASE_RING1", 0, 0x008d);
+pub const regIH_RB_BASE_HI_RING1: Reg<name::IH_RB_BASE_HI_RING1> =
+    Reg::new("regIH_RB_BASE_HI_RING1", 0, 0x008e);
+pub const regIH_RB_RPTR_RING1: Reg<name::IH_RB_RPTR_RING1> =
+    Reg::new("regIH_RB_RPTR_RING1", 0, 0x008f);
+pub const regIH_RB_WPTR_RING1: Reg<name::IH_RB_WPTR_RING1> =
+    Reg::new("regIH_RB_WPTR_RING1", 0, 0x0090);
+pub const regIH_DOORBELL_RPTR_RING1: Reg<name::IH_DOORBELL_RPTR_RING1> =
+    Reg::new("regIH_DOORBELL_RPTR_RING1", 0, 0x0093);
+pub const regIH_RETRY_INT_CAM_CNTL: Reg<name::IH_RETRY_INT_CAM_CNTL> =
+    Reg::new("regIH_RETRY_INT_CAM_CNTL", 0, 0x00ea);
+pub const IH_RETRY_INT_CAM_CNTL__ENABLE: Field<name::IH_RETRY_INT_CAM_CNTL> =
+    Field::new(16, 0x00010000);
 pub const regIH_CHICKEN: Reg<name::IH_CHICKEN> = Reg::new("regIH_CHICKEN", 0, 0x018d);
 pub const IH_CHICKEN__MC_SPACE_GPA_ENABLE: Field<name::IH_CHICKEN> = Field::new(4, 0x00000010);

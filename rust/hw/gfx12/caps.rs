@@ -22,6 +22,7 @@ const NO_ATOMIC_MEC_FW: u32 = 2090;
 
 /// Numbers of the generation.
 pub(super) static CAPS: Caps = Caps {
+    retries: false,
     trap_handler: &FIRST_LEVEL,
     debug_capability: uapi::HSA_CAP_TRAP_DEBUG_SUPPORT
         | uapi::HSA_CAP_TRAP_DEBUG_WAVE_LAUNCH_TRAP_OVERRIDE_SUPPORTED

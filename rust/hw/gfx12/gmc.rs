@@ -82,6 +82,7 @@ impl GmcVersion for Gmc {
     const GFX: &'static Hub = &GFX;
     const MEM: &'static Hub = &MEM;
     const GART: u64 = bits::MTYPE.put(pte::MTYPE_UC) | bits::IS_PTE;
+    const NO_RETRY: u64 = pte::VALID | pte::SYSTEM | bits::PRT;
 
     fn fb_offset(mmio: &Mmio) -> Result<u32> {
         let b = mmio.block(hwid::MMHUB, 0)?;

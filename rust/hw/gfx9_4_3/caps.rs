@@ -14,6 +14,7 @@ const WATCH_MASK_HIGHEST_BIT: u32 = 30;
 
 /// Numbers of the generation.
 pub(super) static CAPS: Caps = Caps {
+    retries: true,
     trap_handler: &FIRST_LEVEL,
     debug_capability: uapi::HSA_CAP_TRAP_DEBUG_SUPPORT
         | uapi::HSA_CAP_TRAP_DEBUG_WAVE_LAUNCH_TRAP_OVERRIDE_SUPPORTED

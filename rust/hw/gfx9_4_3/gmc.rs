@@ -63,6 +63,7 @@ impl GmcVersion for Gmc {
     const GFX: &'static Hub = &GFX;
     const MEM: &'static Hub = &MEM;
     const GART: u64 = pte::MTYPE.put(pte::MTYPE_UC);
+    const NO_RETRY: u64 = pte::VALID | pte::SYSTEM | pte::PRT;
 
     fn fb_offset(mmio: &Mmio) -> Result<u32> {
         let b = mmio.block(hwid::GC, 0)?;

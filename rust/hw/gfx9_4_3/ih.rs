@@ -4,6 +4,7 @@
 
 use kernel::prelude::*;
 use rkfd_abi::{
+    bits::lo32,
     ih::{self, client, node, source, sq},
     regs::{nbio_7_9_0 as nbio, osssys_4_4_2 as oss},
 };
@@ -15,7 +16,9 @@ use crate::{
         xcc::Xcc,
     },
     hw::{
-        ih::{ih_names, page_fault, shader_message, IhEvent, IhNames, IhVersion, RawEntry},
+        ih::{
+            ih_names, page_fault, shader_message, IhEvent, IhNames, IhSetup, IhVersion, RawEntry,
+        },
         nbio::{nbio_names, NbioNames},
     },
 };
@@ -25,6 +28,8 @@ pub(super) struct Ih;
 
 /// Ring id of an SDMA engine's kernel ring.
 const KERNEL_SDMA_RING: u32 = 0;
+/// Ring id of the announcement of entries in ring 1 (`vega20_ih_self_irq`).
+const RETRY_RING: u32 = 1;
 
 impl IhVersion for Ih {
     const NAMES: &'static IhNames = &ih_names!(oss);
@@ -44,6 +49,61 @@ impl IhVersion for Ih {
         }
         v = oss::IH_RB_CNTL__ENABLE_INTR.set(v, on.into());
         b.wr(oss::regIH_RB_CNTL, v)
+    }
+
+    /// As `vega20_ih_irq_init` and `vega20_ih_toggle_ring_interrupts`.
+    fn start_retry(b: Block<'_>, s: &IhSetup) -> Result {
+        b.wr(oss::regIH_RB_BASE_RING1, lo32(s.retry_ring >> 8))?;
+        b.wr(oss::regIH_RB_BASE_HI_RING1, lo32(s.retry_ring >> 40) & 0xff)?;
+        b.set(
+            oss::regIH_RB_CNTL_RING1,
+            &[
+                (oss::IH_RB_CNTL__MC_SPACE, Self::MC_SPACE_BUS),
+                (oss::IH_RB_CNTL__WPTR_OVERFLOW_CLEAR, 1),
+                (oss::IH_RB_CNTL__WPTR_OVERFLOW_ENABLE, 1),
+                (oss::IH_RB_CNTL__RB_SIZE, (s.retry_size / 4).ilog2()),
+                (oss::IH_RB_CNTL__WPTR_WRITEBACK_ENABLE, 1),
+                (oss::IH_RB_CNTL__MC_SNOOP, 1),
+                (oss::IH_RB_CNTL__MC_RO, 0),
+                (oss::IH_RB_CNTL__MC_VMID, 0),
+                (oss::IH_RB_CNTL__RB_FULL_DRAIN_ENABLE, 1),
+            ],
+        )?;
+        b.wr(oss::regIH_RB_WPTR_RING1, 0)?;
+        b.wr(oss::regIH_RB_RPTR_RING1, 0)?;
+        let doorbell = |index: u32| {
+            oss::IH_DOORBELL_RPTR__OFFSET.put(index) | oss::IH_DOORBELL_RPTR__ENABLE.put(1)
+        };
+        b.wr(oss::regIH_DOORBELL_RPTR_RING1, doorbell(s.retry_doorbell))?;
+        b.wr(oss::regIH_DOORBELL_RETRY_CAM, doorbell(s.cam_doorbell))?;
+        b.set(
+            oss::regIH_RETRY_INT_CAM_CNTL,
+            &[(oss::IH_RETRY_INT_CAM_CNTL__ENABLE, 1)],
+        )?;
+        let mut v = b.rd(oss::regIH_RB_CNTL_RING1)?;
+        v = oss::IH_RB_CNTL__RB_ENABLE.set(v, 1);
+        v = oss::IH_RB_CNTL__RB_GPU_TS_ENABLE.set(v, 1);
+        for clear in [0, 1, 0] {
+            v = oss::IH_RB_CNTL__WPTR_OVERFLOW_CLEAR.set(v, clear);
+            b.wr(oss::regIH_RB_CNTL_RING1, v)?;
+        }
+        Ok(())
+    }
+
+    fn stop_retry(b: Block<'_>) -> Result {
+        b.set(oss::regIH_RB_CNTL_RING1, &[(oss::IH_RB_CNTL__RB_ENABLE, 0)])?;
+        b.wr(oss::regIH_RB_RPTR_RING1, 0)?;
+        b.wr(oss::regIH_RB_WPTR_RING1, 0)
+    }
+
+    fn read_retry_wptr(b: Block<'_>) -> Result<u32> {
+        b.rd(oss::regIH_RB_WPTR_RING1).map(|v| v.raw())
+    }
+
+    fn clear_retry_overflow(b: Block<'_>) -> Result {
+        let bit = oss::IH_RB_CNTL__WPTR_OVERFLOW_CLEAR;
+        b.set(oss::regIH_RB_CNTL_RING1, &[(bit, 1)])?;
+        b.set(oss::regIH_RB_CNTL_RING1, &[(bit, 0)])
     }
 
     /// As `kfd_setup_interrupt_bitmap` (`kfd_device.c`).
@@ -81,6 +141,7 @@ impl IhVersion for Ih {
             }
             (c, source::SDMA_ECC) if client::SDMA.contains(&c) => IhEvent::Poison,
             (client::VMC | client::UTCL2, source::UTCL2_POISON) => IhEvent::Poison,
+            (client::IH, source::RING) if entry.ring == RETRY_RING => IhEvent::RetryRing,
             (client::VMC, source::VM_FAULT) => page_fault(entry, false),
             (client::UTCL2, source::VM_FAULT) => page_fault(entry, true),
             _ => IhEvent::Other,

@@ -15,6 +15,8 @@ pub(crate) struct VmFault {
     pub(crate) write: bool,
     /// Retry fault.
     pub(crate) retry: bool,
+    /// Slot in the retry CAM, of a retry fault.
+    pub(crate) cam: u32,
     /// The page has no valid mapping.
     pub(crate) not_present: bool,
     /// The page's mapping lacks the permission to read.
@@ -84,6 +86,8 @@ pub(crate) enum IhEvent {
     Smu(u32, u32),
     /// A block read data with an uncorrectable error.
     Poison,
+    /// Ring 1 has new entries.
+    RetryRing,
     /// Not handled.
     Other,
 }
@@ -194,6 +198,7 @@ pub(crate) fn page_fault(entry: &RawEntry<'_>, gfx: bool) -> IhEvent {
         gfx,
         write: fault::WRITE.get(words) != 0,
         retry: fault::RETRY.get(words) != 0,
+        cam: fault::CAM_INDEX.get(words),
         not_present: fault::RING_PROT_VALID.is_set(ring),
         no_read: fault::RING_PROT_READ.is_set(ring),
         no_write: fault::RING_PROT_WRITE.is_set(ring),

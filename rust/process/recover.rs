@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Handling of retry faults: a worker per process maps the pages, then acknowledges the faults.
+//!
+//! Faults of pages that were mapped meanwhile, with another fault, are only acknowledged. A fault
+//! that cannot be handled becomes a memory exception of the process, once.
+
+use core::mem;
+
+use kernel::{page::PAGE_SHIFT, prelude::*, sync::Arc, workqueue::WorkItem};
+
+use super::{
+    kfd_process::{Process, RETRY_WORK},
+    pdd::ProcessDevice,
+    smi,
+    vm_fault::report_fault,
+    workqueue::WorkqueueGuard,
+};
+use crate::{
+    hw::VmFault,
+    kapi::{
+        global::global_mutex,
+        workqueue::{Builder, OwnedQueue},
+    },
+    svm::{FaultReport, Svm},
+    trace,
+};
+
+global_mutex! {
+    /// Work queue of the workers; frozen during suspend.
+    QUEUE: Option<OwnedQueue> = None;
+    init init
+}
+
+/// Creates the work queue.
+pub(super) fn create_workqueue() -> Result<WorkqueueGuard> {
+    let queue = Builder::unbound().freezable().build(c"rkfd_retry")?;
+    Ok(WorkqueueGuard::new(queue, |queue| {
+        mem::replace(&mut *QUEUE.lock(), queue)
+    }))
+}
+
+/// Schedules the handling of a retry fault of the process on a GPU. Returns false if it has no
+/// address space there. Called by the interrupt thread.
+pub(super) fn schedule(process: Arc<Process>, device: &ProcessDevice, fault: &VmFault) -> bool {
+    if !device
+        .retry_faults()
+        .is_some_and(|faults| faults.add(fault))
+    {
+        return false;
+    }
+    match &*QUEUE.lock() {
+        Some(queue) => {
+            // Fails if it is queued already.
+            let _ = queue.enqueue::<Arc<Process>, RETRY_WORK>(process);
+            true
+        }
+        None => false,
+    }
+}
+
+/// SMI events of the handling of a fault.
+struct Events<'a> {
+    process: &'a Process,
+    device: &'a ProcessDevice,
+    page: u64,
+    write: bool,
+}
+
+impl FaultReport for Events<'_> {
+    fn begin(&self) {
+        smi::page_fault_start(self.device.id(), self.process.pid(), self.page, self.write);
+    }
+
+    fn end(&self) {
+        smi::page_fault_end(self.device.id(), self.process.pid(), self.page);
+    }
+}
+
+impl WorkItem<RETRY_WORK> for Process {
+    type Pointer = Arc<Self>;
+
+    fn run(this: Arc<Self>) {
+        for (index, device) in this.devices().iter().enumerate() {
+            let Some(faults) = device.retry_faults() else {
+                continue;
+            };
+            let mut next = 0;
+            while let Some(fault) = faults.take(next).or_else(|| faults.take(0)) {
+                next = fault.cam as usize + 1;
+                recover(&this, index, device, &fault);
+                device.gpu().acknowledge(&fault);
+            }
+        }
+    }
+}
+
+/// Handles a fault of the process on its GPU number `index`.
+fn recover(process: &Arc<Process>, index: usize, device: &ProcessDevice, fault: &VmFault) {
+    if device.has_fault() {
+        // The queues are being evicted for good.
+        return;
+    }
+    let page = fault.addr >> PAGE_SHIFT;
+    let events = Events {
+        process,
+        device,
+        page,
+        write: fault.write,
+    };
+    let served = Svm::fault(
+        process.svm(),
+        index,
+        device.id(),
+        page,
+        fault.write,
+        &events,
+    );
+    match served {
+        // The process is ending, or the GPU is unplugged.
+        Ok(()) => {}
+        Err(e) if e == ESRCH || e == ENODEV => {}
+        Err(e) => {
+            trace::process(process.pid(), device.pasid(), c"retry fault not served");
+            dev_dbg!(
+                device.gpu().dev(),
+                "process {}: retry fault at {:#x} not served: {e:?}\n",
+                process.pid(),
+                fault.addr
+            );
+            // The access faults for good instead of being repeated.
+            if let Ok(vm) = device.vm() {
+                let _ = vm.refuse(fault.addr);
+            }
+            report_fault(process, device, device, fault);
+        }
+    }
+}

@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! VM faults of a process: eviction of its queues, memory exceptions.
+
+use core::mem;
+
+use kernel::{prelude::*, sync::Arc, workqueue::WorkItem};
+
+use super::{
+    events::MemoryException,
+    kfd_process::{Process, FAULT_WORK},
+    pdd::ProcessDevice,
+    smi,
+    workqueue::WorkqueueGuard,
+};
+use crate::{
+    hw::VmFault,
+    kapi::{
+        global::global_mutex,
+        workqueue::{Builder, OwnedQueue},
+    },
+    trace, uapi,
+};
+
+global_mutex! {
+    /// Work queue of VM faults: evicting queues may take seconds.
+    FAULTS: Option<OwnedQueue> = None;
+    init init
+}
+
+/// Creates the work queue of VM faults.
+pub(super) fn create_workqueue() -> Result<WorkqueueGuard> {
+    let queue = Builder::ordered().mem_reclaim().build(c"rkfd_faults")?;
+    Ok(WorkqueueGuard::new(queue, |queue| {
+        mem::replace(&mut *FAULTS.lock(), queue)
+    }))
+}
+
+/// Reports a VM fault in the address space of `device`, on the node of `on`, to the debugger or the
+/// process.
+pub(super) fn report_fault(
+    process: &Arc<Process>,
+    device: &ProcessDevice,
+    on: &ProcessDevice,
+    fault: &VmFault,
+) {
+    let fault = MemoryException {
+        not_present: fault.not_present,
+        read_only: fault.no_write,
+        no_execute: false,
+        va: fault.addr,
+        gpu_id: on.id(),
+        imprecise: false,
+        error: uapi::KFD_MEM_ERR_NO_RAS,
+    };
+    if process.raise_fault(on, fault) {
+        smi::vm_fault(fault.gpu_id, process.leader());
+        return;
+    }
+    schedule_fault(process.clone(), device, fault);
+}
+
+/// Schedules the handling of a VM fault. A faulting wave repeats its access: only the first fault
+/// is handled.
+pub(super) fn schedule_fault(
+    process: Arc<Process>,
+    device: &ProcessDevice,
+    fault: MemoryException,
+) {
+    if !device.record_fault(fault) {
+        return;
+    }
+    if let Some(queue) = &*FAULTS.lock() {
+        // Fails if it is queued already.
+        let _ = queue.enqueue::<Arc<Process>, FAULT_WORK>(process);
+    }
+}
+
+impl WorkItem<FAULT_WORK> for Process {
+    type Pointer = Arc<Self>;
+
+    fn run(this: Arc<Self>) {
+        for device in this.devices() {
+            if let Some(fault) = device.take_fault() {
+                handle_fault(&this, device, fault);
+            }
+        }
+    }
+}
+
+/// Evicts the queues of a process after a VM fault, for good, and signals its memory exception
+/// events.
+fn handle_fault(process: &Process, device: &ProcessDevice, fault: &MemoryException) {
+    let gpu = device.gpu();
+    let evicted = device
+        .slot()
+        .and_then(|slot| device.node().dqm().evict(&slot));
+    if let Err(e) = evicted {
+        dev_err!(
+            gpu.dev(),
+            "process {}: queues were not evicted after a VM fault: {e:?}\n",
+            process.pid()
+        );
+    }
+    trace::process(process.pid(), device.pasid(), c"VM fault");
+    smi::vm_fault(fault.gpu_id, process.leader());
+    if !process.events().memory_exception(fault) {
+        dev_warn!(
+            gpu.dev(),
+            "process {}: no handler registered for the VM fault at {:#x} on GPU {:#x}\n",
+            process.pid(),
+            fault.va,
+            fault.gpu_id
+        );
+    }
+}

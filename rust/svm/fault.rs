@@ -1,0 +1,188 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Handling of GPU accesses to memory that is not mapped (retry faults).
+
+use kernel::{
+    mm::{virt::flags, MmWithUser},
+    page::PAGE_SHIFT,
+    prelude::*,
+    sync::Arc,
+};
+
+use super::{
+    attributes::{AttributeRange, Change, GRANULARITY, SYSTEM},
+    map::{Holes, Target},
+    shared::{State, Svm},
+    window::WINDOW_PAGES,
+};
+use crate::{
+    kapi::{vma, workqueue::Delayed},
+    mmu::BLOCK_PAGES,
+    uapi,
+};
+
+/// Maximum of pages mapped by a fault, in log2: 1 GiB (`svm_range_set_max_pages`).
+const GRANULARITY_LIMIT: u32 = 18;
+
+/// Informed about the handling of a fault.
+pub(crate) trait FaultReport {
+    /// Pages are being mapped.
+    fn begin(&self);
+
+    /// The handling has ended.
+    fn end(&self);
+}
+
+impl Svm {
+    /// Maps the page of an access of GPU `gpu` with id `gpu_id`, with pages around it. The access
+    /// is repeated afterwards; it may fault again if the memory changes.
+    ///
+    /// `EFAULT` without such memory, `EPERM` if the process or the GPU may not access it this way,
+    /// `EACCES` without access of the GPU, `ESRCH` if the process is ending, otherwise as
+    /// [`Svm::set`].
+    pub(crate) fn fault(
+        this: &Arc<Delayed<Self>>,
+        gpu: usize,
+        gpu_id: u32,
+        page: u64,
+        write: bool,
+        report: &dyn FaultReport,
+    ) -> Result {
+        if !this.retries() {
+            return Err(EFAULT);
+        }
+        if this.is_mapped(gpu, page, write) {
+            return Ok(());
+        }
+        let mm = this.user()?;
+        let mut guard = this.state.lock();
+        let state: &mut State = &mut guard;
+        let trash = this.tidy(state, &mm)?;
+        let served = Self::serve(this, state, &mm, gpu, gpu_id, page, write, report);
+        drop(guard);
+        drop(trash);
+        match served {
+            Err(e) if e == EAGAIN => Ok(()),
+            other => other,
+        }
+    }
+
+    /// Returns whether a GPU maps a page as it is accessed.
+    fn is_mapped(&self, gpu: usize, page: u64, write: bool) -> bool {
+        let Some(window) = self.window(page) else {
+            return false;
+        };
+        let offset = (page % WINDOW_PAGES) as usize;
+        let mut state = window.watch().lock();
+        let map = state
+            .block(offset / BLOCK_PAGES)
+            .and_then(|block| block.map(gpu));
+        map.is_some_and(|map| map.allows(offset % BLOCK_PAGES, write))
+    }
+
+    #[allow(clippy::too_many_arguments, reason = "the access and its context")]
+    fn serve(
+        this: &Arc<Delayed<Self>>,
+        state: &mut State,
+        mm: &MmWithUser,
+        gpu: usize,
+        gpu_id: u32,
+        page: u64,
+        write: bool,
+        report: &dyn FaultReport,
+    ) -> Result {
+        let range = match state.attributes.get(page) {
+            Some(range) => *range,
+            None => Self::register(this, state, mm, page)?,
+        };
+        let locked = mm.mmap_read_lock();
+        let area = locked.vma_lookup(usize::try_from(page << PAGE_SHIFT)?);
+        let has = area.map_or(0, |area| area.flags());
+        drop(locked);
+        // Unmapped meanwhile: the access faults again if it is repeated.
+        if has == 0 {
+            return Err(EAGAIN);
+        }
+        let attributes = &range.attributes;
+        let read_only = attributes.has(uapi::KFD_IOCTL_SVM_FLAG_GPU_RO);
+        let denied = has & flags::READ == 0 || write && (has & flags::WRITE == 0 || read_only);
+        if denied {
+            return Err(EPERM);
+        }
+        let prefers = attributes.preferred == gpu_id || attributes.preferred == SYSTEM;
+        if !prefers && attributes.gpus() >> gpu & 1 == 0 {
+            return Err(EACCES);
+        }
+        report.begin();
+        let size = 1u64 << attributes.granularity.min(GRANULARITY_LIMIT);
+        let first = (page / size * size).max(range.first);
+        let end = (page / size * size).saturating_add(size).min(range.end);
+        // The block of the page counts; a failure in another one is not that of the access.
+        let base = page / BLOCK_PAGES as u64 * BLOCK_PAGES as u64;
+        let mut result = Ok(());
+        let others = Self::for_blocks(first..end, |at, first, end| {
+            let mut target = Target {
+                base: at,
+                first,
+                end,
+                gpus: 1 << gpu,
+                forced: true,
+            };
+            let mapped = this.map_block(mm, &state.attributes, &mut target, Holes::Skip);
+            if at == base {
+                result = mapped;
+            }
+            mapped
+        });
+        report.end();
+        if others.is_err() {
+            pr_debug!("pages around {page:#x} are not mapped\n");
+        }
+        result
+    }
+
+    /// Registers unregistered memory around a page: the part of its mapping in the same 2 MiB that
+    /// is not registered. `EFAULT` without memory there, or if a BO is mapped at the page.
+    fn register(
+        this: &Arc<Delayed<Self>>,
+        state: &mut State,
+        mm: &MmWithUser,
+        page: u64,
+    ) -> Result<AttributeRange> {
+        Self::add_windows(this, mm, page, page + 1)?;
+        let locked = mm.mmap_read_lock();
+        // Windows report what is unmapped from here on.
+        let area = locked
+            .vma_lookup(usize::try_from(page << PAGE_SHIFT)?)
+            .filter(|area| area.flags() & (flags::IO | flags::PFNMAP | flags::MIXEDMAP) == 0)
+            .ok_or(EFAULT)?;
+        let size = 1 << GRANULARITY;
+        let mut first = (page / size * size).max((area.start() >> PAGE_SHIFT) as u64);
+        let mut end = (page / size * size + size).min((area.end() >> PAGE_SHIFT) as u64);
+        for range in state.attributes.overlapping(first, end) {
+            if range.end <= page {
+                first = first.max(range.end);
+            } else {
+                end = end.min(range.first);
+            }
+        }
+        let (va, len) = (first << PAGE_SHIFT, (end - first) << PAGE_SHIFT);
+        for gpu in 0..this.gpus() {
+            let Some(vm) = this.vm(gpu).filter(|vm| vm.maps(va, len)) else {
+                continue;
+            };
+            if vm.maps(page << PAGE_SHIFT, 1 << PAGE_SHIFT) {
+                return Err(EFAULT);
+            }
+            (first, end) = (page, page + 1);
+        }
+        let near = vma::is_heap_or_stack(area);
+        drop(locked);
+        let system = [Change::Preferred(SYSTEM)];
+        let changes = if near { &system[..] } else { &[] };
+        state
+            .attributes
+            .change(first, end, &this.default(), changes)?;
+        state.attributes.get(page).copied().ok_or(EFAULT)
+    }
+}
