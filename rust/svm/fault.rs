@@ -57,10 +57,9 @@ impl Svm {
         let mm = this.user()?;
         let mut guard = this.state.lock();
         let state: &mut State = &mut guard;
-        let trash = this.tidy(state, &mm)?;
+        this.tidy(state, &mm)?;
         let served = Self::serve(this, state, &mm, gpu, gpu_id, page, write, report);
         drop(guard);
-        drop(trash);
         match served {
             Err(e) if e == EAGAIN => Ok(()),
             other => other,

@@ -78,7 +78,7 @@ impl Svm {
         let mm = self.user()?;
         let mut guard = self.state.lock();
         let state: &mut State = &mut guard;
-        let trash = self.tidy(state, &mm)?;
+        self.tidy(state, &mm)?;
         self.forget_lost();
         let mut complete = true;
         let mut result = Ok(());
@@ -115,7 +115,6 @@ impl Svm {
             }
         });
         drop(guard);
-        drop(trash);
         result.map(|()| complete)
     }
 

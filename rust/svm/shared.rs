@@ -155,9 +155,9 @@ impl MirrorOwner for Handle {
     }
 }
 
-/// What is left to drop after the locks are released.
+/// Blocks and windows to drop.
 #[derive(Default)]
-pub(super) struct Trash {
+struct Trash {
     // Field order: the notifier is removed before its blocks are freed.
     windows: KVVec<WindowRef>,
     blocks: KVVec<KBox<Block>>,
@@ -404,11 +404,12 @@ impl Svm {
         result
     }
 
-    /// Removes blocks and windows without attributes. The result is dropped without locks.
-    pub(super) fn collect(&self, state: &mut State) -> Trash {
+    /// Removes blocks and windows without attributes. They are dropped before `state` is unlocked:
+    /// there is one mirror of a block at a time.
+    fn collect(&self, state: &mut State) {
         let mut trash = Trash::default();
         if !core::mem::replace(&mut state.stale, false) {
-            return trash;
+            return;
         }
         self.for_windows(|window| {
             let first = window.watch().first();
@@ -440,7 +441,6 @@ impl Svm {
                 }
             }
         });
-        trash
     }
 
     /// Accounts for the registered memory: only if it is to be present all the time.
@@ -454,12 +454,13 @@ impl Svm {
     }
 
     /// Removes what the process has unmapped.
-    pub(super) fn tidy(&self, state: &mut State, mm: &MmWithUser) -> Result<Trash> {
+    pub(super) fn tidy(&self, state: &mut State, mm: &MmWithUser) -> Result {
         let locked = mm.mmap_read_lock();
         self.reap(state)?;
         drop(locked);
         self.charge(state)?;
-        Ok(self.collect(state))
+        self.collect(state);
+        Ok(())
     }
 
     /// Returns the attributes of pages that are not registered.
@@ -477,11 +478,9 @@ impl Svm {
         self.reap(&mut state)?;
         drop(locked);
         self.charge(&mut state)?;
-        let trash = self.collect(&mut state);
+        self.collect(&mut state);
         let ranges = state.attributes.overlapping(first, end);
         let summary = Summary::new(ranges, &self.default());
-        drop(state);
-        drop(trash);
         Ok(summary)
     }
 
@@ -532,11 +531,8 @@ impl Svm {
             }
             changed?;
         }
-        let trash = this.collect(state);
-        let done = this.apply(&mm, state, &old, first..end, changes);
-        drop(guard);
-        drop(trash);
-        done
+        this.collect(state);
+        this.apply(&mm, state, &old, first..end, changes)
     }
 
     /// Returns whether any of the pages from `first` to below `end` is registered. `ENOMEM` without
@@ -547,11 +543,8 @@ impl Svm {
         }
         let mm = self.user()?;
         let mut state = self.state.lock();
-        let trash = self.tidy(&mut state, &mm)?;
-        let overlaps = !state.attributes.overlapping(first, end).is_empty();
-        drop(state);
-        drop(trash);
-        Ok(overlaps)
+        self.tidy(&mut state, &mm)?;
+        Ok(!state.attributes.overlapping(first, end).is_empty())
     }
 
     /// Sets whether GPUs repeat accesses to memory that is not mapped. The process has no queues.
