@@ -287,7 +287,7 @@ impl<T: Watch> Interval<T> {
         // SAFETY: As above.
         let (start, end, event) = unsafe { ((*range).start, (*range).end, (*range).event) };
         this.watch.invalidate(Invalidation {
-            range: (start as usize).max(this.start)..(end as usize).min(this.start + this.len),
+            range: start.max(this.start)..end.min(this.start + this.len),
             reason: match event {
                 bindings::mmu_notifier_event_MMU_NOTIFY_UNMAP => Reason::Unmap,
                 bindings::mmu_notifier_event_MMU_NOTIFY_MIGRATE => Reason::Migrate,
