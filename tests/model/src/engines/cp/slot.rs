@@ -19,8 +19,8 @@ const MES_PIPES: usize = 2;
 pub const SLOTS: usize = MEC_SLOTS + MES_PIPES + 1;
 
 /// Index of an HQD. MEC HQDs come first: `me * 32 + pipe * 8 + queue` with MEC1 as me 0, which is
-/// also the bit number in the queue mask of SET_RESOURCES. The MES HQDs follow, one per pipe, and the
-/// kernel queue of the graphics pipe of gfx12, ME 0.
+/// also the bit number in the queue mask of SET_RESOURCES. The MES HQDs follow, one per pipe, and
+/// the kernel queue of the graphics pipe of gfx12, ME 0.
 /// Indices above them are contexts of SDMA engines ([`super::sdma`]), which have no registers here.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Slot(pub u8);
