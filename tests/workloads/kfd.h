@@ -170,8 +170,8 @@ void *kfd_reserve(size_t size, size_t *reserved, void **start);
 int kfd_bo_alloc(struct kfd *k, size_t size, uint32_t flags, struct kfd_bo **out);
 int kfd_bo_map_cpu(struct kfd *k, struct kfd_bo *bo);
 /*
- * Flushes the HDP: the GPU sees what the CPU has stored to VRAM before. Needs no ioctl but the first
- * time, which allocates the page of the flush registers.
+ * Flushes the HDP: the GPU sees what the CPU has stored to VRAM before. Needs no ioctl but the
+ * first time, which allocates the page of the flush registers.
  */
 int kfd_hdp_flush(struct kfd *k);
 int kfd_bo_map_gpu(struct kfd *k, struct kfd_bo *bo);

@@ -194,7 +194,7 @@ impl Gpu {
         let dma = Arc::new(GuestMemory::default());
         let msix = Arc::new(Msix::default());
         let selfring = Arc::new(SelfRing::default());
-        let gmc = Arc::new(Gmc::new(
+        let gmc = Gmc::new(
             strict.clone(),
             trace.clone(),
             vram.clone(),
@@ -202,8 +202,8 @@ impl Gpu {
             selfring.clone(),
             chip,
             placement,
-            adversary.clone(),
-        ));
+        );
+        let gmc = Arc::new(gmc.with_adversary(adversary.clone()));
         let ih = Ih::new(
             chip.generation,
             strict.clone(),

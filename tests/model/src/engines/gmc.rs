@@ -236,13 +236,12 @@ impl Gmc {
         selfring: Arc<SelfRing>,
         chip: &Chip,
         placement: Placement,
-        adversary: Option<Arc<Adversary>>,
     ) -> Self {
         let hubs = |ip, hub: fn(u8) -> Hub| {
             let state = |n| HubState {
                 regs: HubRegs::new(chip, hub(n), placement),
                 tlb: Tlb::default(),
-                directories: adversary.as_ref().map(|_| Directories::default()),
+                directories: None,
                 pending: Pending::default(),
             };
             (0..chip.span(ip)).map(state).collect()
@@ -255,7 +254,7 @@ impl Gmc {
             vram,
             dma,
             selfring,
-            adversary,
+            adversary: None,
             gfx,
             mm,
             firmware,
@@ -265,6 +264,17 @@ impl Gmc {
     /// Returns the region of VRAM that belongs to the boot firmware.
     pub fn firmware_region(&self) -> &Range<u64> {
         &self.firmware
+    }
+
+    /// Sets the adversary, if there is one.
+    pub fn with_adversary(mut self, adversary: Option<Arc<Adversary>>) -> Self {
+        if adversary.is_some() {
+            for hub in self.gfx.iter_mut().chain(&mut self.mm) {
+                hub.directories = Some(Directories::default());
+            }
+        }
+        self.adversary = adversary;
+        self
     }
 
     fn hub(&self, hub: Hub) -> &HubState {

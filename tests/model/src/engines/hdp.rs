@@ -79,8 +79,8 @@ impl Line {
     }
 }
 
-/// Calls `f` for the piece of each line in `offset..offset + len`: line, start in the line, range of
-/// the data.
+/// Calls `f` for the piece of each line in `offset..offset + len`: line, start in the line, range
+/// of the data.
 fn pieces(offset: u64, len: usize, mut f: impl FnMut(u64, usize, Range<usize>)) {
     let mut done = 0;
     while done < len {
