@@ -11,7 +11,7 @@ use kernel::{
 
 use super::{
     attributes::{AttributeRange, Change, GRANULARITY, SYSTEM},
-    map::{Holes, Target},
+    map::{Access, Holes, Target},
     shared::{State, Svm},
     window::WINDOW_PAGES,
 };
@@ -125,7 +125,11 @@ impl Svm {
                 first,
                 end,
                 gpus: 1 << gpu,
-                forced: true,
+                access: Some(Access {
+                    page,
+                    gpu: 1 << gpu,
+                    range: range.first,
+                }),
             };
             let mapped = this.map_block(mm, &state.attributes, &mut target, Holes::Skip);
             if at == base {

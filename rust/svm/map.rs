@@ -2,9 +2,10 @@
 
 //! Mapping of registered memory on GPUs, block by block.
 //!
-//! Pages are faulted in, mapped for DMA by each device, and entered in the page tables if nothing
-//! was invalidated since before the fault, under the lock of the window. All memory is allocated
-//! before that lock is taken.
+//! Pages are faulted in, mapped for DMA by each device, and entered in the page tables if none of
+//! them was invalidated since before the fault, under the lock of the window. All memory is
+//! allocated before that lock is taken. If neighbours of an accessed page keep changing, it is
+//! mapped alone: an invalidation of other pages does not delay it for ever.
 
 use core::ops::Range;
 
@@ -27,8 +28,10 @@ use crate::{
     uapi,
 };
 
-/// Attempts to map a block whose pages keep changing.
+/// Attempts to map a part of a block whose pages keep changing.
 const TRIES: u32 = 10;
+/// The first of them that maps the accessed page only.
+const ALONE: u32 = 5;
 
 /// GPUs in a mask.
 pub(super) fn gpus_in(mask: u64) -> impl Iterator<Item = usize> {
@@ -44,6 +47,17 @@ pub(super) enum Holes {
     Skip,
 }
 
+/// An access of a GPU to a page that it does not map.
+#[derive(Clone, Copy)]
+pub(super) struct Access {
+    /// The page.
+    pub(super) page: u64,
+    /// The GPU, as a mask. It may access the range of the page, whatever the attributes are.
+    pub(super) gpu: u64,
+    /// First page of that range.
+    pub(super) range: u64,
+}
+
 /// Pages of a block and the GPUs to map them on.
 pub(super) struct Target {
     /// First page of the block.
@@ -54,8 +68,8 @@ pub(super) struct Target {
     pub(super) end: usize,
     /// GPUs, as far as they have access.
     pub(super) gpus: u64,
-    /// Also GPUs without access.
-    pub(super) forced: bool,
+    /// The access for which they are mapped: pages around it are, as far as they do not change.
+    pub(super) access: Option<Access>,
 }
 
 /// Memory that is allocated before the lock of a window is taken.
@@ -172,8 +186,8 @@ impl Svm {
                     continue;
                 };
                 let next = stop.min((area.end() >> PAGE_SHIFT) as u64);
-                let forced = if target.forced { target.gpus } else { 0 };
-                let gpus = range.attributes.gpus() & target.gpus | forced;
+                let access = target.access.filter(|access| access.range == range.first);
+                let gpus = range.attributes.gpus() & target.gpus | access.map_or(0, |a| a.gpu);
                 if area.flags() & flags::READ != 0 && gpus != 0 {
                     let a = &range.attributes;
                     let writable = area.flags() & flags::WRITE != 0;
@@ -279,7 +293,7 @@ impl Svm {
             target.base + target.end as u64,
         );
         let allowed = attributes.overlapping(part.0, part.1).iter();
-        if !target.forced {
+        if target.access.is_none() {
             target.gpus &= allowed.fold(0, |sum, range| sum | range.attributes.gpus());
         }
         if target.gpus == 0 {
@@ -294,12 +308,19 @@ impl Svm {
         self.claim(&window, index, target.gpus, attributes)?;
         let mut found = KVec::with_capacity(BLOCK_PAGES, GFP_KERNEL)?;
         found.resize(BLOCK_PAGES, FoundPage::NONE, GFP_KERNEL)?;
-        for _ in 0..TRIES {
+        for attempt in 0..TRIES {
+            let pages = target.base..target.base + BLOCK_PAGES as u64;
+            if let Some(access) = target.access.filter(|a| pages.contains(&a.page)) {
+                if attempt >= ALONE {
+                    target.first = (access.page - target.base) as usize;
+                    target.end = target.first + 1;
+                }
+            }
             let mut state = window.watch().lock();
             let Some(block) = state.block(index) else {
                 return Err(EINVAL);
             };
-            let before = block.changes();
+            block.watch();
             let part = Pages::range(target.first, target.end);
             if !block.valid().and(part).is_empty() {
                 // The rest of fragments that are replaced.
@@ -313,8 +334,9 @@ impl Svm {
                 // The memory changes: look at it again.
                 Err(e) if e == EBUSY => continue,
                 Err(e) if e == EFAULT || e == EPERM => {
-                    let changed = window.watch().lock().block(index).map(|b| b.changes());
-                    if changed != Some(before) {
+                    let part = Pages::range(target.first, target.end);
+                    let mut state = window.watch().lock();
+                    if state.block(index).is_none_or(|b| b.has_changed(part)) {
                         continue;
                     }
                     return Err(e);
@@ -326,7 +348,6 @@ impl Svm {
             if self.show(
                 &window,
                 index,
-                before,
                 target,
                 absent,
                 &segments,
@@ -339,13 +360,12 @@ impl Svm {
         Err(EAGAIN)
     }
 
-    /// Writes the PTEs if nothing was invalidated. Returns whether it did.
+    /// Writes the PTEs if none of the pages was invalidated. Returns whether it did.
     #[allow(clippy::too_many_arguments, reason = "one step of `map_block`")]
     fn show(
         &self,
         window: &WindowRef,
         index: usize,
-        before: u64,
         target: &Target,
         absent: Pages,
         segments: &[Segment],
@@ -355,7 +375,8 @@ impl Svm {
         // What is not used any more is dropped after the lock is released.
         let mut unused: KVec<Garbage> = KVec::with_capacity(prepared.len(), GFP_KERNEL)?;
         let mut state = window.watch().lock();
-        let Some(block) = state.block(index).filter(|b| b.changes() == before) else {
+        let part = Pages::range(target.first, target.end);
+        let Some(block) = state.block(index).filter(|b| !b.has_changed(part)) else {
             return Ok(false);
         };
         let mut result = Ok(());
@@ -367,7 +388,7 @@ impl Svm {
         }
         block.set_always(segments);
         if result.is_ok() {
-            block.settle(Pages::range(target.first, target.end), absent);
+            block.settle(part, absent);
         }
         drop(state);
         drop(unused);
@@ -437,7 +458,7 @@ impl Svm {
                     first,
                     end,
                     gpus: 0,
-                    forced: false,
+                    access: None,
                 };
                 if lost != 0 {
                     // Fragments that reach beyond are split first: the rest stays mapped.
@@ -446,7 +467,7 @@ impl Svm {
                         first: 0,
                         end: BLOCK_PAGES,
                         gpus: lost,
-                        forced: false,
+                        access: None,
                     };
                     let split = self.map_block(mm, attributes, &mut rest, Holes::Skip);
                     if let Err(e) = split {

@@ -96,7 +96,7 @@ impl Svm {
                     first: (0..BLOCK_PAGES).find(|p| invalid.has(*p)).unwrap_or(0),
                     end: BLOCK_PAGES,
                     gpus: self.joined(),
-                    forced: false,
+                    access: None,
                 };
                 let end = (0..BLOCK_PAGES).rev().find(|p| invalid.has(*p));
                 target.end = end.map_or(BLOCK_PAGES, |page| page + 1);

@@ -202,8 +202,8 @@ impl BlockMap {
 
 /// 2 MiB of user memory.
 pub(super) struct Block {
-    /// Counts invalidations.
-    changes: u64,
+    /// Pages that were invalidated since [`Self::watch`].
+    changed: Pages,
     /// Pages that the worker has to map again before it restores the queues.
     invalid: Pages,
     /// Pages that are to be mapped, but that the process cannot access at the moment.
@@ -222,7 +222,7 @@ impl Block {
             maps.push_within_capacity(None)?;
         }
         let block = Self {
-            changes: 0,
+            changed: Pages::NONE,
             invalid: Pages::NONE,
             absent: Pages::NONE,
             always: Pages::NONE,
@@ -231,9 +231,14 @@ impl Block {
         Ok(KBox::new(block, GFP_KERNEL)?)
     }
 
-    /// Returns the number of invalidations.
-    pub(super) fn changes(&self) -> u64 {
-        self.changes
+    /// Records invalidations from now on.
+    pub(super) fn watch(&mut self) {
+        self.changed = Pages::NONE;
+    }
+
+    /// Returns whether any of `pages` was invalidated since [`Self::watch`].
+    pub(super) fn has_changed(&self, pages: Pages) -> bool {
+        !self.changed.and(pages).is_empty()
     }
 
     /// Returns the pages that have to be mapped again.
@@ -326,7 +331,7 @@ impl Block {
     /// Writes the PTEs of `found` pages on a GPU, whose DMA mapping is `new`. Takes it, and
     /// returns DMA mappings that are not used any more. `EINVAL` if the GPU has no mirror.
     ///
-    /// Nothing was invalidated since before the pages were found.
+    /// None of the pages was invalidated since before they were found.
     pub(super) fn show(
         &mut self,
         gpu: usize,
@@ -581,7 +586,7 @@ impl Watch for Window {
             let Some(block) = state.block(index) else {
                 continue;
             };
-            block.changes += 1;
+            block.changed = block.changed.or(pages);
             gpus |= block.mapped_by(pages);
             let maps = block.maps.iter().flatten();
             let mut lost = maps.fold(Pages::NONE, |sum, map| sum.or(map.fragments(pages)));
