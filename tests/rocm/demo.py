@@ -11,6 +11,7 @@ import os
 import re
 import sys
 
+from ktap import Report
 from traceway import TRACEFS, Recording, calls, system_call
 
 PROGRAM = os.path.join(os.path.dirname(os.path.abspath(__file__)), "vecadd")
@@ -49,25 +50,6 @@ STUDY = (
     ("HSA", "host lock", 3, ("hsa_amd_memory_lock", "hsa_amd_memory_lock_to_pool"), False),
     ("HSA", "signal wait", 6, ("hsa_signal_wait_scacquire", "hsa_signal_wait_relaxed"), False),
 )
-
-
-class Report:
-    """KTAP report."""
-
-    def __init__(self, count):
-        self.number, self.failed, self.wrong = 0, 0, 0
-        print(f"KTAP version 1\n1..{count}", flush=True)
-
-    def expect(self, right, text):
-        if not right:
-            self.wrong += 1
-            print(f"# failed: {text}")
-
-    def done(self, name):
-        self.number += 1
-        print(f"{'not ok' if self.wrong else 'ok'} {self.number} demo.{name}", flush=True)
-        self.failed += self.wrong
-        self.wrong = 0
 
 
 def say(text=""):
@@ -235,7 +217,7 @@ def main():
     if not set(wanted) <= parts.keys():
         print(__doc__)
         return 2
-    report = Report(len(wanted))
+    report = Report("demo", len(wanted))
     for name in wanted:
         parts[name](report)
         report.done(name)

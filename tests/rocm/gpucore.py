@@ -13,6 +13,8 @@ import subprocess
 import sys
 import tempfile
 
+from ktap import Report
+
 PROGRAM = os.path.join(os.path.dirname(os.path.abspath(__file__)), "crash")
 CORE_PATTERN = "/proc/sys/kernel/core_pattern"
 OVERCOMMIT = "/proc/sys/vm/overcommit_memory"
@@ -51,26 +53,6 @@ class Core:
         return None
 
 
-class Report:
-    """KTAP report."""
-
-    def __init__(self, count):
-        self.number, self.failed, self.wrong = 0, 0, 0
-        print(f"KTAP version 1\n1..{count}", flush=True)
-
-    def expect(self, right, text):
-        if not right:
-            self.wrong += 1
-            print(f"# failed: {text}")
-        return right
-
-    def done(self, name):
-        self.number += 1
-        print(f"{'not ok' if self.wrong else 'ok'} {self.number} gpucore.{name}", flush=True)
-        self.failed += self.wrong
-        self.wrong = 0
-
-
 def change(path, value):
     """Writes a file of sysctl; returns its former content."""
     with open(path, encoding="ascii") as f:
@@ -81,7 +63,7 @@ def change(path, value):
 
 
 def main():
-    report = Report(2)
+    report = Report("gpucore", 2)
     folder = tempfile.mkdtemp()
     pattern = change(CORE_PATTERN, "core")
     # For the snapshot of the GPUs ROCr 6.4 allocates 4 GiB, of which it touches little.
