@@ -215,8 +215,8 @@ impl HubState {
             match &self.directories {
                 None => self.tlb.drop_vmid(vmid),
                 Some(directories) => {
-                    directories.drop_levels(vmid, request.levels());
-                    if request.drops_pages() {
+                    directories.drop_levels(vmid, request.levels);
+                    if request.drops_pages {
                         self.tlb.drop_vmid(vmid);
                     }
                 }

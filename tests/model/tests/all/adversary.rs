@@ -3,6 +3,7 @@
 //! Adversarial mode: late and partial invalidations, cached page directories, late responses.
 
 use crate::common::{addr, adverse, enable_context, hub_read, hub_write, until};
+use gpu_model::chips::mi300x::ONE_XCC;
 use gpu_model::engines::gmc::{Access, FaultKind, Hub, Target};
 use gpu_model::gpu::Gpu;
 use gpu_model::regs::Ip;
@@ -30,7 +31,7 @@ fn map(gpu: &Gpu, table: u64, page: u64) {
 }
 
 fn mapped(page: u64) -> std::sync::Arc<Gpu> {
-    let gpu = adverse(5);
+    let gpu = adverse(&ONE_XCC, 5);
     map(&gpu, TABLES[3], page);
     enable_context(&gpu, HUB, VMID.into(), 3, 0, TABLES[0] | V);
     assert_eq!(target(&gpu), Ok(Target::Vram(page)));
@@ -119,7 +120,7 @@ fn directories_are_cached_until_their_level_is_named() {
 
 #[test]
 fn responses_are_late() {
-    let gpu = adverse(2);
+    let gpu = adverse(&ONE_XCC, 2);
     let mp = |reg| addr(Ip::Mp0, reg);
     let mut late = 0;
     for _ in 0..50 {

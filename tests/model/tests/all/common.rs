@@ -59,15 +59,9 @@ pub fn placed(chip: &'static Chip, knobs: Knobs, boot: Boot, hive_node: Option<u
 }
 
 /// Returns a warm card in adversarial mode.
-pub fn adverse(seed: u64) -> Arc<Gpu> {
+pub fn adverse(chip: &'static Chip, seed: u64) -> Arc<Gpu> {
     let adversary = Arc::new(Adversary::new(seed));
-    with_options(
-        &ONE_XCC,
-        Knobs::default(),
-        Boot::Warm,
-        None,
-        Some(adversary),
-    )
+    with_options(chip, Knobs::default(), Boot::Warm, None, Some(adversary))
 }
 
 fn with_options(

@@ -182,6 +182,46 @@ fn invalidation_by_vmid_and_ack() {
 }
 
 #[test]
+fn adversary_drops_what_the_fields_of_gfx12_name() {
+    use gc::*;
+    let gpu = common::adverse(&CHIP, 3);
+    let request = |value| {
+        write(&gpu, Ip::Gc, regGCVM_INVALIDATE_ENG17_REQ, 1 << 9 | value);
+        common::until(&gpu, "no ACK", || {
+            read(&gpu, Ip::Gc, regGCVM_INVALIDATE_ENG17_ACK) == 1 << 9
+        });
+    };
+    let l1 = GCVM_INVALIDATE_ENG0_REQ__INVALIDATE_L1_PTES.put(1);
+    let l2 = GCVM_INVALIDATE_ENG0_REQ__INVALIDATE_L2_PTES.put(1);
+    let last = GCVM_INVALIDATE_ENG0_REQ__INVALIDATE_L2_PDE0.put(1);
+    let page = |at| Ok(Target::Vram(at));
+    map(&gpu, 9, VA, 0x20_0000 | V | R | P);
+    assert_eq!(target(&gpu, 9, VA, Access::Read), page(0x20_0000));
+    map(&gpu, 9, VA, 0x30_0000 | V | R | P);
+    for (value, at) in [(l1, 0x20_0000), (l2, 0x20_0000), (l1 | l2, 0x30_0000)] {
+        request(value);
+        assert_eq!(target(&gpu, 9, VA, Access::Read), page(at));
+    }
+    // Another page table.
+    put(
+        &gpu,
+        TABLES + 0x2000,
+        VA >> 21 & 0x1ff,
+        (TABLES + 0x4000) | V,
+    );
+    put(
+        &gpu,
+        TABLES + 0x4000,
+        VA >> 12 & 0x1ff,
+        0x40_0000 | V | R | P,
+    );
+    for (value, at) in [(l1 | l2, 0x30_0000), (l1 | l2 | last, 0x40_0000)] {
+        request(value);
+        assert_eq!(target(&gpu, 9, VA, Access::Read), page(at));
+    }
+}
+
+#[test]
 fn power_on_values_give_vram_location() {
     let gpu = gpu();
     for (ip, base, top) in [

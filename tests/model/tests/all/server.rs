@@ -8,6 +8,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use crate::common::{addr, adverse, gpu, VRAM};
+use gpu_model::chips::mi300x::ONE_XCC;
 use gpu_model::gpu::Gpu;
 use gpu_model::mem::{sparse_file, Block};
 use gpu_model::regs::Ip;
@@ -132,7 +133,7 @@ fn vram_is_shared_memory() {
 
 #[test]
 fn stores_to_vram_are_buffered_in_adversarial_mode() {
-    let mut b = bench_with("hdp", adverse(1));
+    let mut b = bench_with("hdp", adverse(&ONE_XCC, 1));
     let region = b.client.region(0).unwrap();
     assert!(region.file_offset.is_none() && region.sparse_areas.is_empty());
     b.write32(0, 0x100, 7);

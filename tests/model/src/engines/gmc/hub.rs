@@ -30,39 +30,24 @@ pub mod permission {
     pub const EXECUTE: u32 = 8;
 }
 
-/// A request to an invalidation engine. The layout of the register is that of gfx9 on all hubs.
+/// A request to an invalidation engine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Request {
     /// Invalidation engine.
     engine: u32,
-    /// Value of the REQ register.
+    /// Value of the REQ register, whose lower half is a mask of VMIDs on all hubs.
     pub value: u32,
+    /// Mask of the directory levels whose cached entries are dropped.
+    pub levels: u8,
+    /// Whether cached PTEs are dropped. One of the two caches refills from the other, so that a
+    /// request for one of them drops nothing.
+    pub drops_pages: bool,
 }
 
 impl Request {
     /// Returns the mask of VMIDs.
     pub fn vmids(self) -> u16 {
         self.value as u16
-    }
-
-    /// Returns the mask of directory levels whose cached entries are dropped.
-    pub fn levels(self) -> u8 {
-        use gc::*;
-        let levels = [
-            VM_INVALIDATE_ENG0_REQ__INVALIDATE_L2_PDE0,
-            VM_INVALIDATE_ENG0_REQ__INVALIDATE_L2_PDE1,
-            VM_INVALIDATE_ENG0_REQ__INVALIDATE_L2_PDE2,
-        ];
-        let named =
-            |(level, field): (usize, gpu_regs::Field)| u8::from(field.is_set(self.value)) << level;
-        levels.into_iter().enumerate().map(named).sum()
-    }
-
-    /// Returns whether cached PTEs are dropped. One of the two caches refills from the other, so
-    /// that a request for one of them drops nothing.
-    pub fn drops_pages(self) -> bool {
-        gc::VM_INVALIDATE_ENG0_REQ__INVALIDATE_L1_PTES.is_set(self.value)
-            && gc::VM_INVALIDATE_ENG0_REQ__INVALIDATE_L2_PTES.is_set(self.value)
     }
 }
 
@@ -194,9 +179,14 @@ impl HubRegs {
             if at.fields.clear_fault.is_set(value) {
                 self.clear_fault();
             }
+            let fields = &at.fields;
+            let levels = fields.l2_pdes.iter().enumerate();
+            let levels = levels.map(|(level, field)| u8::from(field.is_set(value)) << level);
             return Some(Drop::Request(Request {
                 engine: number,
                 value,
+                levels: levels.sum(),
+                drops_pages: fields.l1_ptes.is_set(value) && fields.l2_ptes.is_set(value),
             }));
         } else if off == at.l2_cntl2 {
             let bits = gc::VM_L2_CNTL2__INVALIDATE_ALL_L1_TLBS.mask

@@ -70,7 +70,11 @@ pub(super) struct Fields {
     pub(super) read: Field,
     pub(super) write: Field,
     pub(super) execute: Field,
+    /// Fields of an invalidation request.
     pub(super) clear_fault: Field,
+    pub(super) l1_ptes: Field,
+    pub(super) l2_ptes: Field,
+    pub(super) l2_pdes: [Field; 3],
 }
 
 impl Layout {
@@ -138,6 +142,13 @@ macro_rules! gfx9 {
                 write: $regs::VM_CONTEXT1_CNTL__WRITE_PROTECTION_FAULT_ENABLE_INTERRUPT,
                 execute: $regs::VM_CONTEXT1_CNTL__EXECUTE_PROTECTION_FAULT_ENABLE_INTERRUPT,
                 clear_fault: $regs::VM_INVALIDATE_ENG0_REQ__CLEAR_PROTECTION_FAULT_STATUS_ADDR,
+                l1_ptes: $regs::VM_INVALIDATE_ENG0_REQ__INVALIDATE_L1_PTES,
+                l2_ptes: $regs::VM_INVALIDATE_ENG0_REQ__INVALIDATE_L2_PTES,
+                l2_pdes: [
+                    $regs::VM_INVALIDATE_ENG0_REQ__INVALIDATE_L2_PDE0,
+                    $regs::VM_INVALIDATE_ENG0_REQ__INVALIDATE_L2_PDE1,
+                    $regs::VM_INVALIDATE_ENG0_REQ__INVALIDATE_L2_PDE2,
+                ],
             },
         }
     };
@@ -190,6 +201,13 @@ static GFX12: Layout = Layout {
         write: gc12::GCVM_CONTEXT1_CNTL__WRITE_PROTECTION_FAULT_ENABLE_INTERRUPT,
         execute: gc12::GCVM_CONTEXT1_CNTL__EXECUTE_PROTECTION_FAULT_ENABLE_INTERRUPT,
         clear_fault: gc12::GCVM_INVALIDATE_ENG0_REQ__CLEAR_PROTECTION_FAULT_STATUS_ADDR,
+        l1_ptes: gc12::GCVM_INVALIDATE_ENG0_REQ__INVALIDATE_L1_PTES,
+        l2_ptes: gc12::GCVM_INVALIDATE_ENG0_REQ__INVALIDATE_L2_PTES,
+        l2_pdes: [
+            gc12::GCVM_INVALIDATE_ENG0_REQ__INVALIDATE_L2_PDE0,
+            gc12::GCVM_INVALIDATE_ENG0_REQ__INVALIDATE_L2_PDE1,
+            gc12::GCVM_INVALIDATE_ENG0_REQ__INVALIDATE_L2_PDE2,
+        ],
     },
 };
 
@@ -237,6 +255,13 @@ static MM12: Layout = Layout {
         write: mm12::MMVM_CONTEXT1_CNTL__WRITE_PROTECTION_FAULT_ENABLE_INTERRUPT,
         execute: mm12::MMVM_CONTEXT1_CNTL__EXECUTE_PROTECTION_FAULT_ENABLE_INTERRUPT,
         clear_fault: mm12::MMVM_INVALIDATE_ENG0_REQ__CLEAR_PROTECTION_FAULT_STATUS_ADDR,
+        l1_ptes: mm12::MMVM_INVALIDATE_ENG0_REQ__INVALIDATE_L1_PTES,
+        l2_ptes: mm12::MMVM_INVALIDATE_ENG0_REQ__INVALIDATE_L2_PTES,
+        l2_pdes: [
+            mm12::MMVM_INVALIDATE_ENG0_REQ__INVALIDATE_L2_PDE0,
+            mm12::MMVM_INVALIDATE_ENG0_REQ__INVALIDATE_L2_PDE1,
+            mm12::MMVM_INVALIDATE_ENG0_REQ__INVALIDATE_L2_PDE2,
+        ],
     },
 };
 
