@@ -55,6 +55,8 @@ pub struct Gpu {
     pub trace: Arc<Trace>,
     /// Fault injection.
     pub knobs: Arc<Knobs>,
+    /// The adversary, in adversarial mode.
+    pub adversary: Option<Arc<Adversary>>,
     /// Guest memory.
     pub dma: Arc<GuestMemory>,
     /// Video memory.
@@ -239,7 +241,8 @@ impl Gpu {
             memory: Memory::default(),
             firmware: Firmware::default(),
             regs,
-            late: Late::new(adversary),
+            late: Late::new(adversary.clone()),
+            adversary,
             boot,
             warm: AtomicBool::new(boot == Boot::Warm),
             config_lost: AtomicBool::new(false),

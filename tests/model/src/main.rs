@@ -54,8 +54,8 @@ usage: rkfd-gpu --socket PATH [options]
                        walk HUB VMID ADDRESS
   --adversary SEED     caches and delays that silicon has: stores of the host to VRAM stay in a
                        buffer until an HDP flush, so that the guest cannot map VRAM; page
-                       directories are cached; invalidations, messages to the SMU and RLC
-                       safe mode take up to 4 ms. SEED selects the choices
+                       directories are cached; invalidations, the SMU, RLC safe mode, HWS
+                       and MES take up to 4 ms. SEED selects the choices
   --knob NAME=VALUE    fault injection from the start (list below); may be repeated
   --expect [COUNT:]PATTERN
                        STRICT lines equal to PATTERN, in which * is any text, do not fail the

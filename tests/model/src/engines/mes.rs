@@ -164,7 +164,7 @@ pub struct Mes {
     processes: BTreeMap<u64, schedule::Process>,
     queues: Vec<schedule::UserQueue>,
     legacy: Vec<queues::kernel::Legacy>,
-    /// Fences delayed by a knob.
+    /// Fences that a knob or the adversary delays.
     late: VecDeque<(Instant, u64, u64)>,
     polled: Option<Instant>,
 }
@@ -373,13 +373,17 @@ impl Mes {
             return;
         }
         let late = env.knobs().mes_late.get();
-        if late != 0 && self.pipes[pipe as usize % mes::PIPES].late {
-            let when = Instant::now() + Duration::from_millis(late);
+        let time = if late != 0 && self.pipes[pipe as usize % mes::PIPES].late {
             env.knobs().mes_late.hit();
-            self.late.push_back((when, to, value));
-            return;
+            Duration::from_millis(late)
+        } else {
+            env.response_time()
+        };
+        if time.is_zero() {
+            write_status(env, to, value);
+        } else {
+            self.late.push_back((Instant::now() + time, to, value));
         }
-        write_status(env, to, value);
     }
 
     /// Writes the delayed fences that are due. Returns when to call it again.

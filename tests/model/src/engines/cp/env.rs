@@ -4,6 +4,7 @@
 //! a mock.
 
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
 
 use gpu_regs::{gc_12_0_0 as gc12, gc_9_4_3 as gc, Reg};
 
@@ -61,6 +62,10 @@ pub trait Env: Sync {
     fn trace(&self) -> &Trace;
     /// Fault injection.
     fn knobs(&self) -> &Knobs;
+    /// Returns how late the firmware answers; 0 but in adversarial mode.
+    fn response_time(&self) -> Duration {
+        Duration::ZERO
+    }
     /// Reads memory of an address space.
     fn read(&self, vmid: u8, va: u64, buf: &mut [u8]) -> Result<(), VmFault>;
     /// Fetches instructions.
@@ -217,6 +222,11 @@ impl Env for XccEnv<'_> {
 
     fn generation(&self) -> Generation {
         self.gpu.chip.generation
+    }
+
+    fn response_time(&self) -> Duration {
+        let adversary = self.gpu.adversary.as_ref();
+        adversary.map_or(Duration::ZERO, |adversary| adversary.response_time())
     }
 
     fn strict(&self) -> &Strict {

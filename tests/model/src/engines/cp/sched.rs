@@ -53,6 +53,8 @@ pub struct Sched {
     pub(super) members: Vec<u8>,
     /// QUERY_STATUS that waits for the other XCCs.
     pub(super) query: Option<QueryWait>,
+    /// When the QUERY_STATUS of a ring is answered.
+    pub(super) answers: Vec<(Slot, Instant)>,
 }
 
 impl Sched {
@@ -93,6 +95,7 @@ impl Engine<'_> {
             self.env.shared().remove_scheduler(self.env.xcc());
         }
         self.sched.unmapping.retain(|u| u.by != queue.slot);
+        self.sched.answers.retain(|(slot, _)| *slot != queue.slot);
         if queue.class == Class::Mes {
             self.mes.ring_ends(queue.slot.pipe());
         }
@@ -232,6 +235,9 @@ impl Engine<'_> {
         if let Some(outcome) = self.query_by_another(queue) {
             return Ok(outcome);
         }
+        if let Some(left) = self.answers_later(queue.slot) {
+            return Ok(Outcome::Wait(left));
+        }
         let command = p.get(qs::COMMAND);
         let to = p.join(qs::ADDR_LO, qs::ADDR_HI);
         let data = p.join(qs::DATA_LO, qs::DATA_HI);
@@ -262,6 +268,26 @@ impl Engine<'_> {
             self.post(queue, source::CP_COMPUTE_QUERY_STATUS, [ctx, 0]);
         }
         Ok(Outcome::Next)
+    }
+
+    /// Returns how long the QUERY_STATUS of a ring is not answered yet.
+    fn answers_later(&mut self, slot: Slot) -> Option<Duration> {
+        let now = Instant::now();
+        let answers = &mut self.sched.answers;
+        let Some(at) = answers.iter().position(|(ring, _)| *ring == slot) else {
+            let time = self.env.response_time();
+            if time.is_zero() {
+                return None;
+            }
+            answers.push((slot, now + time));
+            return Some(time);
+        };
+        let left = answers[at].1.saturating_duration_since(now);
+        if left.is_zero() {
+            answers.swap_remove(at);
+            return None;
+        }
+        Some(left)
     }
 
     fn invalidate_tlbs(&mut self, queue: &Queue, p: &Packet) -> Outcome {
