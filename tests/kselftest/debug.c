@@ -705,6 +705,7 @@ TEST(waves_start_halted)
 	ASSERT_OK(launch_mode(&s, KFD_DBG_TRAP_WAVE_LAUNCH_MODE_NORMAL));
 	halted = bits_halt(&f.k.node);
 	for_each_wave(&f.q, continue_wave, &halted);
+	ASSERT_OK(kfd_hdp_flush(&f.k));
 	id = f.q.id;
 	ASSERT_RET(resume_queues(&s, &id, 1), 1);
 	ASSERT(becomes(&words[0], 11, WAIT_MS), "%u of 11 waves", words[0]);

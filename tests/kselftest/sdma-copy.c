@@ -38,6 +38,8 @@ static void stream_open_with(struct stream *s, uint32_t type, uint32_t engine, u
 	fixture_open(&s->k);
 	ASSERT_OK(kfd_bo_create(&s->k, KFD_PAGE, KFD_FLAGS_GTT, &s->page));
 	ASSERT_OK(kfd_signal_create(&s->k, 0, &s->signal));
+	/* The first one maps the page. */
+	ASSERT_OK(kfd_hdp_flush(&s->k));
 	ASSERT_OK(sdma_queue_create(&s->k, &s->q, type, engine, ring));
 	s->words = s->page->va;
 	s->p = s->packets;
@@ -48,11 +50,12 @@ static void stream_open(struct stream *s)
 	stream_open_with(s, KFD_IOC_QUEUE_TYPE_SDMA, 0, RING);
 }
 
-/* Rings the doorbell for the packets up to s->p. */
+/* Rings the doorbell for the packets up to s->p, with all that was stored to VRAM before. */
 static void go(struct stream *s)
 {
 	time_t start = time(NULL);
 
+	ASSERT_OK(kfd_hdp_flush(&s->k));
 	while (sdma_queue_put(&s->q, s->packets, s->p))
 		ASSERT(time(NULL) - start < 60, "ring stays full");
 	sdma_queue_ring(&s->q);

@@ -85,7 +85,7 @@ int kfd_code_load(struct kfd *k, const void *image, size_t size, struct kfd_code
 			memcpy((char *)code->bo->va + (p->p_vaddr - low), code->image + p->p_offset,
 			       p->p_filesz);
 	}
-	return 0;
+	return kfd_hdp_flush(k);
 }
 
 /* The descriptor of a kernel is the 64-byte object NAME.kd. */
