@@ -3,13 +3,18 @@
 //! Guest memory, accessed over the bus: maps bus addresses to mappings of guest RAM files.
 //!
 //! The client maps and unmaps DMA ranges at any time; an unmap waits for the accesses in flight.
+//! Without an IOMMU there is a range for each piece of the guest's RAM; behind an IOMMU one for
+//! each page, or large page, of the device's domain, thousands of them.
 
+use std::collections::{BTreeMap, HashMap};
 use std::fs::File;
 use std::io;
+use std::os::unix::fs::MetadataExt;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, RwLockReadGuard};
+use std::sync::{Arc, Mutex, PoisonError, RwLockReadGuard};
 
 use crate::mem::{Block, OutOfBlock};
+use crate::relay::Bus;
 use crate::shards::Shards;
 
 /// An access to a bus address that no guest memory backs.
@@ -21,38 +26,51 @@ pub struct BusError {
     pub len: usize,
 }
 
+#[derive(Clone)]
 struct Range {
-    base: u64,
     size: u64,
     read: bool,
     write: bool,
-    /// `None`: the client has something there that cannot be mapped (another device's BAR).
-    block: Option<Block>,
+    /// The file and the offset in it. `None`: the client has something there that cannot be mapped
+    /// (another device's BAR).
+    memory: Option<(Arc<Block>, u64)>,
+}
+
+/// Ranges by their first address.
+type Map = BTreeMap<u64, Range>;
+
+/// Returns the range that contains `addr`, and the offset in it.
+fn range_at(ranges: &Map, addr: u64) -> Option<(&Range, u64)> {
+    let (base, range) = ranges.range(..=addr).next_back()?;
+    let within = addr - base;
+    (within < range.size).then_some((range, within))
 }
 
 /// Read guard on the DMA ranges.
-pub struct Ranges<'a>(RwLockReadGuard<'a, Vec<Arc<Range>>>);
+pub struct Ranges<'a>(RwLockReadGuard<'a, Map>);
 
 impl Ranges<'_> {
     /// Returns the block behind a bus address, the offset in it, and the number of bytes that
     /// follow in the range.
     pub fn find(&self, addr: u64, write: bool) -> Option<(&Block, u64, u64)> {
-        let at = self.0.partition_point(|r| r.base <= addr).checked_sub(1)?;
-        let range = &self.0[at];
-        let within = addr - range.base;
+        let (range, within) = range_at(&self.0, addr)?;
         let allowed = if write { range.write } else { range.read };
-        if within >= range.size || !allowed {
-            return None;
-        }
-        Some((range.block.as_ref()?, within, range.size - within))
+        let (block, offset) = range.memory.as_ref().filter(|_| allowed)?;
+        Some((block, offset + within, range.size - within))
     }
 }
+
+/// The files of guest memory, each mapped once, by device and inode.
+type Files = HashMap<(u64, u64), Arc<Block>>;
 
 /// All DMA ranges that the client mapped.
 #[derive(Default)]
 pub struct GuestMemory {
-    ranges: Shards<Vec<Arc<Range>>>,
+    ranges: Shards<Map>,
+    files: Mutex<Files>,
     atomics: AtomicBool,
+    /// What is behind other addresses.
+    pub bus: Bus,
 }
 
 impl GuestMemory {
@@ -80,47 +98,71 @@ impl GuestMemory {
             .checked_add(size)
             .filter(|_| size != 0)
             .ok_or(io::ErrorKind::InvalidInput)?;
-        let block = match file {
-            Some((file, offset)) => Some(Block::map(file, offset, size)?),
+        let memory = match file {
+            Some((file, offset)) => Some((self.block(file, offset, size)?, offset)),
             None => None,
         };
-        let range = Arc::new(Range {
-            base,
+        let range = Range {
             size,
             read,
             write,
-            block,
-        });
+            memory,
+        };
         self.ranges.update(|ranges| {
-            let at = ranges.partition_point(|r| r.base < base);
-            let overlaps = ranges.get(at).is_some_and(|r| r.base < end)
-                || at
-                    .checked_sub(1)
-                    .is_some_and(|i| ranges[i].base + ranges[i].size > base);
-            if overlaps {
+            let before = ranges.range(..end).next_back();
+            if before.is_some_and(|(at, r)| at + r.size > base) {
                 return Err(io::Error::new(
                     io::ErrorKind::AlreadyExists,
                     format!("DMA range {base:#x}+{size:#x} overlaps a mapped one"),
                 ));
             }
-            ranges.insert(at, range);
+            ranges.insert(base, range.clone());
             Ok(())
         })
+    }
+
+    /// Returns the mapping of a whole file that has `size` bytes from `offset` on.
+    fn block(&self, file: File, offset: u64, size: u64) -> io::Result<Arc<Block>> {
+        let facts = file.metadata()?;
+        let mut files = self.files.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = files.get(&(facts.dev(), facts.ino()));
+        let fits = |block: &&Arc<Block>| offset.checked_add(size).is_some_and(|e| e <= block.len());
+        if let Some(block) = known.filter(fits) {
+            return Ok(block.clone());
+        }
+        let end = offset.checked_add(size).filter(|end| *end <= facts.len());
+        end.ok_or_else(|| {
+            io::Error::new(
+                io::ErrorKind::InvalidInput,
+                format!("{offset:#x}+{size:#x} is beyond the end of the file"),
+            )
+        })?;
+        let block = Arc::new(Block::map(file, 0, facts.len())?);
+        files.insert((facts.dev(), facts.ino()), block.clone());
+        Ok(block)
     }
 
     /// Unmaps every range inside `base..base+size`; returns their number.
     pub fn unmap(&self, base: u64, size: u64) -> usize {
         let end = base.saturating_add(size);
         self.ranges.update(|ranges| {
-            let before = ranges.len();
-            ranges.retain(|r| !(r.base >= base && r.base + r.size <= end));
-            before - ranges.len()
+            let inside: Vec<u64> = ranges
+                .range(base..end)
+                .filter(|(at, r)| *at + r.size <= end)
+                .map(|(at, _)| *at)
+                .collect();
+            inside.iter().for_each(|at| {
+                ranges.remove(at);
+            });
+            inside.len()
         })
     }
 
     /// Unmaps all ranges.
     pub fn unmap_all(&self) {
-        self.ranges.update(Vec::clear);
+        self.ranges.update(BTreeMap::clear);
+        let mut files = self.files.lock().unwrap_or_else(PoisonError::into_inner);
+        files.clear();
     }
 
     fn with<R>(
@@ -133,14 +175,12 @@ impl GuestMemory {
         let fail = BusError { addr, len };
         // The guard is held until the access is over: once `unmap` returns, nothing uses the range.
         let ranges = self.ranges.read();
-        let at = ranges.partition_point(|r| r.base <= addr).checked_sub(1);
-        let range = at.map(|at| &ranges[at]).ok_or(fail)?;
-        let within = addr - range.base;
-        if within >= range.size || len as u64 > range.size - within || !ok(range) {
+        let (range, within) = range_at(&ranges, addr).ok_or(fail)?;
+        if len as u64 > range.size - within || !ok(range) {
             return Err(fail);
         }
-        let block = range.block.as_ref().ok_or(fail)?;
-        f(block, within).map_err(|_| fail)
+        let (block, offset) = range.memory.as_ref().ok_or(fail)?;
+        f(block, offset + within).map_err(|_| fail)
     }
 
     /// Takes the read guard, for accesses to more than one range at once. A thread that holds it
@@ -263,5 +303,38 @@ mod tests {
                 len: 4
             })
         );
+    }
+
+    #[test]
+    fn pages_of_a_domain_share_the_mapping_of_their_file() {
+        let mem = GuestMemory::default();
+        let file = sparse_file("t", 64 << 12).unwrap();
+        // Page n of the file at bus address (63 - n) << 12, as an IOMMU may map it.
+        for n in 0..64 {
+            let file = file.try_clone().unwrap();
+            mem.map((63 - n) << 12, 0x1000, Some((file, n << 12)), true, true)
+                .unwrap();
+        }
+        for n in 0..64u64 {
+            mem.write((n << 12) + 8, &n.to_le_bytes()).unwrap();
+        }
+        {
+            let ranges = mem.enter();
+            let (first, at, left) = ranges.find(0x10, true).unwrap();
+            assert_eq!((at, left), ((63 << 12) + 0x10, 0xff0));
+            let (last, at, _) = ranges.find(63 << 12, true).unwrap();
+            assert_eq!(at, 0);
+            assert!(std::ptr::eq(first, last));
+            assert_eq!(last.load64((63 << 12) + 8), Ok(0));
+            assert_eq!(last.load64(8), Ok(63));
+        }
+        assert_eq!(mem.unmap(0, 0x800), 0, "part of a range");
+        assert_eq!(mem.unmap(4 << 12, 8 << 12), 8);
+        assert!(mem.load32(4 << 12).is_err());
+        assert!(mem.load32(3 << 12).is_ok());
+        assert_eq!(mem.unmap(0, 1 << 47), 56);
+        assert_eq!(mem.unmap(0, 1 << 47), 0);
+        let beyond = mem.map(0, 0x2000, Some((file, 63 << 12)), true, true);
+        assert!(beyond.is_err(), "beyond the end of the file");
     }
 }

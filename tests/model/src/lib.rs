@@ -22,6 +22,7 @@ pub mod mailbox;
 pub mod mem;
 pub mod pci;
 pub mod regs;
+pub mod relay;
 pub mod server;
 pub mod shards;
 pub mod trace;

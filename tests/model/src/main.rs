@@ -15,7 +15,7 @@ use gpu_model::gpu::{Boot, Gpu, Options};
 use gpu_model::knobs::Knobs;
 use gpu_model::log::{Expectation, Strict};
 use gpu_model::trace::{Detail, Trace};
-use gpu_model::{control, server};
+use gpu_model::{control, relay, server};
 
 /// Exit code of a run with violations by the guest.
 const EXIT_STRICT: u8 = 3;
@@ -61,6 +61,9 @@ usage: rkfd-gpu --socket PATH [options]
                        STRICT lines equal to PATTERN, in which * is any text, do not fail the
                        run; COUNT is how many there must be: N, N-M or N- (default 1-); may be
                        repeated
+  --dma-messages       send writes of the card to bus addresses that are not guest memory to
+                       the client (DMA_WRITE), which passes them through its IOMMU to another
+                       device or back to the card
   --keep               serve another client after a disconnect
   --dump-discovery FILE  write the IP discovery binary and exit
   --dump-registers     print the register map and exit
@@ -100,6 +103,7 @@ struct Args {
     adversary: Option<u64>,
     knobs: Vec<(String, u64)>,
     expect: Vec<Expectation>,
+    dma_messages: bool,
     keep: bool,
     dump_discovery: Option<PathBuf>,
     dump_registers: bool,
@@ -169,6 +173,7 @@ fn parse_args(mut words: impl Iterator<Item = String>) -> Result<Args, String> {
                 let number = control::parse(number).ok_or(format!("{text}: not a number"))?;
                 args.knobs.push((name.into(), number));
             }
+            "--dma-messages" => args.dma_messages = true,
             "--keep" => args.keep = true,
             "--dump-registers" => args.dump_registers = true,
             "--help" | "-h" => args.help = true,
@@ -245,7 +250,16 @@ fn run() -> Result<ExitCode, String> {
         return Ok(ExitCode::SUCCESS);
     }
     let socket = args.socket.ok_or("--socket is needed (see --help)")?;
-    serve(&gpu, &socket, args.control.as_deref(), args.keep)?;
+    if args.dma_messages && args.keep {
+        return Err("--dma-messages: not with --keep".into());
+    }
+    let mut server = socket.clone();
+    if args.dma_messages {
+        server.as_mut_os_string().push(".server");
+        relay::start(&socket, &server, gpu.clone())
+            .map_err(|e| format!("{}: {e}", socket.display()))?;
+    }
+    serve(&gpu, &server, args.control.as_deref(), args.keep)?;
     gpu.ih.check();
     let (bad, expected_count) = (gpu.strict.unexpected(), gpu.strict.expected_count());
     gpu.trace.flush();

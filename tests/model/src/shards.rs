@@ -27,7 +27,7 @@ fn mine() -> usize {
     SHARD.with(|shard| *shard)
 }
 
-impl<T: Clone> Shards<T> {
+impl<T> Shards<T> {
     /// Returns the value, which does not change while the guard lives.
     #[inline]
     pub fn read(&self) -> RwLockReadGuard<'_, T> {
@@ -37,8 +37,9 @@ impl<T: Clone> Shards<T> {
             .unwrap_or_else(|e| e.into_inner())
     }
 
-    /// Changes the value after all readers are done; new readers wait for the change.
-    pub fn update<R>(&self, change: impl FnOnce(&mut T) -> R) -> R {
+    /// Changes each copy after all readers are done; new readers wait for the change, which is the
+    /// same for all. Returns the result for one of them.
+    pub fn update<R>(&self, mut change: impl FnMut(&mut T) -> R) -> R {
         // Fixed order, so that two writers do not deadlock.
         let mut guards: Vec<_> = self
             .shards
@@ -46,9 +47,8 @@ impl<T: Clone> Shards<T> {
             .map(|s| s.0.write().unwrap_or_else(|e| e.into_inner()))
             .collect();
         let result = change(&mut guards[0]);
-        let value = guards[0].clone();
         for guard in guards.iter_mut().skip(1) {
-            **guard = value.clone();
+            change(guard);
         }
         result
     }

@@ -499,13 +499,14 @@ impl Gmc {
         Ok(())
     }
 
-    /// Writes to a bus address: guest memory or a doorbell. Returns false if neither is there.
+    /// Writes to a bus address: guest memory, a doorbell, or what the client has there. Returns
+    /// false if nothing is there as far as is known; a write that is sent to the client is posted.
     fn write_system(&self, addr: u64, data: &[u8]) -> bool {
         if self.selfring.contains(addr) {
             self.selfring.post(addr, data);
             return true;
         }
-        self.dma.write(addr, data).is_ok()
+        self.dma.write(addr, data).is_ok() || self.dma.bus.post(addr, data)
     }
 
     /// Replaces the value of `size` (4 or 8) bytes by `f(old)`, atomically with respect to the
