@@ -187,10 +187,13 @@ impl Buffer {
     }
 
     /// Maps the buffer in the address space of a GPU. Does nothing if it is mapped there. `EINVAL`
-    /// if the address range is taken.
+    /// if the address range is taken, or the buffer was allocated without an address.
     pub(super) fn map(&mut self, gpu_id: u32, vm: &Vm) -> Result {
         if self.is_mapped_on(gpu_id) {
             return Ok(());
+        }
+        if self.va == 0 {
+            return Err(EINVAL);
         }
         self.mapped.reserve(1, GFP_KERNEL)?;
         self.map_at(self.va, vm)?;

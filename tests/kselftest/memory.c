@@ -346,6 +346,10 @@ TEST(bad_addresses)
 		EXPECT_RET(map(&k, first), -EINVAL);
 		EXPECT_OK(release(&k, first));
 	}
+	/* No address (kfd_mem_attach). */
+	ASSERT_OK(alloc(&k, 0, 4096, GTT, &first));
+	EXPECT_RET(map(&k, first), -EINVAL);
+	EXPECT_OK(release(&k, first));
 	/* Not page aligned. */
 	if (!alloc(&k, va + 0x123, 4096, GTT, &first)) {
 		EXPECT_RET(map(&k, first), -EINVAL);
