@@ -9,6 +9,7 @@
 use kernel::{
     device::{self, Core},
     new_mutex,
+    page::PAGE_SIZE,
     pci,
     prelude::*,
     sizes::*,
@@ -32,7 +33,7 @@ use crate::{
     hw::{self, psp::FirmwareVersions, smu::SmuFacts, Generation, McLayout},
     kapi::{
         self,
-        dma::{self, Pages},
+        dma, //
     },
     trace,
 };
@@ -95,6 +96,7 @@ pub(crate) struct Card {
     #[pin]
     doorbells: Aperture,
     mmio_phys: u64,
+    hdp_remap: dma::Registers,
     #[pin]
     ih: Ih,
     /// `None` if the card comes with its firmware running.
@@ -245,6 +247,8 @@ impl Card {
         generation.gfx.read_config(&mmio, &xccs, &mut config)?;
         let id = make_id(&config, &xccs);
         let dev: &device::Device = normal.as_ref();
+        let remap = mmio_phys + u64::from(generation.caps.hdp_remap);
+        let hdp_remap = dma::Registers::new(&dma, pdev, remap, PAGE_SIZE)?;
         let doorbells = Aperture::new(pdev, generation.caps)?;
         let ih = Ih::new(dev, dma.clone(), hub.clone());
         let card = Arc::pin_init(
@@ -261,6 +265,7 @@ impl Card {
                 scratch,
                 doorbells <- doorbells,
                 mmio_phys,
+                hdp_remap,
                 ih <- ih,
                 hub,
                 psp,
@@ -489,7 +494,12 @@ impl Card {
     }
 
     /// Maps part of `pages` in VMID 0, see [`Gart::map_pages`].
-    pub(crate) fn map_pages(&self, pages: &Pages, at: u64, len: u64) -> Result<GartMapping> {
+    pub(crate) fn map_pages(
+        &self,
+        pages: &impl dma::Runs,
+        at: u64,
+        len: u64,
+    ) -> Result<GartMapping> {
         self.gart.map_pages(pages, at, len)
     }
 
@@ -506,6 +516,11 @@ impl Card {
     /// Returns the CPU physical address of the remapped HDP flush registers.
     pub(crate) fn hdp_remap_phys(&self) -> u64 {
         self.mmio_phys + u64::from(self.generation().caps.hdp_remap)
+    }
+
+    /// Returns the DMA address of the remapped HDP flush registers for the card itself.
+    pub(crate) fn hdp_remap_dma(&self) -> u64 {
+        self.hdp_remap.dma_address()
     }
 
     /// Sets the handler that is called after a hang.

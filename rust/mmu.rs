@@ -9,6 +9,7 @@ mod inner;
 mod mirror;
 mod pages;
 pub(crate) mod pasid;
+mod peer;
 mod pgtable;
 mod placement;
 mod space;

@@ -13,6 +13,7 @@
 #include <linux/hmm.h>
 #include <linux/idr.h>
 #include <linux/io.h>
+#include <linux/iommu.h>
 #include <linux/jiffies.h>
 #include <linux/mm.h>
 #include <linux/mmu_notifier.h>
@@ -407,6 +408,14 @@ int rkfd_helper_dma_set_mask(struct device *dev, u64 mask)
 	}
 	devres_add(dev, res);
 	return 0;
+}
+
+/* Whether the DMA addresses of system memory are physical: no IOMMU translates them. */
+bool rkfd_helper_dma_is_direct(struct device *dev)
+{
+	struct iommu_domain *domain = iommu_get_domain_for_dev(dev);
+
+	return !domain || domain->type == IOMMU_DOMAIN_IDENTITY;
 }
 
 /* Whether [start, start + size) lies in a memory BAR of the device. */

@@ -91,6 +91,7 @@ bool rkfd_helper_pci_trylock_bound(struct pci_dev *pdev);
 void rkfd_helper_pci_unlock(struct pci_dev *pdev);
 bool rkfd_helper_pci_bar_contains(struct pci_dev *pdev, u64 start, u64 size);
 int rkfd_helper_dma_set_mask(struct device *dev, u64 mask);
+bool rkfd_helper_dma_is_direct(struct device *dev);
 bool rkfd_helper_is_kthread(void);
 
 struct file;

@@ -24,7 +24,7 @@ use crate::{
     hw::{FlushType, McLayout},
     kapi::{
         bitmap::BitmapRanges,
-        dma::{self, Access, Coherent, Pages},
+        dma::{self, Access, Coherent},
     },
 };
 
@@ -221,11 +221,12 @@ impl Gart {
         Ok(mapping)
     }
 
-    /// Maps `len` bytes of `pages` from byte `at` on in VMID 0 until the result is dropped. The
-    /// pages have to outlive it. `ENOMEM` when the aperture is full.
+    /// Maps `len` bytes of `pages`, which are mapped for the card, from byte `at` on in VMID 0
+    /// until the result is dropped. The pages have to outlive it. `ENOMEM` when the aperture is
+    /// full.
     pub(crate) fn map_pages(
         self: &Arc<Self>,
-        pages: &Pages,
+        pages: &impl dma::Runs,
         at: u64,
         len: u64,
     ) -> Result<GartMapping> {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! DMA: coherent memory, and system pages that are mapped for a device.
+//! DMA: coherent memory, system pages that are mapped for one or several devices, registers.
 //!
 //! Unlike with `kernel::dma::Coherent`, memory may be allocated outside of probe, and its owner may
 //! outlive the binding of the driver. The DMA API must not be used after an unbind: a [`Device`]
@@ -21,8 +21,11 @@ mod coherent;
 mod device;
 mod mapping;
 mod pages;
+mod registers;
 
 pub(crate) use coherent::{Access, Coherent};
 pub(crate) use device::Device;
 pub(super) use mapping::{Extent, Mapping};
+pub(crate) use mapping::{PeerMapping, Runs};
 pub(crate) use pages::Pages;
+pub(crate) use registers::Registers;

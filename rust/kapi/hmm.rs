@@ -43,7 +43,7 @@ use kernel::{
 };
 
 use super::{
-    dma::{self, Extent, Mapping},
+    dma::{self, Extent, Mapping, PeerMapping, Runs},
     module_use::ModuleUse, //
 };
 use crate::bindings as ours;
@@ -200,7 +200,7 @@ impl<T: Watch> Interval<T> {
     /// range is not mapped, `EPERM` if it is not writable, `EBUSY` if it keeps being invalidated,
     /// `ESRCH` if the process is exiting, `ENOMEM` without memory, `ENODEV` after the unbind. Takes
     /// the mmap lock.
-    pub(crate) fn fault(&self, dma: &Arc<dma::Device>) -> Result<Mapped> {
+    pub(crate) fn fault(&self, dma: &Arc<dma::Device>) -> Result<Faulted> {
         let _user = user_of(self.mm())?;
         let pages = self.len / PAGE_SIZE;
         let mut pfns = KVVec::with_capacity(pages.min(CHUNK), GFP_KERNEL)?;
@@ -217,7 +217,8 @@ impl<T: Watch> Interval<T> {
             done += count;
         }
         // SAFETY: The walk found the pages. The notifier stops accesses before they are freed.
-        unsafe { Mapping::new(dma, &extents) }.map(Mapped)
+        let mapped = Mapped(unsafe { Mapping::new(dma, &extents)? });
+        Ok(Faulted { mapped, extents })
     }
 
     /// Faults the pages from page `first` of the range on in, for writing if `write`, one for each
@@ -353,11 +354,41 @@ impl Mapped {
         // SAFETY: The walk found the pages. The notifier stops accesses before they are freed.
         unsafe { Mapping::new(dma, &extents) }.map(Self)
     }
+}
 
-    /// Returns the DMA address of page `page`, and the number of pages that are contiguous from it
-    /// on, itself included. `EINVAL` out of bounds. The address is not valid after the unbind.
-    pub(crate) fn dma_run(&self, page: usize) -> Result<(u64, usize)> {
+impl Runs for Mapped {
+    fn dma_run(&self, page: usize) -> Result<(u64, usize)> {
         self.0.dma_run(page)
+    }
+}
+
+/// Pages that [`Interval::fault`] found, mapped for a device as [`Mapped`], and to be mapped for
+/// others.
+pub(crate) struct Faulted {
+    mapped: Mapped,
+    extents: KVVec<Extent>,
+}
+
+// SAFETY: The list has addresses of `struct page`, which any task may map.
+unsafe impl Send for Faulted {}
+// SAFETY: The list does not change.
+unsafe impl Sync for Faulted {}
+
+impl Faulted {
+    /// Maps the pages for another device, too. As those of this object they may have been freed
+    /// since: the caller checks for invalidations before it uses the result. Errors as those of
+    /// [`Interval::fault`].
+    pub(crate) fn map_for(&self, device: &Arc<dma::Device>) -> Result<PeerMapping> {
+        // SAFETY: The walk found the pages, and a `struct page` outlives the use of its page. The
+        // notifier stops accesses before they are freed.
+        let mapping = unsafe { Mapping::new(device, &self.extents)? };
+        Ok(PeerMapping::new(mapping, None))
+    }
+}
+
+impl Runs for Faulted {
+    fn dma_run(&self, page: usize) -> Result<(u64, usize)> {
+        self.mapped.dma_run(page)
     }
 }
 

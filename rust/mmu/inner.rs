@@ -69,14 +69,11 @@ pub(super) trait BoMapper: Send + Sync {
     /// Returns the handler of the process with user queues in this address space, if there is one.
     fn eviction_handler(&self) -> Option<&Arc<dyn EvictionHandler>>;
 
-    /// Returns the memory partition of the page tables; `None`: any.
-    fn memory(&self) -> Option<u32>;
-
     /// Zaps the PTEs of the userptr mapping at `va`, without allocation. Complete on return.
     fn zap(&self, va: u64);
 
-    /// Maps other pages of a process at `va`, or none, if `bo` is mapped there. After an error the
-    /// PTEs are zapped.
+    /// Maps other pages of a process at `va`, or none, if `bo` is mapped there, with eviction from
+    /// VRAM for page tables. After an error the PTEs are zapped.
     fn map_user(&self, va: u64, bo: &BoInner, placement: &Placement) -> Result;
 
     /// Allocates what [`BoMapper::update`] takes for a move of `bo` to `to`. `None` if it is not
@@ -485,9 +482,7 @@ impl BoInner {
         let from = core::mem::replace(&mut *self.placement.lock(), to.clone());
         let mut result = Ok(());
         for (space, va) in spaces {
-            let mapped = self
-                .gpu
-                .alloc_or_evict(space.memory(), || space.map_user(va, self, &to));
+            let mapped = space.map_user(va, self, &to);
             result = result.and(mapped);
         }
         drop(from);

@@ -14,7 +14,6 @@ use kernel::{
 };
 
 use super::{
-    inner::BoMapper,
     pages::{MirrorOwner, Mirrored, Pages, BLOCK_BYTES, BLOCK_PAGES},
     pgtable::{Span, Update},
     space::{Before, Inner},

@@ -9,7 +9,7 @@
 
 use kernel::{page::PAGE_SIZE, prelude::*, sizes::SZ_4K, sync::Arc};
 
-use super::placement::Placement;
+use super::{peer::PeerUse, placement::Placement};
 use crate::{
     card::vram::VramRange,
     gpu::{
@@ -600,6 +600,8 @@ impl<'a> Update<'a> {
 pub(super) struct Target<'a> {
     /// Placement of the BO.
     pub(super) placement: &'a Placement,
+    /// Use of the memory by a device that is not its owner.
+    pub(super) peer: Option<&'a PeerUse>,
     /// Attributes of the PTEs.
     pub(super) attrs: PteAttrs,
     /// Offset in the BO that the first PTE maps, in bytes.
@@ -649,7 +651,9 @@ impl Tree {
         let flags = cx.gpu.generation().gmc.pte_flags(target.attrs);
         let mut done = 0;
         while done < len {
-            let (pa, run) = target.placement.run(cx.gpu, target.offset + done)?;
+            let (pa, run) = target
+                .placement
+                .run(cx.gpu, target.peer, target.offset + done)?;
             let run = run.min(len - done);
             let at = va + done;
             self.root.map(cx, at, at + run, pa, flags)?;

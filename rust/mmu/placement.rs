@@ -9,12 +9,15 @@ use kernel::{
     sync::{Arc, Mutex},
 };
 
-use super::userptr::UserPages;
+use super::{
+    peer::{PeerMemory, PeerUse, Peers},
+    userptr::UserPages,
+};
 use crate::{
     card::{gart::GartMapping, vram::VramRange, Card},
     doorbell::Slice,
     kapi::{
-        dma::Pages,
+        dma::{self, Pages, PeerMapping, Runs},
         gem::{Frame, Memory},
     },
 };
@@ -147,6 +150,8 @@ struct Shared {
 pub(super) struct SystemPages {
     // Field order: unmapped before the memory is freed, and freed before it is accounted as such.
     #[pin]
+    peers: Peers,
+    #[pin]
     shared: Mutex<Shared>,
     #[pin]
     memory: Memory,
@@ -160,6 +165,7 @@ impl SystemPages {
         let pages = Pages::new(card.dma(), usize::try_from(bytes)?)?;
         Arc::pin_init(
             pin_init!(Self {
+                peers <- Peers::new(),
                 shared <- new_mutex!(Shared { users: 0, window: None }),
                 memory <- Memory::new(pages),
                 gtt,
@@ -207,6 +213,16 @@ impl SystemPages {
         };
         drop(shared);
         drop(unused);
+    }
+}
+
+impl PeerMemory for SystemPages {
+    fn peers(&self) -> &Peers {
+        &self.peers
+    }
+
+    fn map_for(&self, device: &Arc<dma::Device>) -> Result<PeerMapping> {
+        self.pages().map_for(device)
     }
 }
 
@@ -265,9 +281,41 @@ impl Placement {
         }
     }
 
-    /// Returns the address that PTEs of `card`, the owner of the memory, use for byte `at`, and the
-    /// bytes that follow in one piece. `EFAULT` without valid pages, `EINVAL` beyond the end.
-    pub(super) fn run(&self, card: &Card, at: u64) -> Result<(u64, u64)> {
+    /// Maps system memory of `owner` for `card`; `None` if the DMA addresses of the owner are valid
+    /// there, too, and for other memory. Errors as [`PeerMemory::map_for`].
+    pub(super) fn map_for(&self, card: &Card, owner: &Card) -> Result<Option<PeerUse>> {
+        let memory = self.peer_memory(card, owner);
+        memory.map(|m| PeerUse::new(m, card.dma())).transpose()
+    }
+
+    /// Returns whether `peer` is what [`Self::map_for`] returns.
+    pub(super) fn is_mapped_by(&self, card: &Card, owner: &Card, peer: Option<&PeerUse>) -> bool {
+        match (self.peer_memory(card, owner), peer) {
+            (Some(memory), Some(peer)) => peer.is_of(&*memory),
+            (None, None) => true,
+            _ => false,
+        }
+    }
+
+    fn peer_memory(&self, card: &Card, owner: &Card) -> Option<Arc<dyn PeerMemory>> {
+        if card.dma().shares_addresses(owner.dma()) {
+            return None;
+        }
+        match self {
+            Self::System(system) => Some(system.clone()),
+            Self::User(pages) => Some(pages.clone()),
+            _ => None,
+        }
+    }
+
+    /// Returns the address that PTEs of `card` use for byte `at`, and the bytes that follow in one
+    /// piece. `peer` is the use of the memory by a card that is not its owner. `EFAULT` without
+    /// valid pages, `EINVAL` beyond the end.
+    pub(super) fn run(&self, card: &Card, peer: Option<&PeerUse>, at: u64) -> Result<(u64, u64)> {
+        if let Some(peer) = peer {
+            let (dma, count) = peer.mapping().dma_run(usize::try_from(at)? / PAGE_SIZE)?;
+            return Ok((dma, (count * PAGE_SIZE) as u64));
+        }
         Ok(match self {
             Self::Vram(range) => {
                 let (offset, len) = range.run(at)?;
@@ -277,8 +325,10 @@ impl Placement {
                 let (dma, count) = system.pages().dma_run(usize::try_from(at)? / PAGE_SIZE)?;
                 (dma, (count * PAGE_SIZE) as u64)
             }
+            // NBIO compares the address with that of the BAR, before any IOMMU translates it
+            // (self-ring aperture).
             Self::Doorbell(slice) => (slice.phys() + at, (slice.size() as u64).saturating_sub(at)),
-            Self::MmioRemap => (card.hdp_remap_phys() + at, PAGE_SIZE as u64 - at),
+            Self::MmioRemap => (card.hdp_remap_dma() + at, PAGE_SIZE as u64 - at),
             Self::User(pages) => {
                 let (dma, count) = pages.dma_run(usize::try_from(at)? / PAGE_SIZE)?;
                 (dma, (count * PAGE_SIZE) as u64)

@@ -18,6 +18,7 @@ use super::{
     inner::{BoInner, BoMapper, EvictionHandler},
     pages::{MirrorOwner, Mirrored, Pages, BLOCK_BYTES},
     pasid::Pasid,
+    peer::PeerUse,
     pgtable::{Span, Spare, Target, Tree, Update},
     placement::{Access, Placement},
     tlb,
@@ -37,6 +38,8 @@ pub(super) struct Mapping {
     pub(super) pins: u32,
     pub(super) offset: u64,
     access: Access,
+    /// Use of the current memory of a BO of another device. Dropped after the flush of the TLBs.
+    pub(super) peer: Option<Arc<PeerUse>>,
     /// Keeps the memory while the GPU can access it.
     pub(super) bo: BoRef,
 }
@@ -164,6 +167,18 @@ impl Space {
         Ok(())
     }
 
+    /// Returns the memory partition of the page tables; `None`: any.
+    pub(super) fn memory(&self) -> Option<u32> {
+        self.memory
+    }
+
+    /// Returns the use of a BO's memory in `placement` by this device, if it is another device's.
+    /// Errors as [`Placement::map_for`].
+    fn peer_use(&self, bo: &BoInner, placement: &Placement) -> Result<Option<Arc<PeerUse>>> {
+        let peer = placement.map_for(&self.gpu, bo.gpu())?;
+        Ok(peer.map(|peer| Arc::new(peer, GFP_KERNEL)).transpose()?)
+    }
+
     /// Maps `len` bytes of `bo` in `placement` from `offset` on at `va`. `EINVAL` when the range is
     /// mapped already, `ENOMEM` without memory.
     pub(super) fn map(
@@ -175,6 +190,7 @@ impl Space {
         len: u64,
         access: Access,
     ) -> Result {
+        let peer = self.peer_use(bo.inner(), placement)?;
         let mut guard = self.inner.lock();
         let inner: &mut Option<Inner> = &mut guard;
         let inner = inner.as_mut().ok_or(EINVAL)?;
@@ -186,6 +202,7 @@ impl Space {
         if !matches!(placement, Placement::Nowhere) {
             let target = Target {
                 placement,
+                peer: peer.as_deref(),
                 attrs: bo.inner().attrs(placement, access, self.memory),
                 offset,
             };
@@ -200,6 +217,7 @@ impl Space {
             pins: 0,
             offset,
             access,
+            peer,
             bo: bo.clone(),
         };
         inner
@@ -249,6 +267,38 @@ impl Space {
                 self.clear(inner, va, len)?;
                 Err(e)
             }
+        }
+    }
+
+    /// Maps the pages in `placement`, or none, at `va` if `bo` is mapped there.
+    fn try_map_user(
+        &self,
+        va: u64,
+        bo: &BoInner,
+        placement: &Placement,
+        peer: Option<&Arc<PeerUse>>,
+    ) -> Result {
+        let mut guard = self.inner.lock();
+        let Some(inner) = &mut *guard else {
+            return Ok(());
+        };
+        let Some(mapping) = inner.find_mut(va, bo) else {
+            return Ok(());
+        };
+        let len = mapping.len;
+        let target = Target {
+            placement,
+            peer: peer.map(|peer| &**peer),
+            attrs: bo.attrs(placement, mapping.access, self.memory),
+            offset: mapping.offset,
+        };
+        // Dropped, and with it the former pages unmapped, when no PTE points there any more.
+        let _before = core::mem::replace(&mut mapping.peer, peer.cloned());
+        match bo.user() {
+            Some(memory) if !matches!(placement, Placement::Nowhere) => {
+                self.write_user(inner, va, len, &target, memory)
+            }
+            _ => self.clear(inner, va, len),
         }
     }
 
@@ -343,13 +393,17 @@ impl PageTables for Space {
             let mapping = &inner.mappings[at];
             let (va, len, offset) = (mapping.va, mapping.len, mapping.offset);
             let (bo, access) = (mapping.bo.clone(), mapping.access);
+            let peer = mapping.peer.clone();
             let bo = bo.inner();
             let placement = bo.placement();
-            if matches!(placement, Placement::Nowhere) {
+            // With new pages of a userptr BO, `map_user()` follows.
+            let current = placement.is_mapped_by(&self.gpu, bo.gpu(), peer.as_deref());
+            if matches!(placement, Placement::Nowhere) || !current {
                 continue;
             }
             let target = Target {
                 placement: &placement,
+                peer: peer.as_deref(),
                 attrs: bo.attrs(&placement, access, self.memory),
                 offset,
             };
@@ -373,10 +427,6 @@ impl BoMapper for Space {
         self.handler.as_ref()
     }
 
-    fn memory(&self) -> Option<u32> {
-        self.memory
-    }
-
     fn zap(&self, va: u64) {
         let zapped = self.zap_mapped(va).and_then(|any| {
             if !any {
@@ -391,26 +441,15 @@ impl BoMapper for Space {
     }
 
     fn map_user(&self, va: u64, bo: &BoInner, placement: &Placement) -> Result {
-        let mut guard = self.inner.lock();
-        let Some(inner) = &mut *guard else {
-            return Ok(());
+        let nowhere = Placement::Nowhere;
+        let (placement, peer, usable) = match self.peer_use(bo, placement) {
+            Ok(peer) => (placement, peer, Ok(())),
+            Err(e) => (&nowhere, None, Err(e)),
         };
-        let Some(mapping) = inner.find(va, bo) else {
-            return Ok(());
-        };
-        let len = mapping.len;
-        let memory = bo
-            .user()
-            .filter(|_| !matches!(placement, Placement::Nowhere));
-        let Some(memory) = memory else {
-            return self.clear(inner, va, len);
-        };
-        let target = Target {
-            placement,
-            attrs: bo.attrs(placement, mapping.access, self.memory),
-            offset: mapping.offset,
-        };
-        self.write_user(inner, va, len, &target, memory)
+        let mapped = self.gpu.alloc_or_evict(self.memory, || {
+            self.try_map_user(va, bo, placement, peer.as_ref())
+        });
+        mapped.and(usable)
     }
 
     fn prepare_update(&self, va: u64, bo: &BoInner, to: &Placement) -> Result<Option<Spare>> {
@@ -438,8 +477,10 @@ impl BoMapper for Space {
             return Ok(());
         };
         let placement = bo.placement();
+        // BOs of other devices do not move.
         let target = Target {
             placement: &placement,
+            peer: None,
             attrs: bo.attrs(&placement, mapping.access, self.memory),
             offset: mapping.offset,
         };
@@ -480,6 +521,12 @@ impl Inner {
     fn find(&self, va: u64, bo: &BoInner) -> Option<&Mapping> {
         self.mappings
             .iter()
+            .find(|m| m.va == va && core::ptr::eq(&**m.bo.inner(), bo))
+    }
+
+    fn find_mut(&mut self, va: u64, bo: &BoInner) -> Option<&mut Mapping> {
+        self.mappings
+            .iter_mut()
             .find(|m| m.va == va && core::ptr::eq(&**m.bo.inner(), bo))
     }
 }

@@ -60,10 +60,7 @@ impl UserBuffer {
     /// permission, `EBUSY` when invalidations do not stop, `ESRCH` when the process is exiting.
     /// After `ENOMEM` they may be zapped.
     pub(crate) fn refresh(&self) -> Result<Invalidations> {
-        let found = self
-            .fault()
-            .and_then(|pages| Ok(Arc::new(pages, GFP_KERNEL)?));
-        let (placement, result) = match found {
+        let (placement, result) = match self.fault() {
             Ok(pages) => {
                 let at = pages.read_at();
                 (Placement::User(pages), Ok(at))
@@ -74,13 +71,13 @@ impl UserBuffer {
     }
 
     /// Faults the pages in. `EBUSY` after [`RETRIES`] invalidations.
-    fn fault(&self) -> Result<UserPages> {
+    fn fault(&self) -> Result<Arc<UserPages>> {
         for _ in 0..RETRIES {
             let at = self.invalidations();
             let pages = self.memory.fault(self.bo.gpu().dma())?;
             // The fault itself may have invalidated some, as when it broke COW.
             if self.invalidations() == at {
-                return Ok(UserPages::new(pages, at));
+                return UserPages::new(pages, at);
             }
         }
         Err(EBUSY)

@@ -15,7 +15,11 @@ use kernel::{
     },
 };
 
-use crate::kapi::hmm::{Interval, Invalidation, Mapped, Mark, Watch};
+use super::peer::{PeerMemory, Peers};
+use crate::kapi::{
+    dma::{self, PeerMapping, Runs},
+    hmm::{Faulted, Interval, Invalidation, Mark, Watch},
+};
 
 /// Stops GPU access to userptr pages that are about to change.
 pub(crate) trait UserptrNotifier: Send + Sync {
@@ -30,16 +34,26 @@ pub(crate) trait UserptrNotifier: Send + Sync {
 pub(crate) struct Invalidations(u64);
 
 /// Pages of a userptr BO as HMM returned them.
+#[pin_data]
 pub(super) struct UserPages {
-    pages: Mapped,
+    #[pin]
+    peers: Peers,
+    pages: Faulted,
     /// Invalidations before they were read.
     at: Invalidations,
 }
 
 impl UserPages {
     /// Returns the pages in `pages`, read after `at` invalidations.
-    pub(super) fn new(pages: Mapped, at: Invalidations) -> Self {
-        Self { pages, at }
+    pub(super) fn new(pages: Faulted, at: Invalidations) -> Result<Arc<Self>> {
+        Arc::pin_init(
+            pin_init!(Self {
+                peers <- Peers::new(),
+                pages,
+                at,
+            }),
+            GFP_KERNEL,
+        )
     }
 
     /// Returns the number of invalidations before the pages were read.
@@ -47,7 +61,7 @@ impl UserPages {
         self.at
     }
 
-    /// See [`Mapped::dma_run`].
+    /// See [`Runs::dma_run`].
     pub(super) fn dma_run(&self, page: usize) -> Result<(u64, usize)> {
         self.pages.dma_run(page)
     }
@@ -55,6 +69,16 @@ impl UserPages {
     /// Returns whether there was no invalidation since the pages of `memory` were read.
     pub(super) fn are_current(&self, memory: &UserMemory) -> bool {
         memory.watch().count() == self.at
+    }
+}
+
+impl PeerMemory for UserPages {
+    fn peers(&self) -> &Peers {
+        &self.peers
+    }
+
+    fn map_for(&self, device: &Arc<dma::Device>) -> Result<PeerMapping> {
+        self.pages.map_for(device)
     }
 }
 

@@ -7,6 +7,7 @@ use kernel::{page::PAGE_SIZE, prelude::*, sync::Arc};
 use super::{
     bo::{self, BoRef},
     inner::{BoMapper, EvictionHandler},
+    peer::PeerUse,
     placement::{Access, BoKind, Placement, SystemPages},
     space::{Inner, Space},
 };
@@ -94,7 +95,7 @@ impl Vm {
 
     /// Maps `len` bytes of `bo` from `offset` on at `va`. Visible to the GPU on return.
     ///
-    /// `EINVAL` when the range is bad or mapped already, `EOPNOTSUPP` for VRAM of another card,
+    /// `EINVAL` when the range is bad or mapped already, or for VRAM or registers of another card,
     /// `ENOMEM` without memory, `ENODEV` when the device is unplugged.
     pub(crate) fn map(&self, va: u64, bo: &BoRef, offset: u64, len: u64, access: Access) -> Result {
         let gpu = &self.space.gpu;
@@ -105,8 +106,8 @@ impl Vm {
         }
         let in_system = matches!(bo.preferred(), BoKind::Gtt | BoKind::User);
         if !core::ptr::eq(&**gpu, &**bo.inner().gpu()) && !in_system {
-            // Peer access to VRAM is not implemented.
-            return Err(EOPNOTSUPP);
+            // As the C driver without CONFIG_HSA_AMD_P2P, or if the BAR is not accessible.
+            return Err(EINVAL);
         }
         gpu.mmio()?;
         // The reservation excludes a move until the mapping is in the BO's list.
@@ -124,7 +125,7 @@ impl Vm {
             bo.inner().remove_mapping(&*self.space, va);
         }
         mapped?;
-        gpu.lru().touch(&**bo.inner());
+        bo.gpu().lru().touch(&**bo.inner());
         trace::vm_map(gpu.id(), self.pasid(), va, len, 0, true);
         Ok(())
     }
@@ -176,8 +177,9 @@ pub(crate) struct Pin {
 
 /// A page of a BO mapped in VMID 0.
 pub(crate) struct KernelPage {
-    // Field order: unmapped before the memory is freed.
+    // Field order: unmapped before the memory is unmapped for the device and freed.
     mapping: GartMapping,
+    _peer: Option<Arc<PeerUse>>,
     _memory: Arc<SystemPages>,
 }
 
@@ -192,14 +194,14 @@ impl Pin {
     /// Maps the first page in VMID 0 until the result is dropped. `EPERM` for userptr BOs, `EINVAL`
     /// for BOs that are not, or may not stay, in system memory, `ENOMEM` when the GART is full.
     pub(crate) fn map_to_kernel(&self) -> Result<KernelPage> {
-        let (bo, offset) = {
+        let (bo, offset, peer) = {
             let guard = self.vm.space.inner.lock();
             let inner: &Option<Inner> = &guard;
             let mapping = inner
                 .as_ref()
                 .and_then(|i| i.mappings.iter().find(|m| m.va == self.va))
                 .ok_or(EINVAL)?;
-            (mapping.bo.clone(), mapping.offset)
+            (mapping.bo.clone(), mapping.offset, mapping.peer.clone())
         };
         if bo.inner().user().is_some() {
             return Err(EPERM);
@@ -211,12 +213,14 @@ impl Pin {
         let Placement::System(memory) = bo.inner().placement() else {
             return Err(EINVAL);
         };
+        let (gpu, len) = (&self.vm.space.gpu, PAGE_SIZE as u64);
+        let mapping = match &peer {
+            Some(peer) => gpu.map_pages(peer.mapping(), offset, len)?,
+            None => gpu.map_pages(memory.pages(), offset, len)?,
+        };
         Ok(KernelPage {
-            mapping: self
-                .vm
-                .space
-                .gpu
-                .map_pages(memory.pages(), offset, PAGE_SIZE as u64)?,
+            mapping,
+            _peer: peer,
             _memory: memory,
         })
     }

@@ -17,6 +17,7 @@ use kernel::{
 use crate::{
     hw::PteAttrs,
     kapi::{
+        dma::Runs,
         hmm::{FoundPage, Interval, Invalidation, Mapped, Reason, Watch},
         sched_mm::NoReclaim,
     },

@@ -27,6 +27,8 @@ use crate::{
 #[pin_data]
 pub(crate) struct Device {
     dev: ARef<device::Device>,
+    /// DMA addresses of system memory are physical addresses.
+    direct: bool,
     /// Cleared at unbind, which then waits for both kinds of readers before it releases resources.
     bound: AtomicFlag,
     /// Readers allocate and map, which may sleep. Not a lock: reclaim waits for locks of the driver
@@ -51,9 +53,12 @@ impl Device {
         // change while memory is allocated or mapped: the helper refuses to set it twice in a
         // binding, and what another binding had mapped was unmapped at its unbind.
         kernel::error::to_result(unsafe { ours::rkfd_helper_dma_set_mask(raw(unbound), mask) })?;
+        // SAFETY: The device is valid and bound, so that its domain does not change.
+        let direct = unsafe { ours::rkfd_helper_dma_is_direct(raw(unbound)) };
         let this = Arc::pin_init(
             try_pin_init!(Self {
                 dev: unbound.into(),
+                direct,
                 bound: AtomicFlag::new(true),
                 acquiring <- new_srcu!("rkfd_dma"),
                 resources <- new_mutex!(List::new(), "rkfd_dma_resources"),
@@ -62,6 +67,13 @@ impl Device {
         )?;
         devres::register(dev, Unbind(this.clone()), GFP_KERNEL)?;
         Ok(this)
+    }
+
+    /// Returns whether system memory that is mapped for one of both devices has the same DMA
+    /// addresses for the other one, as long as it is allocated. Devices of one IOMMU group share a
+    /// domain, too, but the unbind of either ends its own mappings.
+    pub(crate) fn shares_addresses(&self, other: &Self) -> bool {
+        core::ptr::eq(self, other) || (self.direct && other.direct)
     }
 
     /// Fails with `ENODEV` after the unbind. The caller is a reader of RCU or of `acquiring`.
@@ -136,6 +148,8 @@ pub(super) enum Memory {
     },
     /// Results of `dma_map_page_attrs()`, bidirectional.
     Runs(KVVec<Run>),
+    /// The result of `dma_map_resource()`, bidirectional.
+    Registers { dma: u64, size: usize },
 }
 
 /// Memory or mappings of one owner.
@@ -183,6 +197,16 @@ impl Resource {
             },
             // SAFETY: By the type invariant the runs are mapped for the device.
             Memory::Runs(runs) => unsafe { unmap(dev, runs) },
+            // SAFETY: By the type invariant the registers are mapped for the device.
+            Memory::Registers { dma, size } => unsafe {
+                bindings::dma_unmap_resource(
+                    raw(dev),
+                    *dma,
+                    *size,
+                    bindings::dma_data_direction::DMA_BIDIRECTIONAL,
+                    0,
+                )
+            },
         }
     }
 }

@@ -63,6 +63,36 @@ unsafe fn map(dev: &device::Device, extents: &[Extent], limit: usize) -> Result<
     Ok(runs)
 }
 
+/// Pages with DMA addresses.
+pub(crate) trait Runs {
+    /// Returns the DMA address of page `page`, and the number of pages that are contiguous from it
+    /// on, itself included. `EINVAL` out of bounds. The address is not valid after the unbind.
+    fn dma_run(&self, page: usize) -> Result<(u64, usize)>;
+}
+
+/// A mapping of pages for another device than the one that they were mapped for first.
+pub(crate) struct PeerMapping {
+    // Field order: unmapped before the memory is freed.
+    mapping: Mapping,
+    _owner: Option<Arc<dyn Send + Sync>>,
+}
+
+impl PeerMapping {
+    /// Returns a mapping, with the owner of its pages if they are allocated as long as it lives.
+    pub(in crate::kapi) fn new(mapping: Mapping, owner: Option<Arc<dyn Send + Sync>>) -> Self {
+        Self {
+            mapping,
+            _owner: owner,
+        }
+    }
+}
+
+impl Runs for PeerMapping {
+    fn dma_run(&self, page: usize) -> Result<(u64, usize)> {
+        self.mapping.dma_run(page)
+    }
+}
+
 /// Largest run in pages: 1 GiB.
 const MAX_RUN: usize = 1 << 18;
 
@@ -100,8 +130,7 @@ impl Mapping {
         unsafe { Registered::new(device, acquire) }.map(Self)
     }
 
-    /// Returns the DMA address of page `page`, and the number of pages that are contiguous from it
-    /// on, itself included. `EINVAL` out of bounds. The address is not valid after the unbind.
+    /// See [`Runs::dma_run`].
     pub(in crate::kapi) fn dma_run(&self, page: usize) -> Result<(u64, usize)> {
         let Some(Memory::Runs(runs)) = self.0.memory() else {
             return Err(EINVAL);

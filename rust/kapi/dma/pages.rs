@@ -13,7 +13,7 @@ use kernel::{
 
 use super::{
     device::Device,
-    mapping::{Extent, Mapping},
+    mapping::{Extent, Mapping, PeerMapping, Runs},
 };
 use crate::bindings as ours;
 
@@ -77,6 +77,12 @@ impl Extents {
     }
 }
 
+// SAFETY: The pages are owned by the object, and may be freed by any task.
+unsafe impl Send for Extents {}
+// SAFETY: Addresses do not change, and the memory is accessed with volatile, naturally aligned
+// words, which may race with the device and with other CPUs.
+unsafe impl Sync for Extents {}
+
 impl Drop for Extents {
     fn drop(&mut self) {
         for extent in &self.list {
@@ -92,14 +98,8 @@ impl Drop for Extents {
 pub(crate) struct Pages {
     // Field order: unmapped before the memory is freed.
     mapping: Mapping,
-    extents: Extents,
+    extents: Arc<Extents>,
 }
-
-// SAFETY: The pages are owned by the object; unmapping and freeing them may be done by any task.
-unsafe impl Send for Pages {}
-// SAFETY: Addresses do not change, and the memory is accessed with volatile, naturally aligned
-// words, which may race with the device and with other CPUs.
-unsafe impl Sync for Pages {}
 
 impl Pages {
     /// Allocates and maps memory of at least `size` bytes. `EINVAL` for none, `ENOMEM` on failure,
@@ -109,22 +109,23 @@ impl Pages {
         if pages == 0 {
             return Err(EINVAL);
         }
-        let extents = Extents::new(pages)?;
+        let extents = Arc::new(Extents::new(pages)?, GFP_KERNEL)?;
         // SAFETY: The pages are freed after the mapping is dropped. An access of the device after
         // that is a defect of its driver.
         let mapping = unsafe { Mapping::new(device, &extents.list)? };
         Ok(Self { mapping, extents })
     }
 
+    /// Maps the memory for another device, too. Errors as [`Pages::new`].
+    pub(crate) fn map_for(&self, device: &Arc<Device>) -> Result<PeerMapping> {
+        // SAFETY: The result holds the pages until it is unmapped.
+        let mapping = unsafe { Mapping::new(device, &self.extents.list)? };
+        Ok(PeerMapping::new(mapping, Some(self.extents.clone())))
+    }
+
     /// Returns the size in bytes.
     pub(crate) fn size(&self) -> usize {
         self.extents.pages * PAGE_SIZE
-    }
-
-    /// Returns the DMA address of page `page`, and the number of pages that are contiguous from it
-    /// on, itself included. `EINVAL` out of bounds. The address is not valid after the unbind.
-    pub(crate) fn dma_run(&self, page: usize) -> Result<(u64, usize)> {
-        self.mapping.dma_run(page)
     }
 
     /// Returns the physical address of page `page`; `EINVAL` out of bounds.
@@ -209,5 +210,11 @@ impl Pages {
         // SAFETY: `cpu()` checked the range; the alignment was checked above.
         unsafe { ptr.write_volatile(value) };
         Ok(())
+    }
+}
+
+impl Runs for Pages {
+    fn dma_run(&self, page: usize) -> Result<(u64, usize)> {
+        self.mapping.dma_run(page)
     }
 }
