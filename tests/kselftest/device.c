@@ -44,6 +44,25 @@ int device_bind(void)
 	return tell_driver("bind");
 }
 
+int device_remove(void)
+{
+	char path[96];
+
+	snprintf(path, sizeof(path), "/sys/bus/pci/devices/%s/remove", address);
+	return write_file(path, "1");
+}
+
+int device_rescan(void)
+{
+	int ret = write_file("/sys/bus/pci/rescan", "1");
+	char path[128];
+
+	snprintf(path, sizeof(path), "/sys/bus/pci/devices/%s/driver", address);
+	if (!ret && access(path, F_OK) != 0)
+		return -errno;
+	return ret;
+}
+
 static const char *reset_file(void)
 {
 	static char path[96];

@@ -8,6 +8,12 @@ void device_find(void);
 /* Unbinds and binds the driver. Return 0 or a negative errno. */
 int device_unbind(void);
 int device_bind(void);
+/*
+ * Removes the PCI device, and finds it again with its driver. Return 0 or a negative errno, which
+ * is -ENOENT if the device has no driver.
+ */
+int device_remove(void);
+int device_rescan(void);
 /* As device_find(); skips the test if the kernel has no reset method for the device. */
 void device_need_reset(void);
 /* Resets the PCI function; a failure is one of the test. */

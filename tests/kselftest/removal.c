@@ -1,0 +1,197 @@
+// SPDX-License-Identifier: GPL-2.0 OR MIT
+/*
+ * Tests the removal of the PCI device, and unbinds, while memory is mapped for DMA: its IOMMU
+ * domain ends with it, and what is freed later must not use the DMA addresses any more.
+ */
+#define _GNU_SOURCE
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "cards.h"
+#include "device.h"
+#include "userptr.h"
+
+/* How a device is taken away, and how it comes back. */
+struct way {
+	int (*away)(void);
+	int (*back)(void);
+};
+
+static const struct way ways[] = { { device_unbind, device_bind },
+				   { device_remove, device_rescan } };
+
+/* Memory of each kind of a process, in use by the GPU. */
+struct used {
+	struct fixture f;
+	struct pages user;
+	struct kfd_bo *gtt, *vram, *doorbells, *registers;
+};
+
+static void use(struct used *u)
+{
+	const uint32_t shared = KFD_IOC_ALLOC_MEM_FLAGS_WRITABLE | KFD_IOC_ALLOC_MEM_FLAGS_COHERENT;
+
+	fixture_launch(&u->f);
+	register_new(&u->f.k, MIB, &u->user);
+	ASSERT_OK(kfd_bo_create(&u->f.k, 3 * MIB, KFD_FLAGS_GTT, &u->gtt));
+	ASSERT_OK(kfd_bo_create(&u->f.k, MIB, KFD_FLAGS_VRAM, &u->vram));
+	ASSERT_OK(kfd_bo_alloc(&u->f.k, KFD_DOORBELL_SLICE,
+			       KFD_IOC_ALLOC_MEM_FLAGS_DOORBELL | shared, &u->doorbells));
+	ASSERT_OK(kfd_bo_map_gpu(&u->f.k, u->doorbells));
+	ASSERT_OK(kfd_bo_alloc(&u->f.k, KFD_PAGE, KFD_IOC_ALLOC_MEM_FLAGS_MMIO_REMAP | shared,
+			       &u->registers));
+	ASSERT_OK(kfd_bo_map_gpu(&u->f.k, u->registers));
+	EXPECT(gpu_writes(&u->f, &u->user, 0, 64, 5));
+	ASSERT_OK(fixture_fill(&u->f, &u->f.q, u->gtt->va, 4096, 6));
+	EXPECT(fixture_works(&u->f));
+}
+
+/* Frees all, before or after the device has gone. */
+static void put(struct used *u)
+{
+	struct kfd_ioctl_destroy_queue_args destroy = { .queue_id = u->f.q.id };
+
+	kfd_ioctl(u->f.k.fd, AMDKFD_IOC_DESTROY_QUEUE, &destroy);
+	unregister(&u->f.k, &u->user);
+	kfd_bo_free(&u->f.k, u->registers);
+	kfd_bo_free(&u->f.k, u->doorbells);
+	kfd_bo_free(&u->f.k, u->vram);
+	kfd_bo_free(&u->f.k, u->gtt);
+}
+
+/* The process frees what it has when the device has gone. */
+static void freed_without_device(void *way)
+{
+	const struct way *w = way;
+	struct used u;
+
+	use(&u);
+	ASSERT_OK(w->away());
+	EXPECT_EQ(*(uint32_t *)u.user.cpu, 5);
+	put(&u);
+	memset(u.user.cpu, 1, u.user.size);
+	ASSERT_OK(w->back());
+}
+
+/* It frees nothing, and ends when the device is back. */
+static void freed_at_exit(void *way)
+{
+	const struct way *w = way;
+	struct used u;
+
+	use(&u);
+	ASSERT_OK(w->away());
+	ASSERT_OK(w->back());
+	ASSERT_OK(ktap_in_child(fixture_lives, NULL));
+	/* The pages change that were mapped for the old device. */
+	ASSERT(madvise(u.user.cpu, u.user.size, MADV_DONTNEED) == 0);
+	memset(u.user.cpu, 2, u.user.size);
+	_exit(0);
+}
+
+TEST_TIMEOUT(memory_outlives_the_device, 180)
+{
+	device_find();
+	for (int i = 0; i < 2; i++) {
+		ASSERT_OK(ktap_in_child(freed_without_device, (void *)&ways[i]));
+		ASSERT_OK(ktap_in_child(fixture_lives, NULL));
+		ASSERT_OK(ktap_in_child(freed_at_exit, (void *)&ways[i]));
+		ASSERT_OK(ktap_in_child(fixture_lives, NULL));
+	}
+}
+
+/* A process is killed while it is in use, with the device gone. */
+TEST_TIMEOUT(killed_without_device, 180)
+{
+	device_find();
+	for (int i = 0; i < 2; i++) {
+		int ready[2], status;
+		pid_t child;
+		char byte;
+
+		ASSERT(!pipe(ready));
+		child = fork_child();
+		if (!child) {
+			struct used u;
+
+			use(&u);
+			ASSERT(write(ready[1], "", 1) == 1);
+			for (;;)
+				pause();
+		}
+		close(ready[1]);
+		ASSERT(read(ready[0], &byte, 1) == 1);
+		close(ready[0]);
+		ASSERT_OK(ways[i].away());
+		kill(child, SIGKILL);
+		ASSERT(waitpid(child, &status, 0) == child);
+		ASSERT_OK(ways[i].back());
+		ASSERT_OK(ktap_in_child(fixture_lives, NULL));
+	}
+}
+
+/*
+ * GTT and user memory of each of two GPUs is mapped on the other one when GPU `gone` goes. The GPU
+ * that stays has the event page and the signals.
+ */
+static void shared_memory(const struct way *w, int gone)
+{
+	struct kfd_node nodes[2], order[2];
+	struct kfd_bo *bo[2];
+	struct fixture f[2];
+	struct pages p[2];
+
+	if (cards_find(nodes, 2) < 2)
+		SKIP("one GPU");
+	order[0] = nodes[!gone];
+	order[1] = nodes[gone];
+	cards_launch_on(f, order);
+	for (int i = 0; i < 2; i++) {
+		ASSERT_OK(kfd_bo_create(&f[i].k, MIB, KFD_FLAGS_GTT, &bo[i]));
+		ASSERT_OK(cards_map(&f[!i].k, bo[i]));
+		register_new(&f[i].k, MIB, &p[i]);
+		ASSERT_OK(cards_map(&f[!i].k, &p[i].bo));
+	}
+	for (int i = 0; i < 2; i++) {
+		ASSERT_OK(fixture_fill(&f[!i], &f[!i].q, bo[i]->va, 4096, 1));
+		EXPECT(gpu_writes(&f[!i], &p[i], 0, 64, 2));
+	}
+	device_find();
+	ASSERT_OK(w->away());
+	/* The memory of the GPU that is left is still mapped there. */
+	ASSERT_OK(fixture_fill(&f[0], &f[0].q, bo[0]->va, 4096, 3));
+	EXPECT_EQ(*(uint32_t *)bo[0]->va, 3);
+	ASSERT(madvise(p[0].cpu, MIB, MADV_DONTNEED) == 0);
+	EXPECT(gpu_writes(&f[0], &p[0], 0, 64, 4));
+	EXPECT_OK(kfd_bo_free(&f[0].k, bo[0]));
+	EXPECT_OK(unregister(&f[0].k, &p[0]));
+	kfd_bo_free(&f[1].k, bo[1]);
+	unregister(&f[1].k, &p[1]);
+	ASSERT_OK(w->back());
+	ASSERT_EQ(cards_find(nodes, 2), 2);
+	for (int i = 0; i < 2; i++) {
+		cards_use(&nodes[i]);
+		ASSERT_OK(ktap_in_child(fixture_lives, NULL));
+	}
+}
+
+TEST_TIMEOUT(first_is_unbound, 120)
+{
+	shared_memory(&ways[0], 0);
+}
+
+TEST_TIMEOUT(second_is_unbound, 120)
+{
+	shared_memory(&ways[0], 1);
+}
+
+TEST_TIMEOUT(first_is_removed, 120)
+{
+	shared_memory(&ways[1], 0);
+}
+
+TEST_TIMEOUT(second_is_removed, 120)
+{
+	shared_memory(&ways[1], 1);
+}
