@@ -240,6 +240,10 @@ impl SchedOps for Cpsch {
             Some(hiq) if !gpu.is_hung() => unmap_hiq(gpu, hiq),
             _ => Ok(()),
         };
+        if stopped.is_err() {
+            // Halts the XCCs: a KIQ may unmap the HIQ later, and write to its MQD.
+            self.fail(gpu, "the HIQ was not unmapped");
+        }
         self.hiq = None;
         self.active = false;
         unmapped.and(stopped)

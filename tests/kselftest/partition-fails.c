@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 /*
- * Tests switches of the partition mode that the GPU refuses (knob `psp.no_partition` of the model).
- * $PARTITION_FAILS is the mask of the knob. The driver sends one command when it is bound, one for
- * each switch, and one to set the old mode again after a failure, which this test counts. It leaves
- * the GPU in mode SPX.
+ * Tests switches of the partition mode that fail: the PSP refuses them (model knob
+ * `psp.no_partition`), or the HIQ is not unmapped in time. $PARTITION_FAILS is the mask of the
+ * knob. The driver sends one command when it is bound, one for each switch, and one to set the old
+ * mode again after a failure, which this test counts. It leaves the GPU in mode SPX.
  */
 #define _GNU_SOURCE
 #include <fcntl.h>
@@ -65,5 +65,22 @@ TEST_TIMEOUT(refused_switches, 240)
 	ASSERT_OK(mode_set("SPX"));
 	expect_no_nodes();
 	ASSERT_OK(mode_set("SPX"));
+	expect_mode("SPX", 1);
+}
+
+/*
+ * The KIQ unmaps the HIQ after the driver has given it up (model knob kiq.late): the memory of the
+ * HIQ is not accessed any more, the GPU is reset, and has nodes when a mode is written.
+ */
+TEST_TIMEOUT(late_unmap, 240)
+{
+	int ret;
+
+	mode_begin("SPX");
+	ASSERT_RET(mode_set("CPX"), -ETIMEDOUT);
+	EXPECT_EQ(mode_nodes(nodes), 0);
+	for (unsigned int ms = 0; (ret = mode_set("SPX")) == -EPERM && ms < WAIT_MS; ms += 10)
+		usleep(10000);
+	ASSERT_OK(ret);
 	expect_mode("SPX", 1);
 }

@@ -33,6 +33,7 @@ knobs! {
     hws_hang_xcc = "hws.hang_xcc", "N: hws.no_preempt=1 on physical XCC N-1 only";
     hws_stuck_xcc = "hws.stuck_xcc", "N: waves on physical XCC N-1 are not preempted (N=1: the queues with waves there on no XCC): its firmware times out after the unmap latency and reports their queues in its HIQ's MQD";
     hws_fence_never = "hws.fence_never", "1: the scheduler firmware never writes its completion fence";
+    kiq_late = "kiq.late", "MS: a KIQ begins to unmap the HIQ MS milliseconds late";
     ih_drop_msi = "ih.drop_msi", "N: the next N interrupt messages are lost";
     ih_node = "ih.node", "N: interrupt entries of VMIDs from 3 on have NODE_ID N-1, whichever engine raises them";
     ih_retry_ring = "ih.retry_ring", "1: the interrupts of retry faults go to ring 1";

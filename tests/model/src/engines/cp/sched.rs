@@ -53,8 +53,8 @@ pub struct Sched {
     pub(super) members: Vec<u8>,
     /// QUERY_STATUS that waits for the other XCCs.
     pub(super) query: Option<QueryWait>,
-    /// When the QUERY_STATUS of a ring is answered.
-    pub(super) answers: Vec<(Slot, Instant)>,
+    /// When the delayed packet of a ring is executed.
+    pub(super) delays: Vec<(Slot, Instant)>,
 }
 
 impl Sched {
@@ -95,7 +95,7 @@ impl Engine<'_> {
             self.env.shared().remove_scheduler(self.env.xcc());
         }
         self.sched.unmapping.retain(|u| u.by != queue.slot);
-        self.sched.answers.retain(|(slot, _)| *slot != queue.slot);
+        self.sched.delays.retain(|(slot, _)| *slot != queue.slot);
         if queue.class == Class::Mes {
             self.mes.ring_ends(queue.slot.pipe());
         }
@@ -235,7 +235,7 @@ impl Engine<'_> {
         if let Some(outcome) = self.query_by_another(queue) {
             return Ok(outcome);
         }
-        if let Some(left) = self.answers_later(queue.slot) {
+        if let Some(left) = self.later(queue.slot, self.env.response_time()) {
             return Ok(Outcome::Wait(left));
         }
         let command = p.get(qs::COMMAND);
@@ -270,21 +270,20 @@ impl Engine<'_> {
         Ok(Outcome::Next)
     }
 
-    /// Returns how long the QUERY_STATUS of a ring is not answered yet.
-    fn answers_later(&mut self, slot: Slot) -> Option<Duration> {
+    /// Returns how long the packet of a ring is not executed yet: `time` from the first call on.
+    pub(super) fn later(&mut self, slot: Slot, time: Duration) -> Option<Duration> {
         let now = Instant::now();
-        let answers = &mut self.sched.answers;
-        let Some(at) = answers.iter().position(|(ring, _)| *ring == slot) else {
-            let time = self.env.response_time();
+        let delays = &mut self.sched.delays;
+        let Some(at) = delays.iter().position(|(ring, _)| *ring == slot) else {
             if time.is_zero() {
                 return None;
             }
-            answers.push((slot, now + time));
+            delays.push((slot, now + time));
             return Some(time);
         };
-        let left = answers[at].1.saturating_duration_since(now);
+        let left = delays[at].1.saturating_duration_since(now);
         if left.is_zero() {
-            answers.swap_remove(at);
+            delays.swap_remove(at);
             return None;
         }
         Some(left)

@@ -33,6 +33,13 @@ impl Engine<'_> {
         use pm4::unmap_queues as uq;
         let at = self.sched.unmapping.iter().position(|u| u.by == queue.slot);
         let Some(at) = at else {
+            let late = Duration::from_millis(self.env.knobs().kiq_late.get());
+            if queue.class == Class::Kiq && !late.is_zero() {
+                if let Some(left) = self.later(queue.slot, late) {
+                    return Ok(Outcome::Wait(left));
+                }
+                self.env.knobs().kiq_late.hit();
+            }
             return match self.begin_unmap(queue, p) {
                 // Idle queues are unmapped in the engine's next turn.
                 Ok(()) => Ok(Outcome::Wait(Duration::ZERO)),
