@@ -225,6 +225,30 @@ TEST_TIMEOUT(restore_after_reset, 200)
 }
 
 /*
+ * Another process allocates VRAM until a BO is evicted, and frees it: the C driver evicts no BO of
+ * KFD for an allocation of its own process (amdgpu_ttm_bo_eviction_valuable).
+ */
+static void evict_by_another(void)
+{
+	static struct kfd other;
+	int status = -1;
+	pid_t child = fork();
+
+	ASSERT(child >= 0);
+	if (!child) {
+		unsigned int count;
+
+		fixture_open_only(&other);
+		count = create_until_eviction(&other);
+		while (count > 0)
+			destroy(&other, &buffers[--count]);
+		ktap_end();
+	}
+	ASSERT(waitpid(child, &status, 0) == child);
+	ASSERT(status == 0, "status %#x", status);
+}
+
+/*
  * A queue that MES rejects at a restore is lost: its process gets a HW_EXCEPTION event, and its
  * other queues are evicted and restored again. With $MES_REJECTS MES rejects the ADD_QUEUE after
  * two creations and one eviction of two queues: the model with the knob mes.error=6.
@@ -244,10 +268,8 @@ TEST_TIMEOUT(evicted_again_after_failed_restore, 200)
 	ASSERT_OK(kfd_bo_create(&f.k, 4 * SIZE, KFD_FLAGS_VRAM, &bo));
 	for (int round = 0; round < 3; round++) {
 		uint64_t before = evicted_ms(&f.k);
-		unsigned int count = create_until_eviction(&f.k);
 
-		while (count > 0)
-			destroy(&f.k, &buffers[--count]);
+		evict_by_another();
 		for (int i = 0; i < 100 && evicted_ms(&f.k) == before; i++)
 			usleep(100000);
 		ASSERT(evicted_ms(&f.k) > before, "round %d: not evicted", round);
