@@ -8,6 +8,7 @@
 
 #include <linux/anon_inodes.h>
 #include <linux/hmm.h>
+#include <linux/migrate.h>
 #include <linux/pseudo_fs.h>
 #include <linux/vmalloc.h>
 
@@ -75,6 +76,11 @@ RKFD_IOC(AMDKFD_IOC_PROFILER);
 const __u32 RKFD_CONST_HMM_PFN_VALID_BIT = __builtin_ctzl(HMM_PFN_VALID);
 const __u32 RKFD_CONST_HMM_PFN_WRITE_BIT = __builtin_ctzl(HMM_PFN_WRITE);
 const __u32 RKFD_CONST_HMM_PFN_BITS = HMM_PFN_ORDER_SHIFT;
+
+/* Bits of a migration entry. */
+const __u32 RKFD_CONST_MIGRATE_PFN_VALID = MIGRATE_PFN_VALID;
+const __u32 RKFD_CONST_MIGRATE_PFN_MIGRATE = MIGRATE_PFN_MIGRATE;
+const __u32 RKFD_CONST_MIGRATE_PFN_SHIFT = MIGRATE_PFN_SHIFT;
 
 /* For comparison with what bindgen lays out. */
 #define RKFD_SIZEOF(name, type) const __u32 RKFD_CONST_SIZEOF_##name = sizeof(type)

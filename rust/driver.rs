@@ -93,6 +93,7 @@ impl Drop for Up {
         let render = self.render.take();
         drop(render);
         process::detach_gpu(&self.gpu);
+        self.gpu.end_migration();
         // Engines that did not stop are halted next.
         let _ = self.nodes.end();
         self.gpu.stop();

@@ -11,7 +11,7 @@ use kernel::{
     new_mutex,
     prelude::*,
     sync::{
-        atomic::{Atomic, Relaxed},
+        atomic::{Atomic, AtomicFlag, Relaxed},
         lock::mutex::MutexGuard,
         Arc, Mutex, SetOnce,
     },
@@ -25,7 +25,7 @@ use crate::{
     },
     card::{gart::Buffer, Card},
     hw::{self, FlushType, SqSender, VmFault},
-    kapi::irq::Irq,
+    kapi::{devmem::Region, irq::Irq},
     ring::{kiq::Kiqs, mes::Mes, sdma::Sdma},
 };
 
@@ -34,12 +34,15 @@ pub(crate) mod dma;
 mod image;
 mod interrupts;
 pub(crate) mod lru;
+mod migrate;
+pub(crate) mod migrated;
 mod reset;
 pub(crate) mod spaces;
 mod suspend;
 
 use image::VramImage;
 use lru::{EvictionLru, Victims};
+use migrated::Migrated;
 use spaces::SpaceList;
 
 /// Origin of an interrupt of a user queue.
@@ -136,6 +139,10 @@ pub(crate) struct Gpu {
     partitions: Atomic<u32>,
     #[pin]
     lru: EvictionLru,
+    /// VRAM that processes have mapped as their memory.
+    migrated: Arc<Region<Migrated>>,
+    /// No memory is migrated to VRAM any more.
+    no_migration: AtomicFlag,
     #[pin]
     spaces: SpaceList,
     /// Contents of VRAM while the device is suspended.
@@ -167,6 +174,7 @@ impl Gpu {
         };
         let mode = initial_mode(&card).inspect_err(stop)?;
         let partitions = mode.partitions(card.xccs().count());
+        let migrated = Region::new().inspect_err(stop)?;
         let gpu = Arc::pin_init(
             pin_init!(Self {
                 card,
@@ -179,6 +187,8 @@ impl Gpu {
                 user_queues <- new_mutex!(AllUserQueues::default(), "rkfd_user_queues"),
                 partitions: Atomic::new(partitions),
                 lru <- EvictionLru::new(),
+                migrated,
+                no_migration: AtomicFlag::new(false),
                 spaces <- SpaceList::new(),
                 image <- new_mutex!(None),
             }),

@@ -8,6 +8,7 @@
 mod attributes;
 mod fault;
 mod map;
+mod migrate;
 mod restore;
 mod shared;
 mod window;

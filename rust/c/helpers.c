@@ -14,7 +14,10 @@
 #include <linux/idr.h>
 #include <linux/io.h>
 #include <linux/iommu.h>
+#include <linux/ioport.h>
 #include <linux/jiffies.h>
+#include <linux/memremap.h>
+#include <linux/migrate.h>
 #include <linux/mm.h>
 #include <linux/mmu_notifier.h>
 #include <linux/pci.h>
@@ -527,6 +530,73 @@ bool rkfd_helper_vma_is_heap_or_stack(const struct vm_area_struct *vma)
 struct page *rkfd_helper_hmm_pfn_to_page(unsigned long pfn)
 {
 	return hmm_pfn_to_page(pfn);
+}
+
+/* Returns the data of a device private page; NULL if it is free. */
+void *rkfd_helper_page_device_data(const struct page *page)
+{
+	return READ_ONCE(page->zone_device_data);
+}
+
+/* The same, and marks the page as free. */
+void *rkfd_helper_folio_take_device_data(struct folio *folio)
+{
+	return xchg(&folio->page.zone_device_data, NULL);
+}
+
+/*
+ * Takes a device private page, and returns it with one reference and locked, with @data. Returns
+ * false if it is in use. Calls for the same page are serialized.
+ */
+bool rkfd_helper_device_page_init(unsigned long pfn, void *data)
+{
+	struct page *page = pfn_to_page(pfn);
+
+	/* Pairs with xchg(): the page is free once its data was taken. */
+	if (smp_load_acquire(&page->zone_device_data))
+		return false;
+	page->zone_device_data = data;
+	zone_device_page_init(page, page_pgmap(page), 0);
+	return true;
+}
+
+/*
+ * Returns the migration entry of a new page of system memory, locked; 0 without memory. @vma: NULL,
+ * or that of the address at which it is going to be mapped.
+ */
+unsigned long rkfd_helper_alloc_locked_page(struct vm_area_struct *vma, unsigned long addr)
+{
+	struct folio *folio;
+
+	if (vma)
+		folio = vma_alloc_folio(GFP_HIGHUSER_MOVABLE, 0, vma, addr);
+	else
+		folio = folio_alloc(GFP_HIGHUSER_MOVABLE | __GFP_NORETRY | __GFP_NOWARN, 0);
+	if (!folio)
+		return 0;
+	folio_lock(folio);
+	return migrate_pfn(folio_pfn(folio));
+}
+
+void rkfd_helper_unlock_put_page(struct page *page)
+{
+	unlock_page(page);
+	put_page(page);
+}
+
+struct page *rkfd_helper_migrate_pfn_to_page(unsigned long mpfn)
+{
+	return migrate_pfn_to_page(mpfn);
+}
+
+bool rkfd_helper_vma_is_anonymous(struct vm_area_struct *vma)
+{
+	return vma_is_anonymous(vma);
+}
+
+void rkfd_helper_release_mem_region(struct resource *res)
+{
+	release_mem_region(res->start, resource_size(res));
 }
 
 u64 rkfd_helper_untagged_addr(u64 addr)

@@ -107,6 +107,15 @@ struct mmu_interval_notifier;
 void rkfd_helper_mmu_interval_set_seq(struct mmu_interval_notifier *notifier, unsigned long seq);
 bool rkfd_helper_range_is_blockable(const struct mmu_notifier_range *range);
 struct page *rkfd_helper_hmm_pfn_to_page(unsigned long pfn);
+
+void *rkfd_helper_page_device_data(const struct page *page);
+void *rkfd_helper_folio_take_device_data(struct folio *folio);
+bool rkfd_helper_device_page_init(unsigned long pfn, void *data);
+unsigned long rkfd_helper_alloc_locked_page(struct vm_area_struct *vma, unsigned long addr);
+void rkfd_helper_unlock_put_page(struct page *page);
+struct page *rkfd_helper_migrate_pfn_to_page(unsigned long mpfn);
+bool rkfd_helper_vma_is_anonymous(struct vm_area_struct *vma);
+void rkfd_helper_release_mem_region(struct resource *res);
 bool rkfd_helper_vma_is_heap_or_stack(const struct vm_area_struct *vma);
 u64 rkfd_helper_untagged_addr(u64 addr);
 unsigned int rkfd_helper_noreclaim_save(void);

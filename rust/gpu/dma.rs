@@ -2,12 +2,12 @@
 
 //! SDMA jobs of the driver: zeroing VRAM, copies between VRAM and system memory, PTE writes.
 
-use kernel::{prelude::*, sizes::*, sync::aref::ARef};
+use kernel::{page::PAGE_SIZE, prelude::*, sizes::*, sync::aref::ARef};
 
 use super::Gpu;
 use crate::{
     card::{clear::ClearEngine, gart::GartMapping, vram::VramRange},
-    kapi::{dma::Pages, fence::Fence},
+    kapi::{dma::Pages, fence::Fence, hmm::Mapped},
     ring::sdma::Move,
 };
 
@@ -76,6 +76,38 @@ pub(super) fn save(gpu: &Gpu, offset: u64, pages: &Pages, len: u64) -> Result {
         dst: window.addr(),
         len,
     }];
+    let resources = KBox::new((), GFP_KERNEL)?;
+    let fence = gpu.sdma()?.clients().copy(&moves, &[], resources)?;
+    wait(&fence)
+}
+
+/// Copies pages of a process between system memory, in the order of `system`, and VRAM, each at one
+/// of the offsets `vram`. Complete on return, also after an error, as of [`transfer`].
+pub(super) fn migrate(gpu: &Gpu, system: &Mapped, vram: &[u64], direction: Direction) -> Result {
+    const PAGE: u64 = PAGE_SIZE as u64;
+    gpu.check_usable()?;
+    let window = gpu.map_pages(system, 0, vram.len() as u64 * PAGE)?;
+    let mut moves: KVec<Move> = KVec::new();
+    for (i, offset) in (0u64..).zip(vram) {
+        let (local, system) = (gpu.vram_mc(*offset), window.addr() + i * PAGE);
+        let (src, dst) = match direction {
+            Direction::ToSystem => (local, system),
+            Direction::ToVram => (system, local),
+        };
+        match moves.last_mut() {
+            Some(m) if m.src + m.len == src && m.dst + m.len == dst => m.len += PAGE,
+            _ => moves.push(
+                Move {
+                    src,
+                    dst,
+                    len: PAGE,
+                },
+                GFP_KERNEL,
+            )?,
+        }
+    }
+    // Zeroes that the CPU wrote must be visible to SDMA.
+    gpu.hub().hdp_flush()?;
     let resources = KBox::new((), GFP_KERNEL)?;
     let fence = gpu.sdma()?.clients().copy(&moves, &[], resources)?;
     wait(&fence)

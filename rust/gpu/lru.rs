@@ -36,6 +36,11 @@ pub(crate) trait EvictableBo: Send + Sync {
     /// Returns whether a process with user queues maps the BO.
     fn has_user_queues(&self) -> bool;
 
+    /// Returns whether it is not a BO, but migrated memory of a process.
+    fn is_migrated(&self) -> bool {
+        false
+    }
+
     /// Moves the BO to system memory. `EBUSY` when it is in use, `ENOMEM` without system memory,
     /// `ERESTARTSYS` after a signal.
     fn evict(self: Arc<Self>) -> Result;
@@ -165,6 +170,20 @@ impl EvictionLru {
                 && bo.is_within(within)
                 && (victims == Victims::All || !bo.has_user_queues())
             {
+                return Some((*key, bo.clone()));
+            }
+            at = cursor.move_next();
+        }
+        None
+    }
+
+    /// Returns the next migrated memory of a process in VRAM with a key above `after`, and its key.
+    pub(super) fn next_migrated(&self, after: u64) -> Option<(u64, Arc<dyn EvictableBo>)> {
+        let mut list = self.list.lock();
+        let mut at = list.bos.cursor_lower_bound_mut(&(after + 1));
+        while let Some(cursor) = at {
+            let (key, bo) = cursor.current();
+            if bo.is_migrated() && bo.is_in_vram() {
                 return Some((*key, bo.clone()));
             }
             at = cursor.move_next();

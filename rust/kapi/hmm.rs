@@ -212,7 +212,7 @@ impl<T: Watch> Interval<T> {
             for _ in 0..count {
                 pfns.push_within_capacity(0)?;
             }
-            self.fault_pages(done, &mut pfns, true)?;
+            self.fault_pages(done, &mut pfns, Wanted::Write, None)?;
             append(&mut extents, &pfns)?;
             done += count;
         }
@@ -221,13 +221,20 @@ impl<T: Watch> Interval<T> {
         Ok(Faulted { mapped, extents })
     }
 
-    /// Faults the pages from page `first` of the range on in, for writing if `write`, one for each
-    /// element of `found`.
+    /// Faults the pages from page `first` of the range on in, as far as they are `wanted`, one for
+    /// each element of `found`. Device-private pages of `owner` are found where they are, also if
+    /// they are read-only; others are migrated to system memory.
     ///
     /// The result is valid if the pages were not invalidated since before the call. `EINVAL` beyond
     /// the range, otherwise as [`Self::fault`]. The caller holds a user reference of the mm, and
     /// not the mmap lock.
-    pub(crate) fn find_pages(&self, first: usize, found: &mut [FoundPage], write: bool) -> Result {
+    pub(crate) fn find_pages(
+        &self,
+        first: usize,
+        found: &mut [FoundPage],
+        wanted: Wanted,
+        owner: Option<Key>,
+    ) -> Result {
         if first + found.len() > self.len / PAGE_SIZE {
             return Err(EINVAL);
         }
@@ -236,7 +243,7 @@ impl<T: Watch> Interval<T> {
             // SAFETY: The type is transparent; the walk fills the array with what it stands for, or
             // with requests and zeroes, which are pages that are not present.
             let pfns = unsafe { &mut *(ptr::from_mut(chunk) as *mut [c_ulong]) };
-            let walked = self.fault_pages(first + i * CHUNK, pfns, write);
+            let walked = self.fault_pages(first + i * CHUNK, pfns, wanted, owner);
             if walked.is_err() {
                 chunk.fill(FoundPage::NONE);
             }
@@ -246,18 +253,25 @@ impl<T: Watch> Interval<T> {
     }
 
     /// Walks `pfns.len()` pages from page `first` on.
-    fn fault_pages(&self, first: usize, pfns: &mut [c_ulong], write: bool) -> Result {
+    fn fault_pages(
+        &self,
+        first: usize,
+        pfns: &mut [c_ulong],
+        wanted: Wanted,
+        owner: Option<Key>,
+    ) -> Result {
         let start = self.start + first * PAGE_SIZE;
         let mut range = ours::hmm_range {
             notifier: self.notifier.get(),
             start,
             end: start + pfns.len() * PAGE_SIZE,
             hmm_pfns: pfns.as_mut_ptr(),
-            default_flags: if write {
-                PFN_VALID | PFN_WRITE
-            } else {
-                PFN_VALID
+            default_flags: match wanted {
+                Wanted::Write => PFN_VALID | PFN_WRITE,
+                Wanted::Read => PFN_VALID,
+                Wanted::Nothing => 0,
             },
+            dev_private_owner: owner.map_or(ptr::null_mut(), |key| key.0),
             ..pin_init::zeroed()
         };
         // SAFETY: The array has an entry for each page of the range, which is part of the
@@ -320,6 +334,21 @@ pub(crate) fn user_of(mm: &Mm) -> Result<ARef<MmWithUserAsync>> {
     Ok(MmWithUser::into_mmput_async(user))
 }
 
+/// Identifies the owner of device-private pages; only compared.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Key(pub(super) *mut core::ffi::c_void);
+
+/// What the pages of a walk have to allow.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Wanted {
+    /// Writing.
+    Write,
+    /// Reading.
+    Read,
+    /// Nothing: they are looked at as they are.
+    Nothing,
+}
+
 /// A page that [`Interval::find_pages`] found, or none.
 #[derive(Clone, Copy, Default)]
 #[repr(transparent)]
@@ -333,6 +362,16 @@ impl FoundPage {
     pub(crate) fn is_some(self) -> bool {
         self.0 & PFN_VALID != 0
     }
+
+    /// Returns whether the page may be written to.
+    pub(crate) fn is_writable(self) -> bool {
+        self.0 & PFN_WRITE != 0
+    }
+
+    /// Returns the PFN.
+    pub(super) fn pfn(self) -> c_ulong {
+        self.0 & PFN_MASK
+    }
 }
 
 /// Pages of a process, mapped for a device in both directions until the unbind. The pages are not
@@ -340,6 +379,11 @@ impl FoundPage {
 pub(crate) struct Mapped(Mapping);
 
 impl Mapped {
+    /// Returns that of a mapping.
+    pub(super) fn from_mapping(mapping: Mapping) -> Self {
+        Self(mapping)
+    }
+
     /// Maps pages that an interval's [`find_pages`](Interval::find_pages) found, without those that
     /// are none, for `dma`. The interval exists as long as the result, and its [`Watch`] stops
     /// accesses. `ENOMEM` without memory, `ENODEV` after the unbind.

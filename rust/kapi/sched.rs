@@ -43,6 +43,7 @@ mod job;
 mod reaper;
 mod scheduler;
 
+pub(super) use self::reaper::Reaper;
 pub(crate) use self::{
     entity::{Entity, Priority},
     job::Job,

@@ -130,6 +130,14 @@ impl Mirror {
         &self.vm.space.gpu
     }
 
+    /// Returns the address that PTEs use for VRAM of the card at `offset`, and whether that is in
+    /// the memory partition of the address space.
+    pub(crate) fn vram(&self, offset: u64) -> (u64, bool) {
+        let gpu = self.gpu();
+        let local = gpu.vram().usable_range(self.vm.memory()).contains(&offset);
+        (gpu.vram_pa(offset), local)
+    }
+
     /// Sets the pages that BOs must not be mapped at. `EADDRINUSE` if a BO is mapped at one of
     /// them.
     pub(crate) fn claim(&self, pages: Pages) -> Result {

@@ -25,7 +25,7 @@ use super::{
     memory,
     pdd::{FileVm, ProcessDevice},
     smi,
-    svm::SvmQueues,
+    svm::{Moves, SvmQueues},
     sysfs::ProcessFolder,
     userptr::UserMemory,
 };
@@ -119,7 +119,7 @@ impl Process {
         }
         let debug = DebugState::new(devices.len())?;
         let svm_queues = SvmQueues::new(devices.len())?;
-        let svm = Svm::new(devices.len(), svm_queues.clone())?;
+        let svm = Svm::new(devices.len(), svm_queues.clone(), Moves::new(leader.pid())?)?;
         Arc::pin_init(
             pin_init!(Self {
                 pid: leader.pid(),
@@ -258,7 +258,9 @@ impl Process {
         }
         self.svm_queues
             .join(index, device.node(), &device.slot()?)?;
-        Svm::join(&self.svm, index, &device.vm()?)
+        let node = device.node();
+        let vram = (node.id(), node.memory());
+        Svm::join(&self.svm, index, vram, &device.vm()?)
     }
 
     /// Returns the events.

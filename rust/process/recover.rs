@@ -72,8 +72,8 @@ impl FaultReport for Events<'_> {
         smi::page_fault_start(self.device.id(), self.process.pid(), self.page, self.write);
     }
 
-    fn end(&self) {
-        smi::page_fault_end(self.device.id(), self.process.pid(), self.page);
+    fn end(&self, moved: bool) {
+        smi::page_fault_end(self.device.id(), self.process.pid(), self.page, moved);
     }
 }
 

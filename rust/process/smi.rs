@@ -23,7 +23,10 @@ use kernel::{
 };
 
 use crate::{
-    gpu::Gpu,
+    gpu::{
+        migrated::{MoveInfo, MoveTrigger},
+        Gpu,
+    },
     kapi::{
         capability::{self, Capability},
         file,
@@ -372,14 +375,60 @@ pub(super) fn page_fault_start(id: u32, pid: Pid, page: u64, write: bool) {
     );
 }
 
-/// Sends that the handling of a retry fault has ended, without a migration.
-pub(super) fn page_fault_end(id: u32, pid: Pid, page: u64) {
+/// Sends that the handling of a retry fault has ended, with a migration if `moved`.
+pub(super) fn page_fault_end(id: u32, pid: Pid, page: u64, moved: bool) {
     let now = BootTime::ktime_get();
+    let how = if moved { 'M' } else { 'U' };
     send(
         id,
         uapi::kfd_smi_event_KFD_SMI_EVENT_PAGE_FAULT_END,
         pid,
-        format_args!("{now} -{pid} @{page:x}({id:x}) U\n"),
+        format_args!("{now} -{pid} @{page:x}({id:x}) {how}\n"),
+    );
+}
+
+/// Returns pages, source, destination and trigger of a migration, as in the events.
+fn migration(info: &MoveInfo) -> (u64, u64, u32, u32, u32) {
+    let (from, to) = if info.to_vram {
+        (0, info.gpu)
+    } else {
+        (info.gpu, 0)
+    };
+    let trigger = match info.trigger {
+        MoveTrigger::Prefetch => uapi::KFD_MIGRATE_TRIGGERS_KFD_MIGRATE_TRIGGER_PREFETCH,
+        MoveTrigger::GpuFault => uapi::KFD_MIGRATE_TRIGGERS_KFD_MIGRATE_TRIGGER_PAGEFAULT_GPU,
+        MoveTrigger::CpuFault => uapi::KFD_MIGRATE_TRIGGERS_KFD_MIGRATE_TRIGGER_PAGEFAULT_CPU,
+        MoveTrigger::Eviction => uapi::KFD_MIGRATE_TRIGGERS_KFD_MIGRATE_TRIGGER_TTM_EVICTION,
+    };
+    let count = info.pages.end - info.pages.start;
+    (info.pages.start, count, from, to, trigger)
+}
+
+/// Sends that a migration starts.
+pub(super) fn migration_start(pid: Pid, info: &MoveInfo) {
+    let now = BootTime::ktime_get();
+    let (first, count, from, to, trigger) = migration(info);
+    let (prefetch, preferred) = (info.prefetch, info.preferred);
+    send(
+        info.gpu,
+        uapi::kfd_smi_event_KFD_SMI_EVENT_MIGRATE_START,
+        pid,
+        format_args!(
+            "{now} -{pid} @{first:x}({count:x}) {from:x}->{to:x} {prefetch:x}:{preferred:x} {trigger}\n"
+        ),
+    );
+}
+
+/// Sends that a migration has ended.
+pub(super) fn migration_end(pid: Pid, info: &MoveInfo, result: Result) {
+    let now = BootTime::ktime_get();
+    let (first, count, from, to, trigger) = migration(info);
+    let error = result.map_or_else(|e| e.to_errno(), |()| 0);
+    send(
+        info.gpu,
+        uapi::kfd_smi_event_KFD_SMI_EVENT_MIGRATE_END,
+        pid,
+        format_args!("{now} -{pid} @{first:x}({count:x}) {from:x}->{to:x} {trigger} {error}\n"),
     );
 }
 

@@ -8,6 +8,7 @@ use kernel::{
     new_mutex,
     prelude::*,
     sync::{lock::mutex::MutexGuard, Arc, Mutex},
+    task::Pid,
 };
 
 use super::{
@@ -17,6 +18,7 @@ use super::{
 };
 use crate::{
     dqm::DqmProcess,
+    gpu::migrated::{MoveInfo, MoveReport},
     kapi::sched_mm::NoReclaim,
     node::Node,
     svm::{self, Queues, UnmapTrigger},
@@ -28,6 +30,26 @@ pub(super) fn create_workqueue() -> Result<WorkqueueGuard> {
         svm::new_workqueue()?,
         svm::set_workqueue,
     ))
+}
+
+/// Sends migrations of memory of a process to SMI clients.
+pub(super) struct Moves(Pid);
+
+impl Moves {
+    /// Returns that of a process.
+    pub(super) fn new(pid: Pid) -> Result<Arc<Self>> {
+        Ok(Arc::new(Self(pid), GFP_KERNEL)?)
+    }
+}
+
+impl MoveReport for Moves {
+    fn begin(&self, info: &MoveInfo) {
+        smi::migration_start(self.0, info);
+    }
+
+    fn end(&self, info: &MoveInfo, result: Result) {
+        smi::migration_end(self.0, info, result);
+    }
 }
 
 struct SvmQueuesState {

@@ -18,12 +18,16 @@ use kernel::{
 
 use super::{
     attributes::{AttributeMap, AttributeRange, Attributes, Change},
+    migrate::Target as Location,
     shared::{State, Svm, MAX_GPUS},
-    window::{Block, BlockMap, Garbage, Piece, Segment, UnmapTrigger, WindowRef, WINDOW_PAGES},
+    window::{
+        Block, BlockMap, Garbage, Piece, Segment, UnmapTrigger, Where, WindowRef, WINDOW_PAGES,
+    },
 };
 use crate::{
+    gpu::{migrated::MoveTrigger, Gpu},
     hw::PteAttrs,
-    kapi::hmm::{FoundPage, Mapped},
+    kapi::hmm::{FoundPage, Mapped, Wanted},
     mmu::{Mirror, Pages, BLOCK_PAGES},
     uapi,
 };
@@ -230,19 +234,62 @@ impl Svm {
             .fold(wanted, |rest, segment| rest.without(segment.pages()))
     }
 
-    /// Faults the pages of `segments` in. `found` has an element for each page of the block.
+    /// Faults the pages of `segments` in, and finds where they are. The lists have an element for
+    /// each page of the block. Pages in VRAM of `card` stay there.
     fn find(
         window: &WindowRef,
         index: usize,
         segments: &[Segment],
+        card: Option<&Gpu>,
         found: &mut [FoundPage],
+        places: &mut [Where],
     ) -> Result {
         let base = index * BLOCK_PAGES;
+        let owner = card.map(|gpu| gpu.migrated().key());
         for segment in segments {
             let pages = found.get_mut(segment.first..segment.end).ok_or(EINVAL)?;
-            window.find_pages(base + segment.first, pages, segment.writable)?;
+            let wanted = if segment.writable {
+                Wanted::Write
+            } else {
+                Wanted::Read
+            };
+            window.find_pages(base + segment.first, pages, wanted, owner)?;
+            // A page in VRAM is found also if it has to be copied before a write, as after a
+            // fork: without its owner it is migrated to system memory and copied.
+            let mut at = segment.first;
+            while at < segment.end {
+                let shared = |page: &FoundPage| page.is_some() && !page.is_writable();
+                let rest = found.get_mut(at..segment.end).unwrap_or_default();
+                let count = rest.iter().take_while(|page| shared(page)).count();
+                if segment.writable && count > 0 {
+                    let pages = rest.get_mut(..count).ok_or(EINVAL)?;
+                    window.find_pages(base + at, pages, wanted, None)?;
+                }
+                at += count.max(1);
+            }
+        }
+        for (place, page) in places.iter_mut().zip(found.iter()) {
+            *place = if page.is_some() {
+                Where::System
+            } else {
+                Where::Nowhere
+            };
+        }
+        if let Some(gpu) = card {
+            gpu.migrated().locate(found, |page, offset| {
+                if let Some(place) = places.get_mut(page) {
+                    *place = Where::Vram(offset);
+                }
+            });
         }
         Ok(())
+    }
+
+    /// Returns the card of all `gpus`; `None` if there are several.
+    fn card_of(&self, gpus: u64) -> Option<Arc<Gpu>> {
+        let vm = self.vm(gpus_in(gpus).next()?)?;
+        let all = gpus & !self.members_of(vm.gpu()) == 0;
+        all.then(|| vm.gpu().clone())
     }
 
     /// Maps found pages for DMA by the devices of all GPUs.
@@ -251,23 +298,31 @@ impl Svm {
         gpus: u64,
         segments: &[Segment],
         found: &[FoundPage],
+        places: &[Where],
     ) -> Result<KVec<Prepared>> {
         let mut all = KVec::new();
         for gpu in gpus_in(gpus) {
-            let mut pages = Pages::NONE;
+            let (mut pages, mut system) = (Pages::NONE, Pages::NONE);
             for segment in segments.iter().filter(|s| s.gpus >> gpu & 1 != 0) {
                 for page in segment.first..segment.end {
-                    if found.get(page).is_some_and(|found| found.is_some()) {
-                        pages.add(page);
+                    match places.get(page) {
+                        None | Some(Where::Nowhere) => continue,
+                        Some(Where::System) => system.add(page),
+                        Some(Where::Vram(_)) => {}
                     }
+                    pages.add(page);
                 }
             }
             let Some(vm) = self.vm(gpu).filter(|_| !pages.is_empty()) else {
                 continue;
             };
             let present = found.iter().enumerate();
-            let present = present.filter_map(|(page, found)| pages.has(page).then_some(found));
-            let memory = Mapped::new(vm.gpu().dma(), present)?;
+            let present = present.filter_map(|(page, found)| system.has(page).then_some(found));
+            let memory = if system.is_empty() {
+                None
+            } else {
+                Some(Mapped::new(vm.gpu().dma(), present)?)
+            };
             let piece = Some(Piece::new(pages, memory)?);
             all.push(Prepared { gpu, piece }, GFP_KERNEL)?;
         }
@@ -308,6 +363,8 @@ impl Svm {
         self.claim(&window, index, target.gpus, attributes)?;
         let mut found = KVec::with_capacity(BLOCK_PAGES, GFP_KERNEL)?;
         found.resize(BLOCK_PAGES, FoundPage::NONE, GFP_KERNEL)?;
+        let mut places = KVec::with_capacity(BLOCK_PAGES, GFP_KERNEL)?;
+        places.resize(BLOCK_PAGES, Where::Nowhere, GFP_KERNEL)?;
         for attempt in 0..TRIES {
             let pages = target.base..target.base + BLOCK_PAGES as u64;
             if let Some(access) = target.access.filter(|a| pages.contains(&a.page)) {
@@ -330,7 +387,15 @@ impl Svm {
             drop(state);
             let segments = self.plan(mm, attributes, target, holes)?;
             found.fill(FoundPage::NONE);
-            match Self::find(&window, index, &segments, &mut found) {
+            let card = self.card_of(target.gpus);
+            match Self::find(
+                &window,
+                index,
+                &segments,
+                card.as_deref(),
+                &mut found,
+                &mut places,
+            ) {
                 // The memory changes: look at it again.
                 Err(e) if e == EBUSY => continue,
                 Err(e) if e == EFAULT || e == EPERM => {
@@ -343,7 +408,7 @@ impl Svm {
                 }
                 other => other?,
             }
-            let mut prepared = self.prepare(target.gpus, &segments, &found)?;
+            let mut prepared = self.prepare(target.gpus, &segments, &found, &places)?;
             let absent = Self::absent(attributes, target, &segments);
             if self.show(
                 &window,
@@ -351,7 +416,7 @@ impl Svm {
                 target,
                 absent,
                 &segments,
-                &found,
+                &places,
                 &mut prepared,
             )? {
                 return Ok(());
@@ -369,7 +434,7 @@ impl Svm {
         target: &Target,
         absent: Pages,
         segments: &[Segment],
-        found: &[FoundPage],
+        found: &[Where],
         prepared: &mut [Prepared],
     ) -> Result<bool> {
         // What is not used any more is dropped after the lock is released.
@@ -439,6 +504,7 @@ impl Svm {
     ) -> Result {
         let attributes = &state.attributes;
         let concerned = changes.iter().any(Change::concerns_mapping);
+        let prefetches = changes.iter().any(|c| matches!(c, Change::Prefetch(_)));
         let mut result = Ok(());
         for range in attributes.overlapping(pages.start, pages.end) {
             let part = range.first.max(pages.start)..range.end.min(pages.end);
@@ -447,6 +513,12 @@ impl Svm {
                 known.fold(0, |sum, o| sum | o.attributes.gpus())
             };
             let (first, end) = (part.start, part.end);
+            let moved_to = if prefetches {
+                self.prefetch(mm, &range.attributes, part.clone())
+            } else {
+                Ok(0)
+            };
+            let near = *moved_to.as_ref().unwrap_or(&0);
             let mut removed = 0;
             let mapped = Self::for_blocks(part, |base, first, end| {
                 let (from, to) = (base + first as u64, base + end as u64);
@@ -478,7 +550,8 @@ impl Svm {
                 if concerned {
                     target.gpus |= self.wanted(&range.attributes, mapped & !lost);
                 }
-                if target.gpus == 0 || !concerned {
+                target.gpus |= near;
+                if target.gpus == 0 {
                     return Ok(());
                 }
                 self.map_block(mm, attributes, &mut target, Holes::Refuse)
@@ -490,8 +563,32 @@ impl Svm {
             if mapped.is_err() {
                 result = mapped;
             }
+            if let Err(e) = moved_to {
+                result = Err(e);
+            }
         }
         result
+    }
+
+    /// Moves pages to where they are prefetched. Returns the GPUs that map them afterwards: those
+    /// that would repeat an access to be informed of. An error of a migration to system memory.
+    fn prefetch(&self, mm: &MmWithUser, attributes: &Attributes, pages: Range<u64>) -> Result<u64> {
+        let trigger = MoveTrigger::Prefetch;
+        match self.prefetch_target(attributes) {
+            Location::Anywhere => Ok(0),
+            Location::System => self
+                .move_to_system(mm, attributes, pages, self.joined(), trigger)
+                .map(|()| 0),
+            Location::Vram(to) => {
+                // As in the C driver, the memory is used where it is after an error.
+                if let Err(e) = self.move_to_vram(mm, attributes, pages, &to, trigger) {
+                    pr_debug!("memory was not moved to VRAM: {e:?}\n");
+                    return Ok(0);
+                }
+                let gpus = attributes.access & 1 << to.index;
+                Ok(if self.retries() { gpus } else { 0 })
+            }
+        }
     }
 
     /// Returns the GPUs that map any page of a part of a block.

@@ -27,8 +27,8 @@ use super::{
     window::{Block, Owner, UnmapTrigger, Window, WindowRef, BLOCKS, WINDOW_PAGES},
 };
 use crate::{
-    card::account::UserBytes,
-    gpu::Gpu,
+    card::account::{Share, UserBytes},
+    gpu::{migrated::MoveReport, Gpu},
     kapi::{
         hmm::{self, Interval},
         sched_mm::NoReclaim,
@@ -63,10 +63,31 @@ pub(crate) trait Queues: Send + Sync {
     fn unmapped(&self, gpus: u64, pages: &Range<u64>, why: UnmapTrigger);
 }
 
+/// A GPU of the process as a location of memory.
+pub(super) struct Location {
+    /// Index in the process.
+    pub(super) index: usize,
+    /// The id of the GPU.
+    pub(super) id: u32,
+    /// Address space.
+    pub(super) vm: Arc<Vm>,
+    /// Share of VRAM.
+    pub(super) share: Arc<Share>,
+}
+
+impl Location {
+    /// Returns the card.
+    pub(super) fn gpu(&self) -> &Arc<Gpu> {
+        self.vm.gpu()
+    }
+}
+
 /// A GPU of the process.
 #[derive(Default)]
 struct Member {
     vm: Option<Arc<Vm>>,
+    /// The id of the GPU, and its share of VRAM.
+    node: Option<(u32, Arc<Share>)>,
     /// Has left, and does not join again.
     left: bool,
 }
@@ -93,6 +114,7 @@ pub(crate) struct Svm {
     /// GPUs of the process.
     gpus: usize,
     queues: Arc<dyn Queues>,
+    moves: Arc<dyn MoveReport>,
     /// GPUs repeat accesses to memory that is not mapped (XNACK).
     retries: AtomicFlag,
     #[pin]
@@ -165,7 +187,11 @@ struct Trash {
 
 impl Svm {
     /// Returns that of the current process, which has `gpus` GPUs. `EINVAL` in a kernel thread.
-    pub(crate) fn new(gpus: usize, queues: Arc<dyn Queues>) -> Result<Arc<Delayed<Self>>> {
+    pub(crate) fn new(
+        gpus: usize,
+        queues: Arc<dyn Queues>,
+        moves: Arc<dyn MoveReport>,
+    ) -> Result<Arc<Delayed<Self>>> {
         let current = kernel::current!();
         let mm = current.mm().ok_or(EINVAL)?;
         let mut members = KVec::new();
@@ -176,6 +202,7 @@ impl Svm {
             mm: ARef::from(&**mm),
             gpus: gpus.min(MAX_GPUS),
             queues,
+            moves,
             retries: AtomicFlag::new(false),
             state <- new_mutex!(
                 State {
@@ -213,6 +240,11 @@ impl Svm {
         &*self.queues
     }
 
+    /// Returns the receiver of migrations.
+    pub(super) fn moves(&self) -> &Arc<dyn MoveReport> {
+        &self.moves
+    }
+
     /// Returns whether GPUs repeat accesses to memory that is not mapped.
     pub(crate) fn retries(&self) -> bool {
         self.retries.load(Relaxed)
@@ -223,8 +255,13 @@ impl Svm {
         hmm::user_of(&self.mm)
     }
 
-    /// Adds a GPU, by its index in the process.
-    pub(crate) fn join(this: &Arc<Delayed<Self>>, gpu: usize, vm: &Arc<Vm>) -> Result {
+    /// Adds a GPU, by its index in the process, with its id and share of VRAM.
+    pub(crate) fn join(
+        this: &Arc<Delayed<Self>>,
+        gpu: usize,
+        (id, share): (u32, &Arc<Share>),
+        vm: &Arc<Vm>,
+    ) -> Result {
         let handle = Arc::new(Handle(this.clone()), GFP_KERNEL)?;
         let mut members = this.members.lock();
         let member = members.get_mut(gpu).ok_or(EINVAL)?;
@@ -235,6 +272,7 @@ impl Svm {
             return Err(EINVAL);
         }
         member.vm = Some(vm.clone());
+        member.node = Some((id, share.clone()));
         Ok(())
     }
 
@@ -268,6 +306,24 @@ impl Svm {
         self.members.lock().get(gpu)?.vm.clone()
     }
 
+    /// Returns a GPU as a location of memory; `None` if it has no address space.
+    pub(super) fn location_at(&self, index: usize) -> Option<Location> {
+        let members = self.members.lock();
+        let member = members.get(index)?;
+        let (id, share) = member.node.as_ref()?;
+        Some(Location {
+            index,
+            id: *id,
+            vm: member.vm.clone()?,
+            share: share.clone(),
+        })
+    }
+
+    /// Returns the GPU with an id, as above.
+    pub(super) fn location(&self, id: u32) -> Option<Location> {
+        (0..self.gpus).find_map(|index| self.location_at(index).filter(|at| at.id == id))
+    }
+
     /// Returns whether a GPU has joined.
     pub(crate) fn has(&self, gpu: usize) -> bool {
         self.vm(gpu).is_some()
@@ -283,7 +339,7 @@ impl Svm {
     }
 
     /// Returns the mask of the GPUs of a card.
-    fn members_of(&self, gpu: &Gpu) -> u64 {
+    pub(super) fn members_of(&self, gpu: &Gpu) -> u64 {
         let members = self.members.lock();
         let members = members.iter().enumerate();
         members.fold(0, |sum, (at, member)| {

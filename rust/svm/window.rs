@@ -18,7 +18,7 @@ use crate::{
     hw::PteAttrs,
     kapi::{
         dma::Runs,
-        hmm::{FoundPage, Interval, Invalidation, Mapped, Reason, Watch},
+        hmm::{Interval, Invalidation, Mapped, Reason, Watch},
         sched_mm::NoReclaim,
     },
     mmu::{Mirror, Pages, BLOCK_PAGES},
@@ -58,17 +58,18 @@ pub(super) trait Owner: Send + Sync {
     fn unmapped(&self, gpus: u64, pages: &Range<u64>, why: UnmapTrigger);
 }
 
-/// DMA mapping of pages of a block.
+/// Pages of a block that were mapped together, with the DMA mapping of those in system memory.
 pub(super) struct Piece {
     /// The pages whose PTEs use it.
     pages: Pages,
-    memory: Mapped,
+    /// `None` if all are in VRAM.
+    memory: Option<Mapped>,
     next: Option<KBox<Piece>>,
 }
 
 impl Piece {
-    /// Returns a DMA mapping of `pages`.
-    pub(super) fn new(pages: Pages, memory: Mapped) -> Result<KBox<Self>> {
+    /// Returns that of `pages`, with the DMA mapping of those in system memory.
+    pub(super) fn new(pages: Pages, memory: Option<Mapped>) -> Result<KBox<Self>> {
         let next = None;
         let piece = Self {
             pages,
@@ -328,6 +329,17 @@ impl Segment {
     }
 }
 
+/// A page of a block, as it was found.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Where {
+    /// There is none.
+    Nowhere,
+    /// In system memory.
+    System,
+    /// At an offset of the VRAM of the card.
+    Vram(u64),
+}
+
 impl Block {
     /// Writes the PTEs of `found` pages on a GPU, whose DMA mapping is `new`. Takes it, and
     /// returns DMA mappings that are not used any more. `EINVAL` if the GPU has no mirror.
@@ -337,7 +349,7 @@ impl Block {
         &mut self,
         gpu: usize,
         segments: &[Segment],
-        found: &[FoundPage],
+        found: &[Where],
         new: &mut Option<KBox<Piece>>,
     ) -> Result<Garbage> {
         let map = self.map(gpu).ok_or(EINVAL)?;
@@ -353,22 +365,41 @@ impl Block {
         for segment in segments.iter().filter(|s| s.gpus >> gpu & 1 != 0) {
             let mut page = segment.first;
             while page < segment.end {
-                if !found.get(page).is_some_and(|found| found.is_some()) {
-                    page += 1;
-                    continue;
-                }
-                let (addr, run) = piece.memory.dma_run(at)?;
                 let here = found.get(page..segment.end).unwrap_or_default();
-                let count = here.iter().take(run).take_while(|p| p.is_some()).count();
+                let (addr, count, attrs) = match here.first() {
+                    None | Some(Where::Nowhere) => {
+                        page += 1;
+                        continue;
+                    }
+                    Some(Where::System) => {
+                        let memory = piece.memory.as_ref().ok_or(EINVAL)?;
+                        let (addr, run) = memory.dma_run(at)?;
+                        let same = here.iter().take(run).take_while(|p| **p == Where::System);
+                        let count = same.count();
+                        at += count;
+                        (addr, count, segment.attrs)
+                    }
+                    Some(Where::Vram(offset)) => {
+                        let next = (*offset..).step_by(PAGE_SIZE);
+                        let same = here.iter().zip(next);
+                        let same = same.take_while(|(p, at)| **p == Where::Vram(*at));
+                        let (addr, local) = map.mirror.vram(*offset);
+                        let attrs = PteAttrs {
+                            system: false,
+                            local,
+                            ..segment.attrs
+                        };
+                        (addr, same.count(), attrs)
+                    }
+                };
                 map.mirror
-                    .write(page, count, addr, segment.attrs, |head| heads.add(head))?;
+                    .write(page, count, addr, attrs, |head| heads.add(head))?;
                 let pages = Pages::range(page, page + count);
                 written = written.or(pages);
                 if segment.attrs.write {
                     writable = writable.or(pages);
                 }
                 page += count;
-                at += count;
             }
         }
         let gone = old.or(piece.pages);

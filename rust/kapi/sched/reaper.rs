@@ -62,13 +62,13 @@ impl Drop for WorkqueueGuard {
     }
 }
 
-/// Keeps the queue of [`WorkqueueGuard`], on behalf of a scheduler.
+/// Keeps the queue of [`WorkqueueGuard`], on behalf of a scheduler, or of device memory.
 ///
 /// # Invariants
 ///
 /// The queue exists as long as `_use`: [`WorkqueueGuard`] waits for all tokens before it destroys
 /// the queue.
-pub(super) struct Reaper {
+pub(in crate::kapi) struct Reaper {
     queue: NonNull<bindings::workqueue_struct>,
     _use: ModuleUse,
 }
@@ -80,7 +80,7 @@ unsafe impl Sync for Reaper {}
 
 impl Reaper {
     /// Keeps the queue; `ENODEV` without a [`WorkqueueGuard`].
-    pub(super) fn new() -> Result<Self> {
+    pub(in crate::kapi) fn new() -> Result<Self> {
         let token = ModuleUse::new()?;
         let queue = NonNull::new(QUEUE.load(Relaxed) as *mut _).ok_or(ENODEV)?;
         // INVARIANT: The token was taken before the address was read, so the guard's barrier is
@@ -94,7 +94,7 @@ impl Reaper {
     ///
     /// The result is only used to enqueue one item that holds this object. (Destroying the queue
     /// drains it first, so it lasts until that item has run.)
-    pub(super) unsafe fn queue<'a>(&self) -> &'a Queue {
+    pub(in crate::kapi) unsafe fn queue<'a>(&self) -> &'a Queue {
         // SAFETY: By the type invariant and the safety requirement the queue exists until the item
         // was enqueued.
         unsafe { Queue::from_raw(self.queue.as_ptr()) }

@@ -1,0 +1,215 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Migration of memory of processes to VRAM and back, by SDMA copies.
+//!
+//! VRAM is allocated before pages are locked. A copy is waited for with pages and the mmap lock
+//! held: it depends on the kernel's rings only, whose jobs end or time out without either.
+
+use core::ops::Range;
+
+use kernel::{
+    mm::{virt::VmaRef, MmWithUser},
+    page::PAGE_SHIFT,
+    prelude::*,
+    sync::{atomic::Relaxed, Arc},
+    time::{delay::fsleep, Delta},
+};
+
+use super::{
+    dma::{self, Direction},
+    lru::{EvictableBo, EvictionLru, Victims},
+    migrated::{Host, Migrated, Place, PIECE},
+    Gpu,
+};
+use crate::{
+    card::account,
+    kapi::{
+        devmem::{Block, Filling, Region},
+        migrate::{self, Migration},
+    },
+};
+
+/// Passes over the migrated memory at unbind, and the pause between two.
+const ROUNDS: u32 = 200;
+const PAUSE: Delta = Delta::from_millis(10);
+
+impl Host for Gpu {
+    fn check_contents(&self, resets: u32) -> Result {
+        self.check_usable()?;
+        if self.health().resets() != resets {
+            return Err(EIO);
+        }
+        Ok(())
+    }
+
+    fn bring_back(&self, mut migration: Migration<'_>) -> Result<usize> {
+        if migration.is_empty() {
+            return Ok(0);
+        }
+        migration.alloc_system()?;
+        let mut vram = KVVec::with_capacity(migration.len(), GFP_KERNEL)?;
+        for index in migration.system() {
+            let at = migration.source(index, &self.migrated).ok_or(EINVAL)?;
+            vram.push_within_capacity(at)?;
+        }
+        let system = migration.map_system(self.dma())?;
+        dma::migrate(self, &system, &vram, Direction::ToSystem)?;
+        drop(system);
+        Ok(migration.commit())
+    }
+
+    fn evictable(&self) -> &EvictionLru {
+        self.lru()
+    }
+
+    fn region(&self) -> &Region<Migrated> {
+        &self.migrated
+    }
+}
+
+impl Gpu {
+    /// Returns VRAM that is mapped as memory of processes.
+    pub(crate) fn migrated(&self) -> &Region<Migrated> {
+        &self.migrated
+    }
+
+    /// Migrates to VRAM what is in system memory of `pages` of a process, those without a page
+    /// included, as far as it is anonymous memory. Returns the number of pages. `is_there` returns
+    /// whether all of some pages are in VRAM already.
+    ///
+    /// `ENOMEM` without VRAM, after eviction of others, or memory; `ENODEV` when the device is
+    /// being unplugged, `EIO` when it is hung. The caller does not hold the mmap lock.
+    pub(crate) fn migrate_to_vram(
+        self: &Arc<Self>,
+        mm: &MmWithUser,
+        pages: Range<u64>,
+        place: &Place,
+        is_there: impl Fn(Range<u64>) -> bool,
+    ) -> Result<usize> {
+        let mut moved = 0;
+        let mut at = pages.start;
+        while at < pages.end {
+            let next = (at / PIECE as u64 + 1) * PIECE as u64;
+            let piece = at..next.min(pages.end);
+            at = piece.end;
+            if is_there(piece.clone()) {
+                continue;
+            }
+            let block = self.new_block(piece.clone(), place)?;
+            let locked = mm.mmap_read_lock();
+            let mut first = piece.start;
+            while first < piece.end {
+                let Some(area) = locked.vma_lookup(usize::try_from(first << PAGE_SHIFT)?) else {
+                    first += 1;
+                    continue;
+                };
+                let end = ((area.end() >> PAGE_SHIFT) as u64).min(piece.end);
+                if migrate::is_movable(area) {
+                    moved += self.fill(&block, area, first..end)?;
+                }
+                first = end;
+            }
+        }
+        Ok(moved)
+    }
+
+    /// Returns VRAM for pages of a process.
+    fn new_block(self: &Arc<Self>, pages: Range<u64>, place: &Place) -> Result<Filling<Migrated>> {
+        self.check_usable()?;
+        let bytes = (pages.end - pages.start) << PAGE_SHIFT;
+        let reserved = account::reserved_for_tables(self.vram().size());
+        let within = self.vram().usable_range(place.memory);
+        // Processes need their BOs to run, and this memory can stay where it is.
+        let victims = Victims::NoUserQueues;
+        let vram = self
+            .lru()
+            .alloc_or_evict(self.vram(), victims, &within, || {
+                self.vram()
+                    .alloc_for_buffer(bytes, false, reserved, place.memory)
+            })?;
+        let mut done = 0;
+        while done < bytes {
+            let (start, len) = vram.run(done)?;
+            self.migrated.cover(start, len.min(bytes - done))?;
+            done += len;
+        }
+        let resets = self.health().resets();
+        let block = Block::new(Migrated::new(self.clone(), pages, place, resets, vram)?)?;
+        let listed: Arc<dyn EvictableBo> = (*block).clone();
+        self.lru().add(listed)?;
+        // The lock of the list orders the two: the unbind finds the block there, or has set this.
+        if self.no_migration.load(Relaxed) {
+            return Err(ENODEV);
+        }
+        Ok(block)
+    }
+
+    /// Migrates pages of an area into VRAM of `block`. Returns their number.
+    fn fill(&self, block: &Filling<Migrated>, area: &VmaRef, pages: Range<u64>) -> Result<usize> {
+        let start = usize::try_from(pages.start << PAGE_SHIFT)?;
+        let count = (pages.end - pages.start) as usize;
+        let first = (pages.start - block.first()) as usize;
+        let mut migration = Migration::to_device(area, start, count, &self.migrated)?;
+        if migration.is_empty() {
+            return Ok(0);
+        }
+        for index in 0..migration.len() {
+            if migration.has(index) {
+                let at = block.offset(first + index)?;
+                migration.take(index, &self.migrated, block, at)?;
+            }
+        }
+        let mut vram = KVVec::with_capacity(count, GFP_KERNEL)?;
+        for index in migration.system() {
+            vram.push_within_capacity(block.offset(first + index)?)?;
+        }
+        if !vram.is_empty() {
+            let system = migration.map_system(self.dma())?;
+            dma::migrate(self, &system, &vram, Direction::ToVram)?;
+        }
+        Ok(migration.commit())
+    }
+
+    /// Migrates to system memory what is in VRAM of this card of `count` pages of an area from
+    /// address `start` on. Returns the number of pages; calls `begin` before if there are any.
+    /// `EIO` when the device is hung, `ENODEV` when it is unplugged, `ENOMEM` without memory.
+    pub(crate) fn migrate_to_system(
+        &self,
+        area: &VmaRef,
+        start: usize,
+        count: usize,
+        begin: impl FnOnce(),
+    ) -> Result<usize> {
+        let migration = Migration::to_system(area, start, count, &self.migrated, None)?;
+        if migration.is_empty() {
+            return Ok(0);
+        }
+        begin();
+        self.bring_back(migration)
+    }
+
+    /// Ends migration to VRAM, for good, and migrates all memory of processes back. Pages that
+    /// cannot be migrated are lost: their processes get `SIGBUS`.
+    pub(crate) fn end_migration(&self) {
+        self.no_migration.store(true, Relaxed);
+        for _ in 0..ROUNDS {
+            let mut after = 0;
+            let mut left = false;
+            while let Some((key, block)) = self.lru().next_migrated(after) {
+                after = key;
+                left |= block.evict().is_err();
+            }
+            if !left {
+                return;
+            }
+            if self.check_usable().is_err() {
+                break;
+            }
+            fsleep(PAUSE);
+        }
+        dev_warn!(
+            self.dev(),
+            "memory of processes in VRAM could not be migrated back\n"
+        );
+    }
+}

@@ -1,0 +1,243 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Memory of processes in VRAM: accesses of the CPU, which bring it back, and its eviction.
+
+use core::ops::Range;
+
+use kernel::{
+    new_mutex,
+    page::{PAGE_SHIFT, PAGE_SIZE},
+    prelude::*,
+    sync::{atomic::Atomic, Arc, Completion, Mutex},
+};
+
+use super::lru::{EvictableBo, EvictionLru};
+use crate::{
+    card::vram::VramRange,
+    kapi::{
+        devmem::{Block, CpuFault, Owner, Region},
+        migrate::Migration,
+    },
+};
+
+/// Pages that are migrated at a time: those of 2 MiB.
+pub(super) const PIECE: usize = 512;
+/// The same in log2: maximum of what an access of the CPU brings back.
+const PIECE_ORDER: u32 = PIECE.ilog2();
+
+/// Cause of a migration (`enum KFD_MIGRATE_TRIGGERS`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum MoveTrigger {
+    /// A prefetch.
+    Prefetch,
+    /// An access of a GPU.
+    GpuFault,
+    /// An access of the CPU.
+    CpuFault,
+    /// VRAM was needed for something else.
+    Eviction,
+}
+
+/// A migration.
+pub(crate) struct MoveInfo {
+    /// Pages of the process.
+    pub(crate) pages: Range<u64>,
+    /// The id of the GPU.
+    pub(crate) gpu: u32,
+    /// To its VRAM, or from there.
+    pub(crate) to_vram: bool,
+    /// Location of the last prefetch.
+    pub(crate) prefetch: u32,
+    /// Preferred location.
+    pub(crate) preferred: u32,
+    /// Cause.
+    pub(crate) trigger: MoveTrigger,
+}
+
+/// Informed about migrations. May be called with any locks held.
+pub(crate) trait MoveReport: Send + Sync {
+    /// A migration starts.
+    fn begin(&self, info: &MoveInfo);
+
+    /// It has ended.
+    fn end(&self, info: &MoveInfo, result: Result);
+}
+
+/// The node and the attributes of migrated memory.
+#[derive(Clone)]
+pub(crate) struct Place {
+    /// The id of the GPU.
+    pub(crate) gpu: u32,
+    /// Memory partition.
+    pub(crate) memory: Option<u32>,
+    /// Pages that an access of the CPU brings back, in log2.
+    pub(crate) granularity: u32,
+    /// Location of the last prefetch.
+    pub(crate) prefetch: u32,
+    /// Preferred location.
+    pub(crate) preferred: u32,
+    /// Receives the migrations.
+    pub(crate) report: Arc<dyn MoveReport>,
+}
+
+impl Place {
+    /// Returns the migration of `pages`.
+    pub(crate) fn info(&self, pages: Range<u64>, to_vram: bool, trigger: MoveTrigger) -> MoveInfo {
+        MoveInfo {
+            pages,
+            gpu: self.gpu,
+            to_vram,
+            prefetch: self.prefetch,
+            preferred: self.preferred,
+            trigger,
+        }
+    }
+}
+
+/// The device of migrated memory.
+pub(super) trait Host: Send + Sync {
+    /// Returns `ENODEV` when the device is unplugged, `EIO` when it is hung, or was reset since it
+    /// had been `resets` times.
+    fn check_contents(&self, resets: u32) -> Result;
+
+    /// Copies collected pages to new system memory. Returns the number that moved.
+    fn bring_back(&self, migration: Migration<'_>) -> Result<usize>;
+
+    /// Returns the evictable BOs.
+    fn evictable(&self) -> &EvictionLru;
+
+    /// Returns VRAM that is mapped as memory of processes.
+    fn region(&self) -> &Region<Migrated>;
+}
+
+/// VRAM with pages of a process.
+pub(crate) struct Migrated {
+    host: Arc<dyn Host>,
+    /// The pages of the process when it was migrated.
+    pages: Range<u64>,
+    place: Place,
+    /// Number of card resets: after another one the contents are lost.
+    resets: u32,
+    stamp: Atomic<u64>,
+    /// `None` once all pages are free. A leaf.
+    vram: Pin<KBox<Mutex<Option<VramRange>>>>,
+    freed: Pin<KBox<Completion>>,
+}
+
+impl Migrated {
+    /// Returns `vram` for `pages` of a process, on a device that was reset `resets` times.
+    pub(super) fn new(
+        host: Arc<dyn Host>,
+        pages: Range<u64>,
+        place: &Place,
+        resets: u32,
+        vram: VramRange,
+    ) -> Result<Self> {
+        Ok(Self {
+            host,
+            pages,
+            place: place.clone(),
+            resets,
+            stamp: Atomic::new(0),
+            vram: KBox::pin_init(new_mutex!(Some(vram), "rkfd_migrated"), GFP_KERNEL)?,
+            freed: KBox::pin_init(Completion::new(), GFP_KERNEL)?,
+        })
+    }
+
+    /// Returns the first page of the process.
+    pub(super) fn first(&self) -> u64 {
+        self.pages.start
+    }
+
+    /// Returns where a page of it is in VRAM. `EINVAL` beyond the end, or if it was freed.
+    pub(super) fn offset(&self, page: usize) -> Result<u64> {
+        let vram = self.vram.lock();
+        let range = vram.as_ref().ok_or(EINVAL)?;
+        Ok(range.run((page * PAGE_SIZE) as u64)?.0)
+    }
+
+    fn count(&self) -> usize {
+        (self.pages.end - self.pages.start) as usize
+    }
+}
+
+impl Owner for Migrated {
+    fn cpu_fault(this: &Arc<Block<Self>>, fault: &CpuFault<'_>) -> Result {
+        this.host.check_contents(this.resets)?;
+        let area = fault.area();
+        let size = PAGE_SIZE << this.place.granularity.min(PIECE_ORDER);
+        let start = (fault.addr() / size * size).max(area.start());
+        let end = (fault.addr() / size * size + size).min(area.end());
+        let pages = (start >> PAGE_SHIFT) as u64..(end >> PAGE_SHIFT) as u64;
+        let info = this.place.info(pages, false, MoveTrigger::CpuFault);
+        this.place.report.begin(&info);
+        let count = (end - start) >> PAGE_SHIFT;
+        let moved = Migration::to_system(area, start, count, this.host.region(), Some(fault))
+            .and_then(|migration| this.host.bring_back(migration))
+            .map(|_| ());
+        this.place.report.end(&info, moved);
+        moved
+    }
+
+    fn released(this: &Arc<Block<Self>>) {
+        this.host.evictable().remove(&**this);
+        let vram = this.vram.lock().take();
+        drop(vram);
+        this.freed.complete_all();
+    }
+}
+
+impl EvictableBo for Block<Migrated> {
+    fn stamp(&self) -> &Atomic<u64> {
+        &self.stamp
+    }
+
+    fn is_in_vram(&self) -> bool {
+        self.vram.lock().is_some()
+    }
+
+    fn is_within(&self, range: &Range<u64>) -> bool {
+        let vram = self.vram.lock();
+        vram.as_ref().is_some_and(|vram| vram.overlaps(range))
+    }
+
+    /// Whoever uses it can use it in system memory: also the restore of a BO evicts it.
+    fn has_user_queues(&self) -> bool {
+        false
+    }
+
+    fn is_migrated(&self) -> bool {
+        true
+    }
+
+    /// Migrates all pages to system memory, in whatever processes they are.
+    fn evict(self: Arc<Self>) -> Result {
+        self.host.check_contents(self.resets)?;
+        let info = self
+            .place
+            .info(self.pages.clone(), false, MoveTrigger::Eviction);
+        let mut offsets = KVVec::with_capacity(self.count(), GFP_KERNEL)?;
+        for page in 0..self.count() {
+            offsets.push_within_capacity(self.offset(page)?)?;
+        }
+        let migration =
+            Migration::evict(self.host.region(), offsets.len(), offsets.iter().copied())?;
+        if migration.is_empty() && self.is_used() {
+            return Err(EBUSY);
+        }
+        self.place.report.begin(&info);
+        let moved = self.host.bring_back(migration).map(|_| ());
+        self.place.report.end(&info, moved);
+        moved?;
+        if self.is_used() {
+            return Err(EBUSY);
+        }
+        // VRAM can be allocated when this returns.
+        self.freed.wait_for_completion();
+        self.host
+            .evictable()
+            .count_move((self.count() * PAGE_SIZE) as u64);
+        self.host.evictable().count_eviction();
+        Ok(())
+    }
+}

@@ -1,0 +1,350 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Migration of pages between system memory and device-private pages.
+//!
+//! A [`Migration`] holds pages that are locked and unmapped. The caller gives each a destination,
+//! copies the contents, and commits; pages without a destination, or all of them if it is dropped
+//! instead, are mapped again where they are.
+//!
+//! C header: [`include/linux/migrate.h`](srctree/include/linux/migrate.h)
+//!
+//! # Examples
+//!
+//! ```ignore
+//! let mut migration = Migration::to_device(area, first, pages, &region)?;
+//! for (i, at) in migration.collected().zip(memory) {
+//!     migration.take(i, &region, &block, at)?;
+//! }
+//! let system = migration.map_system(dma)?;
+//! copy(&system)?;
+//! drop(system);
+//! let moved = migration.commit();
+//! ```
+
+use core::{marker::PhantomData, ops::Deref, ptr, ptr::NonNull};
+
+use kernel::{
+    error::to_result,
+    mm::virt::{flags, vm_flags_t, VmaRef},
+    page::{PAGE_SHIFT, PAGE_SIZE},
+    prelude::*,
+    sync::Arc,
+};
+
+use super::{
+    devmem::{CpuFault, Filling, Owner, Region},
+    dma::{self, Extent, Mapping},
+    hmm::Mapped,
+};
+use crate::bindings as ours;
+
+const VALID: c_ulong = ours::MIGRATE_PFN_VALID as c_ulong;
+const MIGRATE: c_ulong = ours::MIGRATE_PFN_MIGRATE as c_ulong;
+
+/// Returns whether pages of an area can be migrated: those of anonymous memory.
+pub(crate) fn is_movable(area: &VmaRef) -> bool {
+    const SPECIAL: vm_flags_t = flags::IO | flags::PFNMAP | flags::MIXEDMAP | flags::DONTEXPAND;
+    // SAFETY: The area exists and does not change: a lock is held by its type.
+    let anonymous = unsafe { ours::rkfd_helper_vma_is_anonymous(area.as_ptr()) };
+    anonymous && area.flags() & SPECIAL == 0
+}
+
+/// How the pages were found.
+#[derive(Clone, Copy)]
+enum Origin {
+    /// In an area, by `migrate_vma_setup()`.
+    Area(ours::migrate_vma),
+    /// By their PFNs, by `migrate_device_pfns()`.
+    Pages,
+}
+
+/// Pages on their way.
+///
+/// # Invariants
+///
+/// Both lists have the same length, and are those that the kernel's functions got and filled. An
+/// entry of `dst` that is not 0 is a locked page with a reference of this object. The pages were
+/// not finalized.
+pub(crate) struct Migration<'a> {
+    origin: Origin,
+    src: KVVec<c_ulong>,
+    dst: KVVec<c_ulong>,
+    /// Pages go to system memory.
+    to_system: bool,
+    committed: bool,
+    /// The mmap lock is held.
+    _area: PhantomData<&'a VmaRef>,
+}
+
+impl<'a> Migration<'a> {
+    fn new(pages: usize, to_system: bool) -> Result<Self> {
+        let mut src = KVVec::with_capacity(pages, GFP_KERNEL)?;
+        src.resize(pages, 0, GFP_KERNEL)?;
+        let mut dst = KVVec::with_capacity(pages, GFP_KERNEL)?;
+        dst.resize(pages, 0, GFP_KERNEL)?;
+        Ok(Self {
+            origin: Origin::Pages,
+            src,
+            dst,
+            to_system,
+            committed: false,
+            _area: PhantomData,
+        })
+    }
+
+    fn in_area<T: Owner>(
+        area: &'a VmaRef,
+        start: usize,
+        pages: usize,
+        region: &Region<T>,
+        fault: Option<&CpuFault<'_>>,
+        to_system: bool,
+    ) -> Result<Self> {
+        let end = pages
+            .checked_mul(PAGE_SIZE)
+            .and_then(|bytes| start.checked_add(bytes))
+            .filter(|end| start >= area.start() && *end <= area.end());
+        let end = end.ok_or(EINVAL)?;
+        let mut this = Self::new(pages, to_system)?;
+        let flags = if to_system {
+            ours::migrate_vma_direction_MIGRATE_VMA_SELECT_DEVICE_PRIVATE
+        } else {
+            ours::migrate_vma_direction_MIGRATE_VMA_SELECT_SYSTEM
+        };
+        let mut args = ours::migrate_vma {
+            vma: area.as_ptr(),
+            src: this.src.as_mut_ptr(),
+            dst: this.dst.as_mut_ptr(),
+            start,
+            end,
+            pgmap_owner: region.key().0,
+            flags: flags as c_ulong,
+            fault_page: fault.map_or(ptr::null_mut(), |fault| fault.page.as_ptr()),
+            ..pin_init::zeroed()
+        };
+        // SAFETY: The mmap lock is held by the type of the area. The lists have an entry for each
+        // page. The page of the fault is locked.
+        to_result(unsafe { ours::migrate_vma_setup(&mut args) })?;
+        this.origin = Origin::Area(args);
+        Ok(this)
+    }
+
+    /// Collects `pages` pages of system memory from address `start` on, and addresses without a
+    /// page. `EINVAL` beyond the area or for one that cannot be migrated, `ENOMEM` without memory.
+    /// MMU notifiers run.
+    pub(crate) fn to_device<T: Owner>(
+        area: &'a VmaRef,
+        start: usize,
+        pages: usize,
+        region: &Region<T>,
+    ) -> Result<Self> {
+        Self::in_area(area, start, pages, region, None, false)
+    }
+
+    /// Collects pages of the region of `pages` addresses from `start` on. Errors as
+    /// [`Self::to_device`].
+    pub(crate) fn to_system<T: Owner>(
+        area: &'a VmaRef,
+        start: usize,
+        pages: usize,
+        region: &Region<T>,
+        fault: Option<&'a CpuFault<'_>>,
+    ) -> Result<Self> {
+        Self::in_area(area, start, pages, region, fault, true)
+    }
+
+    /// Collects the pages of the memory of a region at each of `at`, wherever they are mapped.
+    /// `EINVAL` for memory without `struct page`s, `ENOMEM` without memory.
+    pub(crate) fn evict<T: Owner>(
+        region: &'a Region<T>,
+        pages: usize,
+        at: impl Iterator<Item = u64>,
+    ) -> Result<Self> {
+        let mut src = KVVec::with_capacity(pages, GFP_KERNEL)?;
+        region.for_pfns(at.take(pages), |pfn| Ok(src.push_within_capacity(pfn)?))?;
+        let mut this = Self::new(src.len(), true)?;
+        // SAFETY: The PFNs are those of pages of the region, whose `struct page`s exist as long as
+        // the region.
+        to_result(unsafe { ours::migrate_device_pfns(src.as_mut_ptr(), src.len()) })?;
+        this.src = src;
+        Ok(this)
+    }
+
+    /// Returns the number of addresses.
+    pub(crate) fn len(&self) -> usize {
+        self.src.len()
+    }
+
+    /// Returns whether the page of an address was collected, or there is none.
+    pub(crate) fn has(&self, index: usize) -> bool {
+        let entry = self.src.get(index).copied().unwrap_or(0);
+        entry & MIGRATE != 0 && (!self.to_system || entry & VALID != 0)
+    }
+
+    /// Returns whether nothing was collected.
+    pub(crate) fn is_empty(&self) -> bool {
+        !(0..self.len()).any(|index| self.has(index))
+    }
+
+    /// Returns where in the memory of a region the collected page of an address is.
+    pub(crate) fn source<T: Owner>(&self, index: usize, region: &Region<T>) -> Option<u64> {
+        let entry = self.src.get(index).copied().filter(|_| self.has(index))?;
+        region.locate_pfn(entry >> ours::MIGRATE_PFN_SHIFT)
+    }
+
+    /// Makes the memory of `block` at `at` the destination of a collected page. `EINVAL` if it was
+    /// not collected or has one, otherwise as [`Region::take`].
+    pub(crate) fn take<T: Owner>(
+        &mut self,
+        index: usize,
+        region: &Region<T>,
+        block: &Filling<T>,
+        at: u64,
+    ) -> Result {
+        let has = self.has(index) && !self.to_system;
+        let slot = self.dst.get_mut(index).filter(|slot| has && **slot == 0);
+        let slot = slot.ok_or(EINVAL)?;
+        // INVARIANT: The page is locked and has a reference.
+        *slot = region.take(block, at)? << ours::MIGRATE_PFN_SHIFT | VALID;
+        Ok(())
+    }
+
+    /// Allocates pages of system memory for all collected pages. `ENOMEM` without memory: some have
+    /// one.
+    pub(crate) fn alloc_system(&mut self) -> Result {
+        if !self.to_system {
+            return Err(EINVAL);
+        }
+        for index in 0..self.len() {
+            if !self.has(index) {
+                continue;
+            }
+            let (area, addr) = match &self.origin {
+                Origin::Area(args) => (args.vma, args.start + (index << PAGE_SHIFT)),
+                Origin::Pages => (ptr::null_mut(), 0),
+            };
+            // SAFETY: The area, if there is one, exists: its lock is held.
+            let new = unsafe { ours::rkfd_helper_alloc_locked_page(area, addr) };
+            if new == 0 {
+                return Err(ENOMEM);
+            }
+            if let Some(slot) = self.dst.get_mut(index) {
+                // INVARIANT: As above.
+                *slot = new;
+            }
+        }
+        Ok(())
+    }
+
+    /// Returns the indices of the pages of system memory that are copied from or to.
+    pub(crate) fn system(&self) -> impl Iterator<Item = usize> + '_ {
+        let pairs = self.src.iter().zip(self.dst.iter()).enumerate();
+        pairs.filter_map(|(index, (src, dst))| {
+            (src & VALID != 0 && src & MIGRATE != 0 && *dst != 0).then_some(index)
+        })
+    }
+
+    /// Maps the pages of [`Self::system`], in their order, for `dma`. `EINVAL` if there are none,
+    /// `ENOMEM` without memory, `ENODEV` after the unbind.
+    pub(crate) fn map_system(&self, dma: &Arc<dma::Device>) -> Result<SystemSide<'_>> {
+        let side = if self.to_system { &self.dst } else { &self.src };
+        let mut extents: KVVec<Extent> = KVVec::new();
+        for (first, index) in self.system().enumerate() {
+            let entry = side.get(index).copied().unwrap_or(0);
+            // SAFETY: The entry is that of a page that exists.
+            let page = unsafe { ours::rkfd_helper_migrate_pfn_to_page(entry) };
+            let page = NonNull::new(page).ok_or(EINVAL)?;
+            match extents.last_mut() {
+                // SAFETY: Both pages exist; the addresses are compared only.
+                Some(last) if unsafe { last.page.add(last.count) } == page => last.count += 1,
+                _ => extents.push(
+                    Extent {
+                        page,
+                        first,
+                        count: 1,
+                    },
+                    GFP_KERNEL,
+                )?,
+            }
+        }
+        if extents.is_empty() {
+            return Err(EINVAL);
+        }
+        // SAFETY: The pages are locked and have references, until the migration ends, before which
+        // the result is dropped.
+        let mapping = unsafe { Mapping::new(dma, &extents) }?;
+        Ok(SystemSide {
+            mapped: Mapped::from_mapping(mapping),
+            _migration: PhantomData,
+        })
+    }
+
+    /// Moves the pages that have a destination. The contents were copied. Returns how many moved.
+    pub(crate) fn commit(mut self) -> usize {
+        self.committed = true;
+        match &mut self.origin {
+            // SAFETY: The arguments are those of `migrate_vma_setup()`, whose lists exist.
+            Origin::Area(args) => unsafe { ours::migrate_vma_pages(args) },
+            // SAFETY: The lists are those of `migrate_device_pfns()`.
+            Origin::Pages => unsafe {
+                ours::migrate_device_pages(
+                    self.src.as_mut_ptr(),
+                    self.dst.as_mut_ptr(),
+                    self.src.len(),
+                )
+            },
+        }
+        let pairs = self.src.iter().zip(self.dst.iter());
+        pairs
+            .filter(|(src, dst)| **src & MIGRATE != 0 && **dst & VALID != 0)
+            .count()
+    }
+}
+
+impl Drop for Migration<'_> {
+    fn drop(&mut self) {
+        if !self.committed {
+            for slot in self.dst.iter_mut().filter(|slot| **slot != 0) {
+                // SAFETY: By the type invariant the page is locked and has a reference, which are
+                // given up once.
+                unsafe {
+                    let page = ours::rkfd_helper_migrate_pfn_to_page(*slot);
+                    ours::rkfd_helper_unlock_put_page(page);
+                }
+                *slot = 0;
+            }
+        }
+        match &mut self.origin {
+            // SAFETY: As in `commit()`; this is done once.
+            Origin::Area(args) => unsafe { ours::migrate_vma_finalize(args) },
+            // SAFETY: As above.
+            Origin::Pages => unsafe {
+                ours::migrate_device_finalize(
+                    self.src.as_mut_ptr(),
+                    self.dst.as_mut_ptr(),
+                    self.src.len(),
+                )
+            },
+        }
+    }
+}
+
+/// The pages of system memory of a migration, mapped for a device.
+pub(crate) struct SystemSide<'m> {
+    mapped: Mapped,
+    _migration: PhantomData<&'m ()>,
+}
+
+impl Deref for SystemSide<'_> {
+    type Target = Mapped;
+
+    fn deref(&self) -> &Mapped {
+        &self.mapped
+    }
+}
+
+impl Drop for SystemSide<'_> {
+    fn drop(&mut self) {
+        // With it, the migration cannot end before this is dropped.
+    }
+}

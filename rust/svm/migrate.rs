@@ -1,0 +1,206 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Where registered memory is: migration to the VRAM of a GPU and back.
+
+use core::ops::Range;
+
+use kernel::{mm::MmWithUser, page::PAGE_SHIFT, prelude::*};
+
+use super::{
+    attributes::{Attributes, SYSTEM, UNDEFINED},
+    shared::{Location, Svm},
+};
+use crate::{
+    card::account::{self, Kind},
+    gpu::{
+        migrated::{MoveTrigger, Place},
+        Gpu,
+    },
+    kapi::{
+        hmm::{FoundPage, Wanted},
+        migrate::is_movable,
+    },
+    mmu::BLOCK_PAGES,
+};
+
+/// Where pages are to be.
+pub(super) enum Target {
+    /// Where they are.
+    Anywhere,
+    /// In system memory.
+    System,
+    /// In the VRAM of a GPU.
+    Vram(Location),
+}
+
+impl Svm {
+    /// Returns where a prefetch moves pages (`svm_range_best_prefetch_location`): to system memory
+    /// if a GPU of another card is to access them in place.
+    pub(super) fn prefetch_target(&self, attributes: &Attributes) -> Target {
+        let location = match attributes.prefetch {
+            UNDEFINED => return Target::Anywhere,
+            SYSTEM => return Target::System,
+            id => self.location(id),
+        };
+        let Some(location) = location else {
+            return Target::System;
+        };
+        let shared = if self.retries() {
+            attributes.in_place
+        } else {
+            attributes.gpus()
+        };
+        if shared & !self.members_of(location.gpu()) & self.joined() != 0 {
+            return Target::System;
+        }
+        Target::Vram(location)
+    }
+
+    /// Returns where an access of GPU `gpu` with id `id` moves pages
+    /// (`svm_range_best_restore_location`); `EACCES` if the GPU has no access.
+    pub(super) fn fault_target(
+        &self,
+        attributes: &Attributes,
+        gpu: usize,
+        id: u32,
+    ) -> Result<Target> {
+        let vram = |id| self.location(id).map_or(Target::Anywhere, Target::Vram);
+        if attributes.preferred == id {
+            return Ok(vram(id));
+        }
+        if attributes.preferred == SYSTEM {
+            return Ok(Target::System);
+        }
+        if attributes.preferred != UNDEFINED {
+            let here = self.vm(gpu);
+            let preferred = self.location(attributes.preferred);
+            if let Some(there) = preferred {
+                if here.is_some_and(|vm| vm.is_of(there.gpu())) {
+                    return Ok(Target::Vram(there));
+                }
+            }
+        }
+        if attributes.access >> gpu & 1 != 0 {
+            return Ok(vram(id));
+        }
+        if attributes.in_place >> gpu & 1 != 0 {
+            return Ok(Target::Anywhere);
+        }
+        Err(EACCES)
+    }
+
+    fn place(&self, attributes: &Attributes, gpu: u32, memory: Option<u32>) -> Place {
+        Place {
+            gpu,
+            memory,
+            granularity: attributes.granularity,
+            prefetch: attributes.prefetch,
+            preferred: attributes.preferred,
+            report: self.moves().clone(),
+        }
+    }
+
+    /// Migrates pages to VRAM as far as they are anonymous memory. They stay where they are after
+    /// an error: `ENOSPC` if the VRAM that processes may reserve is less, otherwise as
+    /// [`Gpu::migrate_to_vram`]. The caller holds [`Svm::state`], and not the mmap lock.
+    pub(super) fn move_to_vram(
+        &self,
+        mm: &MmWithUser,
+        attributes: &Attributes,
+        pages: Range<u64>,
+        to: &Location,
+        trigger: MoveTrigger,
+    ) -> Result {
+        let others = self.joined() & !self.members_of(to.gpu());
+        if others != 0 {
+            self.move_to_system(mm, attributes, pages.clone(), others, trigger)?;
+        }
+        let bytes = (pages.end - pages.start) << PAGE_SHIFT;
+        // Only for a check, as in the C driver: others may evict the pages.
+        let reserved = account::reserve(to.gpu().vram(), &to.share, Kind::Vram, bytes);
+        drop(reserved.map_err(|_| ENOSPC)?);
+        let place = self.place(attributes, to.id, to.vm.memory());
+        let info = place.info(pages.clone(), true, trigger);
+        place.report.begin(&info);
+        let is_there = |pages| self.is_in_vram(to.gpu(), pages).unwrap_or(false);
+        let moved = to.gpu().migrate_to_vram(mm, pages, &place, is_there);
+        let moved = moved.map(|_| ());
+        place.report.end(&info, moved);
+        moved
+    }
+
+    /// Returns whether pages of a block are all in the VRAM of a card, at present.
+    fn is_in_vram(&self, gpu: &Gpu, pages: Range<u64>) -> Result<bool> {
+        let window = self.window(pages.start).ok_or(EINVAL)?;
+        let count = (pages.end - pages.start) as usize;
+        let mut found = KVec::with_capacity(count, GFP_KERNEL)?;
+        found.resize(count, FoundPage::NONE, GFP_KERNEL)?;
+        let first = (pages.start - window.watch().first()) as usize;
+        let owner = Some(gpu.migrated().key());
+        window.find_pages(first, &mut found, Wanted::Nothing, owner)?;
+        let mut there = 0;
+        gpu.migrated().locate(&found, |_, _| there += 1);
+        Ok(there == count)
+    }
+
+    /// Migrates pages in the VRAM of the cards of `gpus` to system memory. `EIO` when a device is
+    /// hung, `ENODEV` when it is unplugged, `ENOMEM` without memory. Locks as above.
+    pub(super) fn move_to_system(
+        &self,
+        mm: &MmWithUser,
+        attributes: &Attributes,
+        pages: Range<u64>,
+        gpus: u64,
+        trigger: MoveTrigger,
+    ) -> Result {
+        let mut left = gpus;
+        let mut result = Ok(());
+        while left != 0 {
+            let index = left.trailing_zeros() as usize;
+            left &= left - 1;
+            let Some(from) = self.location_at(index) else {
+                continue;
+            };
+            left &= !self.members_of(from.gpu());
+            let place = self.place(attributes, from.id, None);
+            let info = place.info(pages.clone(), false, trigger);
+            let mut begun = false;
+            let moved = self.bring_back(mm, from.gpu(), pages.clone(), || {
+                if !core::mem::replace(&mut begun, true) {
+                    place.report.begin(&info);
+                }
+            });
+            if begun {
+                place.report.end(&info, moved);
+            }
+            result = result.and(moved);
+        }
+        result
+    }
+
+    fn bring_back(
+        &self,
+        mm: &MmWithUser,
+        gpu: &Gpu,
+        pages: Range<u64>,
+        mut begin: impl FnMut(),
+    ) -> Result {
+        let mut at = pages.start;
+        while at < pages.end {
+            // Released after each 2 MiB.
+            let locked = mm.mmap_read_lock();
+            let start = usize::try_from(at << PAGE_SHIFT)?;
+            let Some(area) = locked.vma_lookup(start) else {
+                at += 1;
+                continue;
+            };
+            let next = (at / BLOCK_PAGES as u64 + 1) * BLOCK_PAGES as u64;
+            let end = next.min(pages.end).min((area.end() >> PAGE_SHIFT) as u64);
+            if is_movable(area) {
+                gpu.migrate_to_system(area, start, (end - at) as usize, &mut begin)?;
+            }
+            at = end;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,211 @@
+// SPDX-License-Identifier: GPL-2.0 OR MIT
+/* Tests migration of shared virtual memory to VRAM and back, without retry faults. */
+#define _GNU_SOURCE
+#include <pthread.h>
+#include <stdlib.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <drm/amdgpu_drm.h>
+
+#include "svm.h"
+
+static void launch_svm(struct fixture *f)
+{
+	fixture_load(f);
+	svm_needed(&f->k);
+	ASSERT_OK(kfd_queue_create(&f->k, &f->q, 64));
+}
+
+static void to_vram(struct fixture *f, void *start, size_t size)
+{
+	ASSERT_OK(svm_set(&f->k, start, size, { KFD_IOCTL_SVM_ATTR_ACCESS, f->k.node.gpu_id },
+			  { KFD_IOCTL_SVM_ATTR_PREFETCH_LOC, f->k.node.gpu_id }));
+}
+
+static uint32_t word_of(size_t i)
+{
+	return (uint32_t)i * 2654435761u + 17;
+}
+
+/* Memory of words with known values, in VRAM. */
+static uint32_t *words_in_vram(struct fixture *f, size_t size)
+{
+	uint32_t *words = (uint32_t *)anonymous(size);
+
+	for (size_t i = 0; i < size / 4; i++)
+		words[i] = word_of(i);
+	to_vram(f, words, size);
+	return words;
+}
+
+static void compare(const uint32_t *words, size_t first, size_t end)
+{
+	for (size_t i = first; i < end; i++)
+		ASSERT(words[i - first] == word_of(i), "word %zu: %#x, not %#x", i,
+		       words[i - first], word_of(i));
+}
+
+/* CPU and GPU write to neighbouring words in turns; every byte is compared. */
+TEST_TIMEOUT(in_turns, 240)
+{
+	const size_t count = 3 * MIB / 4;
+	uint32_t *words, *want;
+	unsigned int seed = 1;
+	struct fixture f;
+
+	launch_svm(&f);
+	words = (uint32_t *)anonymous(count * 4);
+	want = calloc(count, 4);
+	ASSERT(want != NULL);
+	to_vram(&f, words, count * 4);
+	for (uint32_t round = 1; round <= 60; round++) {
+		size_t at = rand_r(&seed) % (count - 2048) & ~63ul;
+
+		ASSERT_OK(fixture_fill(&f, &f.q, words + at, 1024, round));
+		for (size_t i = 0; i < 1024; i++)
+			want[at + i] = round;
+		at = rand_r(&seed) % (count - 2048);
+		for (size_t i = 0; i < 1500; i++)
+			words[at + i] = want[at + i] = round << 16 | (uint32_t)i;
+		if (round % 3 == 0)
+			to_vram(&f, words, count * 4);
+		if (round % 10 == 0)
+			ASSERT(memcmp(words, want, count * 4) == 0, "round %u", round);
+	}
+	ASSERT(memcmp(words, want, count * 4) == 0);
+	free(want);
+}
+
+/* Parts of memory in VRAM are unmapped, moved and made read-only; the rest keeps its content. */
+TEST_TIMEOUT(parts_change, 120)
+{
+	const size_t size = 4 * MIB, part = 64 * KFD_PAGE;
+	struct fixture f;
+	uint32_t *words;
+	char *base, *to;
+
+	launch_svm(&f);
+	words = words_in_vram(&f, size);
+	base = (char *)words;
+	ASSERT(munmap(base + MIB, part) == 0);
+	to = anonymous(part);
+	ASSERT(mremap(base + 2 * MIB, part, part, MREMAP_MAYMOVE | MREMAP_FIXED, to) == to);
+	ASSERT(mprotect(base + 3 * MIB, part, PROT_READ) == 0);
+	compare((uint32_t *)to, 2 * MIB / 4, (2 * MIB + part) / 4);
+	compare(words, 0, MIB / 4);
+	compare((uint32_t *)(base + MIB + part), (MIB + part) / 4, 2 * MIB / 4);
+	compare((uint32_t *)(base + 2 * MIB + part), (2 * MIB + part) / 4, size / 4);
+	ASSERT(madvise(base, part, MADV_DONTNEED) == 0);
+	EXPECT_EQ(words[0], 0);
+	EXPECT(fixture_works(&f));
+}
+
+/* Memory without pages gets zeroed ones in VRAM. */
+TEST_TIMEOUT(untouched_memory, 120)
+{
+	struct fixture f;
+	uint32_t *words;
+
+	launch_svm(&f);
+	words = (uint32_t *)anonymous(2 * MIB);
+	to_vram(&f, words, 2 * MIB);
+	ASSERT_OK(fixture_fill(&f, &f.q, words + 4096, 64, 9));
+	for (size_t i = 0; i < 2 * MIB / 4; i++)
+		ASSERT_EQ(words[i], i >= 4096 && i < 4160 ? 9 : 0);
+}
+
+/* Children read memory in VRAM, write to it, or just exit, while the parent goes on. */
+TEST_TIMEOUT(forks, 240)
+{
+	const size_t size = 2 * MIB;
+	struct fixture f;
+	uint32_t *words;
+	int status;
+
+	launch_svm(&f);
+	words = words_in_vram(&f, size);
+	for (int round = 0; round < 6; round++) {
+		pid_t child = fork_child();
+
+		if (!child) {
+			if (round % 3 == 0)
+				_exit(0);
+			compare(words, 0, size / 4);
+			if (round % 3 == 1)
+				memset(words, round, size);
+			ktap_end();
+		}
+		if (round % 2)
+			to_vram(&f, words, size);
+		ASSERT(waitpid(child, &status, 0) == child);
+		EXPECT_EQ(status, 0);
+		compare(words, 0, size / 4);
+		to_vram(&f, words, size);
+	}
+}
+
+/* Threads of the CPU touch pages while they are moved to VRAM. */
+struct toucher {
+	uint32_t *words;
+	size_t count;
+	bool stop;
+	unsigned int errors;
+};
+
+static void *touch(void *data)
+{
+	struct toucher *t = data;
+	unsigned int seed = 7;
+
+	while (!__atomic_load_n(&t->stop, __ATOMIC_RELAXED)) {
+		size_t i = rand_r(&seed) % t->count;
+
+		if (__atomic_load_n(t->words + i, __ATOMIC_RELAXED) != word_of(i))
+			t->errors++;
+	}
+	return NULL;
+}
+
+TEST_TIMEOUT(touched_meanwhile, 240)
+{
+	const size_t size = 2 * MIB;
+	struct toucher t = { .count = size / 4 };
+	pthread_t threads[2];
+	struct fixture f;
+
+	launch_svm(&f);
+	t.words = words_in_vram(&f, size);
+	for (int i = 0; i < 2; i++)
+		ASSERT(pthread_create(threads + i, NULL, touch, &t) == 0);
+	for (int i = 0; i < 100; i++)
+		to_vram(&f, t.words, size);
+	__atomic_store_n(&t.stop, true, __ATOMIC_RELAXED);
+	for (int i = 0; i < 2; i++)
+		ASSERT(pthread_join(threads[i], NULL) == 0);
+	EXPECT_EQ(t.errors, 0);
+	compare(t.words, 0, size / 4);
+}
+
+/* The process exits with memory in VRAM, which is free afterwards. */
+static void exits(void *unused)
+{
+	struct fixture f;
+
+	(void)unused;
+	launch_svm(&f);
+	words_in_vram(&f, 8 * MIB);
+	ktap_end();
+}
+
+TEST_TIMEOUT(exit_frees_vram, 120)
+{
+	struct fixture f;
+	uint64_t before;
+
+	launch_svm(&f);
+	before = amdgpu_info(&f.k, AMDGPU_INFO_VRAM_USAGE);
+	for (int i = 0; i < 4; i++)
+		ASSERT_OK(ktap_in_child(exits, NULL));
+	expect_usage(&f.k, AMDGPU_INFO_VRAM_USAGE, before + MIB);
+}
