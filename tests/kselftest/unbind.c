@@ -14,7 +14,7 @@
 #include "cs.h"
 #include "debugger.h"
 #include "device.h"
-#include "userptr.h"
+#include "svm.h"
 
 TEST_TIMEOUT(idle, 120)
 {
@@ -64,6 +64,34 @@ TEST_TIMEOUT(open_queue, 120)
 	destroy.queue_id = f.q.id;
 	kfd_ioctl(f.k.fd, AMDKFD_IOC_DESTROY_QUEUE, &destroy);
 	kfd_bo_free(&f.k, f.data);
+	ASSERT_OK(device_bind());
+	ASSERT_OK(ktap_in_child(fixture_lives, NULL));
+}
+
+/* Memory that was migrated to VRAM comes back before the GPU goes. */
+TEST_TIMEOUT(memory_in_vram, 120)
+{
+	const size_t count = 6 * MIB / 4;
+	struct fixture f;
+	uint32_t *words;
+
+	device_find();
+	fixture_launch(&f);
+	svm_needed(&f.k);
+	words = (uint32_t *)anonymous(count * 4);
+	for (size_t i = 0; i < count; i++)
+		words[i] = (uint32_t)i * 5 + 1;
+	ASSERT_OK(svm_set(&f.k, words, count * 4, { KFD_IOCTL_SVM_ATTR_ACCESS, f.k.node.gpu_id },
+			  { KFD_IOCTL_SVM_ATTR_PREFETCH_LOC, f.k.node.gpu_id }));
+	ASSERT_OK(fixture_fill(&f, &f.q, words + 8192, 1024, 0x5a5a));
+	ASSERT_OK(device_unbind());
+	for (size_t i = 0; i < count; i++) {
+		uint32_t want = i >= 8192 && i < 9216 ? 0x5a5a : (uint32_t)i * 5 + 1;
+
+		ASSERT(words[i] == want, "word %zu: %#x, not %#x", i, words[i], want);
+	}
+	EXPECT(svm_set(&f.k, words, count * 4,
+		       { KFD_IOCTL_SVM_ATTR_PREFETCH_LOC, f.k.node.gpu_id }) < 0);
 	ASSERT_OK(device_bind());
 	ASSERT_OK(ktap_in_child(fixture_lives, NULL));
 }
