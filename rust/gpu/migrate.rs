@@ -24,7 +24,7 @@ use super::{
 use crate::{
     card::account,
     kapi::{
-        devmem::{Block, Filling, Region},
+        devmem::{Filling, Region},
         migrate::{self, Migration},
     },
 };
@@ -134,7 +134,7 @@ impl Gpu {
             done += len;
         }
         let resets = self.health().resets();
-        let block = Block::new(Migrated::new(self.clone(), pages, place, resets, vram)?)?;
+        let block = Filling::new(Migrated::new(self.clone(), pages, place, resets, vram)?)?;
         let listed: Arc<dyn EvictableBo> = (*block).clone();
         self.lru().add(listed)?;
         // The lock of the list orders the two: the unbind finds the block there, or has set this.

@@ -16,7 +16,7 @@
 //! ```ignore
 //! let region = Region::<Migrated>::new()?;
 //! region.cover(vram.start(), vram.size())?;
-//! let block = Block::new(Migrated { region, vram })?;
+//! let block = Filling::new(Migrated { region, vram })?;
 //! // Pages of it are taken by `migrate::ToDevice`. The last one that is freed drops the block.
 //! ```
 
@@ -118,23 +118,6 @@ impl<T: Owner> WorkItem for Block<T> {
 }
 
 impl<T: Owner> Block<T> {
-    /// Returns a block without pages. `ENOMEM` without memory, `ENODEV` when the module is about to
-    /// exit.
-    pub(crate) fn new(item: T) -> Result<Filling<T>> {
-        let block = Arc::pin_init(
-            try_pin_init!(Self {
-                work <- new_work!("rkfd_devmem"),
-                users: Atomic::new(1),
-                queue: Reaper::new()?,
-                item,
-            }),
-            GFP_KERNEL,
-        )?;
-        // INVARIANT: The reference that is given up here is that of the users.
-        let _ = Arc::into_raw(block.clone());
-        Ok(Filling(block))
-    }
-
     /// Returns whether pages of the block are in use.
     pub(crate) fn is_used(&self) -> bool {
         self.users.load(Relaxed) != 0
@@ -161,6 +144,25 @@ impl<T: Owner> Block<T> {
 
 /// A block that gets its pages. It is released after this was dropped and all pages are free.
 pub(crate) struct Filling<T: Owner>(Arc<Block<T>>);
+
+impl<T: Owner> Filling<T> {
+    /// Returns a block without pages. `ENOMEM` without memory, `ENODEV` when the module is about to
+    /// exit.
+    pub(crate) fn new(item: T) -> Result<Self> {
+        let block = Arc::pin_init(
+            try_pin_init!(Block {
+                work <- new_work!("rkfd_devmem"),
+                users: Atomic::new(1),
+                queue: Reaper::new()?,
+                item,
+            }),
+            GFP_KERNEL,
+        )?;
+        // INVARIANT: The reference that is given up here is that of the users.
+        let _ = Arc::into_raw(block.clone());
+        Ok(Self(block))
+    }
+}
 
 impl<T: Owner> Deref for Filling<T> {
     type Target = Arc<Block<T>>;
