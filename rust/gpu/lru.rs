@@ -152,12 +152,12 @@ impl EvictionLru {
         self.evictions.fetch_add(1, Relaxed);
     }
 
-    /// Returns the least recently used BO in a range of VRAM with a key above `after`, and its key.
-    fn pick(
+    /// Returns the least recently used BO in VRAM that is `wanted` and has a key above `after`, and
+    /// its key.
+    fn find(
         &self,
         after: u64,
-        victims: Victims,
-        within: &Range<u64>,
+        wanted: impl Fn(&dyn EvictableBo) -> bool,
     ) -> Option<(u64, Arc<dyn EvictableBo>)> {
         let mut list = self.list.lock();
         let mut at = list.bos.cursor_lower_bound_mut(&(after + 1));
@@ -166,10 +166,7 @@ impl EvictionLru {
             if *key & OUT != 0 {
                 return None;
             }
-            if bo.is_in_vram()
-                && bo.is_within(within)
-                && (victims == Victims::All || !bo.has_user_queues())
-            {
+            if bo.is_in_vram() && wanted(&**bo) {
                 return Some((*key, bo.clone()));
             }
             at = cursor.move_next();
@@ -179,16 +176,7 @@ impl EvictionLru {
 
     /// Returns the next migrated memory of a process in VRAM with a key above `after`, and its key.
     pub(super) fn next_migrated(&self, after: u64) -> Option<(u64, Arc<dyn EvictableBo>)> {
-        let mut list = self.list.lock();
-        let mut at = list.bos.cursor_lower_bound_mut(&(after + 1));
-        while let Some(cursor) = at {
-            let (key, bo) = cursor.current();
-            if bo.is_migrated() && bo.is_in_vram() {
-                return Some((*key, bo.clone()));
-            }
-            at = cursor.move_next();
-        }
-        None
+        self.find(after, |bo| bo.is_migrated())
     }
 
     /// Calls `alloc`, which allocates VRAM in a range of it, and evicts BOs from there as long as
@@ -202,6 +190,9 @@ impl EvictionLru {
         within: &Range<u64>,
         mut alloc: impl FnMut() -> Result<T>,
     ) -> Result<T> {
+        let is_victim = |bo: &dyn EvictableBo| {
+            bo.is_within(within) && (victims == Victims::All || !bo.has_user_queues())
+        };
         for round in 0.. {
             let mut after = 0;
             let mut busy = false;
@@ -216,7 +207,7 @@ impl EvictionLru {
                 if task::fatal_signal_pending() {
                     return Err(ERESTARTSYS);
                 }
-                let Some((key, victim)) = self.pick(after, victims, within) else {
+                let Some((key, victim)) = self.find(after, is_victim) else {
                     break;
                 };
                 after = key;
