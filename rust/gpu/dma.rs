@@ -43,6 +43,23 @@ pub(crate) enum Direction {
     ToVram,
 }
 
+impl Direction {
+    /// Returns the copy of `len` bytes between MC addresses of VRAM and of system memory.
+    fn copy(self, local: u64, system: u64, len: u64) -> Move {
+        let (src, dst) = match self {
+            Self::ToSystem => (local, system),
+            Self::ToVram => (system, local),
+        };
+        Move { src, dst, len }
+    }
+}
+
+/// Submits copies. The ring flushes the HDP first: what the CPU has stored to VRAM is visible.
+fn submit(gpu: &Gpu, moves: &[Move]) -> Result<ARef<Fence>> {
+    let resources = KBox::new((), GFP_KERNEL)?;
+    gpu.sdma()?.clients().copy(moves, &[], resources)
+}
+
 /// Copies `size` bytes between VRAM and system memory. Complete on return, also after an error:
 /// `EIO` when the device is hung, `ENODEV` when the device is unplugged, `ENOMEM` without memory.
 pub(crate) fn transfer(
@@ -71,14 +88,8 @@ pub(crate) fn transfer(
 /// error, as of [`transfer`].
 pub(super) fn save(gpu: &Gpu, offset: u64, pages: &Pages, len: u64) -> Result {
     let window = gpu.map_pages(pages, 0, len)?;
-    let moves = [Move {
-        src: gpu.vram_mc(offset),
-        dst: window.addr(),
-        len,
-    }];
-    let resources = KBox::new((), GFP_KERNEL)?;
-    let fence = gpu.sdma()?.clients().copy(&moves, &[], resources)?;
-    wait(&fence)
+    let copy = Direction::ToSystem.copy(gpu.vram_mc(offset), window.addr(), len);
+    wait(&*submit(gpu, &[copy])?)
 }
 
 /// Copies pages of a process between system memory, in the order of `system`, and VRAM, each at one
@@ -89,28 +100,13 @@ pub(super) fn migrate(gpu: &Gpu, system: &Mapped, vram: &[u64], direction: Direc
     let window = gpu.map_pages(system, 0, vram.len() as u64 * PAGE)?;
     let mut moves: KVec<Move> = KVec::new();
     for (i, offset) in (0u64..).zip(vram) {
-        let (local, system) = (gpu.vram_mc(*offset), window.addr() + i * PAGE);
-        let (src, dst) = match direction {
-            Direction::ToSystem => (local, system),
-            Direction::ToVram => (system, local),
-        };
+        let next = direction.copy(gpu.vram_mc(*offset), window.addr() + i * PAGE, PAGE);
         match moves.last_mut() {
-            Some(m) if m.src + m.len == src && m.dst + m.len == dst => m.len += PAGE,
-            _ => moves.push(
-                Move {
-                    src,
-                    dst,
-                    len: PAGE,
-                },
-                GFP_KERNEL,
-            )?,
+            Some(m) if m.src + m.len == next.src && m.dst + m.len == next.dst => m.len += PAGE,
+            _ => moves.push(next, GFP_KERNEL)?,
         }
     }
-    // Zeroes that the CPU wrote must be visible to SDMA.
-    gpu.hub().hdp_flush()?;
-    let resources = KBox::new((), GFP_KERNEL)?;
-    let fence = gpu.sdma()?.clients().copy(&moves, &[], resources)?;
-    wait(&fence)
+    wait(&*submit(gpu, &moves)?)
 }
 
 /// A chunk of a transfer in progress.
@@ -135,17 +131,12 @@ impl Chunk {
         while done < len {
             let (offset, run) = vram.run(at + done)?;
             let run = run.min(len - done);
-            let (local, system) = (gpu.vram_mc(offset), window.addr() + done);
-            let (src, dst) = match direction {
-                Direction::ToSystem => (local, system),
-                Direction::ToVram => (system, local),
-            };
-            moves.push(Move { src, dst, len: run }, GFP_KERNEL)?;
+            let next = direction.copy(gpu.vram_mc(offset), window.addr() + done, run);
+            moves.push(next, GFP_KERNEL)?;
             done += run;
         }
-        let resources = KBox::new((), GFP_KERNEL)?;
         Ok(Self {
-            fence: gpu.sdma()?.clients().copy(&moves, &[], resources)?,
+            fence: submit(gpu, &moves)?,
             _window: window,
         })
     }
