@@ -33,6 +33,17 @@ use crate::{
 const ROUNDS: u32 = 200;
 const PAUSE: Delta = Delta::from_millis(10);
 
+/// Splits pages of a process into those that are migrated at a time.
+fn pieces(pages: Range<u64>) -> impl Iterator<Item = Range<u64>> {
+    let mut at = pages.start;
+    core::iter::from_fn(move || {
+        let next = (at / PIECE as u64 + 1) * PIECE as u64;
+        let piece = at..next.min(pages.end);
+        at = piece.end;
+        (!piece.is_empty()).then_some(piece)
+    })
+}
+
 impl Host for Gpu {
     fn check_contents(&self, resets: u32) -> Result {
         self.check_usable()?;
@@ -42,9 +53,9 @@ impl Host for Gpu {
         Ok(())
     }
 
-    fn bring_back(&self, mut migration: Migration<'_>) -> Result<usize> {
+    fn bring_back(&self, mut migration: Migration<'_>) -> Result {
         if migration.is_empty() {
-            return Ok(0);
+            return Ok(());
         }
         migration.alloc_system()?;
         let mut vram = KVVec::with_capacity(migration.len(), GFP_KERNEL)?;
@@ -55,7 +66,8 @@ impl Host for Gpu {
         let system = migration.map_system(self.dma())?;
         dma::migrate(self, &system, &vram, Direction::ToSystem)?;
         drop(system);
-        Ok(migration.commit())
+        migration.commit();
+        Ok(())
     }
 
     fn evictable(&self) -> &EvictionLru {
@@ -74,8 +86,8 @@ impl Gpu {
     }
 
     /// Migrates to VRAM what is in system memory of `pages` of a process, those without a page
-    /// included, as far as it is anonymous memory. Returns the number of pages. `is_there` returns
-    /// whether all of some pages are in VRAM already.
+    /// included, as far as it is anonymous memory. `is_there` returns whether all of some pages are
+    /// in VRAM already.
     ///
     /// `ENOMEM` without VRAM, after eviction of others, or memory; `ENODEV` when the device is
     /// being unplugged, `EIO` when it is hung. The caller does not hold the mmap lock.
@@ -85,32 +97,18 @@ impl Gpu {
         pages: Range<u64>,
         place: &Place,
         is_there: impl Fn(Range<u64>) -> bool,
-    ) -> Result<usize> {
-        let mut moved = 0;
-        let mut at = pages.start;
-        while at < pages.end {
-            let next = (at / PIECE as u64 + 1) * PIECE as u64;
-            let piece = at..next.min(pages.end);
-            at = piece.end;
+    ) -> Result {
+        for piece in pieces(pages) {
             if is_there(piece.clone()) {
                 continue;
             }
             let block = self.new_block(piece.clone(), place)?;
             let locked = mm.mmap_read_lock();
-            let mut first = piece.start;
-            while first < piece.end {
-                let Some(area) = locked.vma_lookup(usize::try_from(first << PAGE_SHIFT)?) else {
-                    first += 1;
-                    continue;
-                };
-                let end = ((area.end() >> PAGE_SHIFT) as u64).min(piece.end);
-                if migrate::is_movable(area) {
-                    moved += self.fill(&block, area, first..end)?;
-                }
-                first = end;
-            }
+            migrate::for_each_movable(&locked, piece, |area, pages| {
+                self.fill(&block, area, pages)
+            })?;
         }
-        Ok(moved)
+        Ok(())
     }
 
     /// Returns VRAM for pages of a process.
@@ -144,14 +142,14 @@ impl Gpu {
         Ok(block)
     }
 
-    /// Migrates pages of an area into VRAM of `block`. Returns their number.
-    fn fill(&self, block: &Filling<Migrated>, area: &VmaRef, pages: Range<u64>) -> Result<usize> {
+    /// Migrates pages of an area into VRAM of `block`.
+    fn fill(&self, block: &Filling<Migrated>, area: &VmaRef, pages: Range<u64>) -> Result {
         let start = usize::try_from(pages.start << PAGE_SHIFT)?;
         let count = (pages.end - pages.start) as usize;
         let first = (pages.start - block.first()) as usize;
         let mut migration = Migration::to_device(area, start, count, &self.migrated)?;
         if migration.is_empty() {
-            return Ok(0);
+            return Ok(());
         }
         for index in 0..migration.len() {
             if migration.has(index) {
@@ -167,25 +165,33 @@ impl Gpu {
             let system = migration.map_system(self.dma())?;
             dma::migrate(self, &system, &vram, Direction::ToVram)?;
         }
-        Ok(migration.commit())
+        migration.commit();
+        Ok(())
     }
 
-    /// Migrates to system memory what is in VRAM of this card of `count` pages of an area from
-    /// address `start` on. Returns the number of pages; calls `begin` before if there are any.
-    /// `EIO` when the device is hung, `ENODEV` when it is unplugged, `ENOMEM` without memory.
+    /// Migrates to system memory what of `pages` of a process is in VRAM of this card. Calls
+    /// `begin` before each migration. `EIO` when the device is hung, `ENODEV` when it is unplugged,
+    /// `ENOMEM` without memory. The caller does not hold the mmap lock.
     pub(crate) fn migrate_to_system(
         &self,
-        area: &VmaRef,
-        start: usize,
-        count: usize,
-        begin: impl FnOnce(),
-    ) -> Result<usize> {
-        let migration = Migration::to_system(area, start, count, &self.migrated, None)?;
-        if migration.is_empty() {
-            return Ok(0);
+        mm: &MmWithUser,
+        pages: Range<u64>,
+        mut begin: impl FnMut(),
+    ) -> Result {
+        for piece in pieces(pages) {
+            let locked = mm.mmap_read_lock();
+            migrate::for_each_movable(&locked, piece, |area, pages| {
+                let start = usize::try_from(pages.start << PAGE_SHIFT)?;
+                let count = (pages.end - pages.start) as usize;
+                let migration = Migration::to_system(area, start, count, &self.migrated, None)?;
+                if migration.is_empty() {
+                    return Ok(());
+                }
+                begin();
+                self.bring_back(migration)
+            })?;
         }
-        begin();
-        self.bring_back(migration)
+        Ok(())
     }
 
     /// Ends migration to VRAM, for good, and migrates all memory of processes back. Pages that

@@ -100,8 +100,8 @@ pub(super) trait Host: Send + Sync {
     /// had been `resets` times.
     fn check_contents(&self, resets: u32) -> Result;
 
-    /// Copies collected pages to new system memory. Returns the number that moved.
-    fn bring_back(&self, migration: Migration<'_>) -> Result<usize>;
+    /// Copies collected pages to new system memory.
+    fn bring_back(&self, migration: Migration<'_>) -> Result;
 
     /// Returns the evictable BOs.
     fn evictable(&self) -> &EvictionLru;
@@ -173,8 +173,7 @@ impl Owner for Migrated {
         this.place.report.begin(&info);
         let count = (end - start) >> PAGE_SHIFT;
         let moved = Migration::to_system(area, start, count, this.host.region(), Some(fault))
-            .and_then(|migration| this.host.bring_back(migration))
-            .map(|_| ());
+            .and_then(|migration| this.host.bring_back(migration));
         this.place.report.end(&info, moved);
         moved
     }
@@ -226,7 +225,7 @@ impl EvictableBo for Block<Migrated> {
             return Err(EBUSY);
         }
         self.place.report.begin(&info);
-        let moved = self.host.bring_back(migration).map(|_| ());
+        let moved = self.host.bring_back(migration);
         self.place.report.end(&info, moved);
         moved?;
         if self.is_used() {

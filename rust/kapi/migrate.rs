@@ -18,14 +18,22 @@
 //! let system = migration.map_system(dma)?;
 //! copy(&system)?;
 //! drop(system);
-//! let moved = migration.commit();
+//! migration.commit();
 //! ```
 
-use core::{marker::PhantomData, ops::Deref, ptr, ptr::NonNull};
+use core::{
+    marker::PhantomData,
+    ops::{Deref, Range},
+    ptr,
+    ptr::NonNull,
+};
 
 use kernel::{
     error::to_result,
-    mm::virt::{flags, vm_flags_t, VmaRef},
+    mm::{
+        virt::{flags, vm_flags_t, VmaRef},
+        MmapReadGuard,
+    },
     page::{PAGE_SHIFT, PAGE_SIZE},
     prelude::*,
     sync::Arc,
@@ -42,11 +50,33 @@ const VALID: c_ulong = ours::MIGRATE_PFN_VALID as c_ulong;
 const MIGRATE: c_ulong = ours::MIGRATE_PFN_MIGRATE as c_ulong;
 
 /// Returns whether pages of an area can be migrated: those of anonymous memory.
-pub(crate) fn is_movable(area: &VmaRef) -> bool {
+fn is_movable(area: &VmaRef) -> bool {
     const SPECIAL: vm_flags_t = flags::IO | flags::PFNMAP | flags::MIXEDMAP | flags::DONTEXPAND;
     // SAFETY: The area exists and does not change: a lock is held by its type.
     let anonymous = unsafe { ours::rkfd_helper_vma_is_anonymous(area.as_ptr()) };
     anonymous && area.flags() & SPECIAL == 0
+}
+
+/// Calls `f` with each area of `pages` whose pages can be migrated, and those in it, until it
+/// returns an error.
+pub(crate) fn for_each_movable(
+    locked: &MmapReadGuard<'_>,
+    pages: Range<u64>,
+    mut f: impl FnMut(&VmaRef, Range<u64>) -> Result,
+) -> Result {
+    let mut first = pages.start;
+    while first < pages.end {
+        let Some(area) = locked.vma_lookup(usize::try_from(first << PAGE_SHIFT)?) else {
+            first += 1;
+            continue;
+        };
+        let end = ((area.end() >> PAGE_SHIFT) as u64).min(pages.end);
+        if is_movable(area) {
+            f(area, first..end)?;
+        }
+        first = end;
+    }
+    Ok(())
 }
 
 /// How the pages were found.
@@ -279,8 +309,8 @@ impl<'a> Migration<'a> {
         })
     }
 
-    /// Moves the pages that have a destination. The contents were copied. Returns how many moved.
-    pub(crate) fn commit(mut self) -> usize {
+    /// Moves the pages that have a destination. The contents were copied.
+    pub(crate) fn commit(mut self) {
         self.committed = true;
         match &mut self.origin {
             // SAFETY: The arguments are those of `migrate_vma_setup()`, whose lists exist.
@@ -294,10 +324,6 @@ impl<'a> Migration<'a> {
                 )
             },
         }
-        let pairs = self.src.iter().zip(self.dst.iter());
-        pairs
-            .filter(|(src, dst)| **src & MIGRATE != 0 && **dst & VALID != 0)
-            .count()
     }
 }
 
@@ -315,9 +341,11 @@ impl Drop for Migration<'_> {
             }
         }
         match &mut self.origin {
-            // SAFETY: As in `commit()`; this is done once.
+            // SAFETY: The arguments are those of `migrate_vma_setup()`, whose lists exist, and the
+            // pages were not finalized by the type invariant.
             Origin::Area(args) => unsafe { ours::migrate_vma_finalize(args) },
-            // SAFETY: As above.
+            // SAFETY: The lists are those of `migrate_device_pfns()`, and the pages were not
+            // finalized by the type invariant.
             Origin::Pages => unsafe {
                 ours::migrate_device_finalize(
                     self.src.as_mut_ptr(),

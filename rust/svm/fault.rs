@@ -2,8 +2,6 @@
 
 //! Handling of GPU accesses to memory that is not mapped (retry faults).
 
-use core::ops::Range;
-
 use kernel::{
     mm::{virt::flags, MmWithUser},
     page::PAGE_SHIFT,
@@ -12,9 +10,9 @@ use kernel::{
 };
 
 use super::{
-    attributes::{AttributeRange, Attributes, Change, GRANULARITY, SYSTEM},
+    attributes::{AttributeRange, Change, GRANULARITY, SYSTEM},
     map::{Access, Holes, Target},
-    migrate::Target as Location,
+    migrate::Destination,
     shared::{State, Svm},
     window::WINDOW_PAGES,
 };
@@ -33,7 +31,7 @@ pub(crate) trait FaultReport {
     /// Pages are being mapped.
     fn begin(&self);
 
-    /// The handling has ended; `moved`: the pages were migrated.
+    /// The handling has ended; `moved`: a migration to VRAM was tried.
     fn end(&self, moved: bool);
 }
 
@@ -112,12 +110,15 @@ impl Svm {
         if denied {
             return Err(EPERM);
         }
-        let location = this.fault_target(attributes, gpu, gpu_id)?;
+        let to = this.fault_target(attributes, gpu, gpu_id)?;
         report.begin();
         let size = 1u64 << attributes.granularity.min(GRANULARITY_LIMIT);
         let first = (page / size * size).max(range.first);
         let end = (page / size * size).saturating_add(size).min(range.end);
-        let moved = this.place_pages(mm, attributes, first..end, &location);
+        // After an error they are used where they are.
+        if let Err(e) = this.move_pages(mm, attributes, first..end, &to, MoveTrigger::GpuFault) {
+            pr_debug!("memory was not moved: {e:?}\n");
+        }
         // The block of the page counts; a failure in another one is not that of the access.
         let base = page / BLOCK_PAGES as u64 * BLOCK_PAGES as u64;
         let mut result = Ok(());
@@ -139,32 +140,11 @@ impl Svm {
             }
             mapped
         });
-        report.end(moved);
+        report.end(matches!(to, Destination::Vram(_)));
         if others.is_err() {
             pr_debug!("pages around {page:#x} are not mapped\n");
         }
         result
-    }
-
-    /// Moves pages to where an access of a GPU places them. Returns whether that was tried: after
-    /// an error they are used where they are.
-    fn place_pages(
-        &self,
-        mm: &MmWithUser,
-        attributes: &Attributes,
-        pages: Range<u64>,
-        location: &Location,
-    ) -> bool {
-        let trigger = MoveTrigger::GpuFault;
-        let moved = match location {
-            Location::Anywhere => return false,
-            Location::System => self.move_to_system(mm, attributes, pages, self.joined(), trigger),
-            Location::Vram(to) => self.move_to_vram(mm, attributes, pages, to, trigger),
-        };
-        if let Err(e) = moved {
-            pr_debug!("memory was not moved: {e:?}\n");
-        }
-        matches!(location, Location::Vram(_))
     }
 
     /// Registers unregistered memory around a page: the part of its mapping in the same 2 MiB that

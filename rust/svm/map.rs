@@ -18,7 +18,7 @@ use kernel::{
 
 use super::{
     attributes::{AttributeMap, AttributeRange, Attributes, Change},
-    migrate::Target as Location,
+    migrate::Destination,
     shared::{State, Svm, MAX_GPUS},
     window::{
         Block, BlockMap, Garbage, Piece, Segment, UnmapTrigger, Where, WindowRef, WINDOW_PAGES,
@@ -254,6 +254,9 @@ impl Svm {
                 Wanted::Read
             };
             window.find_pages(base + segment.first, pages, wanted, owner)?;
+            if !segment.writable {
+                continue;
+            }
             // A page in VRAM is found also if it has to be copied before a write, as after a
             // fork: without its owner it is migrated to system memory and copied.
             let mut at = segment.first;
@@ -261,7 +264,7 @@ impl Svm {
                 let shared = |page: &FoundPage| page.is_some() && !page.is_writable();
                 let rest = found.get_mut(at..segment.end).unwrap_or_default();
                 let count = rest.iter().take_while(|page| shared(page)).count();
-                if segment.writable && count > 0 {
+                if count > 0 {
                     let pages = rest.get_mut(..count).ok_or(EINVAL)?;
                     window.find_pages(base + at, pages, wanted, None)?;
                 }
@@ -573,22 +576,18 @@ impl Svm {
     /// Moves pages to where they are prefetched. Returns the GPUs that map them afterwards: those
     /// that would repeat an access to be informed of. An error of a migration to system memory.
     fn prefetch(&self, mm: &MmWithUser, attributes: &Attributes, pages: Range<u64>) -> Result<u64> {
-        let trigger = MoveTrigger::Prefetch;
-        match self.prefetch_target(attributes) {
-            Location::Anywhere => Ok(0),
-            Location::System => self
-                .move_to_system(mm, attributes, pages, self.joined(), trigger)
-                .map(|()| 0),
-            Location::Vram(to) => {
-                // As in the C driver, the memory is used where it is after an error.
-                if let Err(e) = self.move_to_vram(mm, attributes, pages, &to, trigger) {
-                    pr_debug!("memory was not moved to VRAM: {e:?}\n");
-                    return Ok(0);
-                }
-                let gpus = attributes.access & 1 << to.index;
-                Ok(if self.retries() { gpus } else { 0 })
-            }
+        let to = self.prefetch_target(attributes);
+        let moved = self.move_pages(mm, attributes, pages, &to, MoveTrigger::Prefetch);
+        let Destination::Vram(to) = to else {
+            return moved.map(|()| 0);
+        };
+        // As in the C driver, the memory is used where it is after an error.
+        if let Err(e) = moved {
+            pr_debug!("memory was not moved to VRAM: {e:?}\n");
+            return Ok(0);
         }
+        let gpus = attributes.access & 1 << to.index;
+        Ok(if self.retries() { gpus } else { 0 })
     }
 
     /// Returns the GPUs that map any page of a part of a block.

@@ -16,15 +16,11 @@ use crate::{
         migrated::{MoveTrigger, Place},
         Gpu,
     },
-    kapi::{
-        hmm::{FoundPage, Wanted},
-        migrate::is_movable,
-    },
-    mmu::BLOCK_PAGES,
+    kapi::hmm::{FoundPage, Wanted},
 };
 
 /// Where pages are to be.
-pub(super) enum Target {
+pub(super) enum Destination {
     /// Where they are.
     Anywhere,
     /// In system memory.
@@ -36,14 +32,14 @@ pub(super) enum Target {
 impl Svm {
     /// Returns where a prefetch moves pages (`svm_range_best_prefetch_location`): to system memory
     /// if a GPU of another card is to access them in place.
-    pub(super) fn prefetch_target(&self, attributes: &Attributes) -> Target {
+    pub(super) fn prefetch_target(&self, attributes: &Attributes) -> Destination {
         let location = match attributes.prefetch {
-            UNDEFINED => return Target::Anywhere,
-            SYSTEM => return Target::System,
+            UNDEFINED => return Destination::Anywhere,
+            SYSTEM => return Destination::System,
             id => self.location(id),
         };
         let Some(location) = location else {
-            return Target::System;
+            return Destination::System;
         };
         let shared = if self.retries() {
             attributes.in_place
@@ -51,9 +47,9 @@ impl Svm {
             attributes.gpus()
         };
         if shared & !self.members_of(location.gpu()) & self.joined() != 0 {
-            return Target::System;
+            return Destination::System;
         }
-        Target::Vram(location)
+        Destination::Vram(location)
     }
 
     /// Returns where an access of GPU `gpu` with id `id` moves pages
@@ -63,28 +59,27 @@ impl Svm {
         attributes: &Attributes,
         gpu: usize,
         id: u32,
-    ) -> Result<Target> {
-        let vram = |id| self.location(id).map_or(Target::Anywhere, Target::Vram);
+    ) -> Result<Destination> {
+        let vram = |id| {
+            self.location(id)
+                .map_or(Destination::Anywhere, Destination::Vram)
+        };
         if attributes.preferred == id {
             return Ok(vram(id));
         }
         if attributes.preferred == SYSTEM {
-            return Ok(Target::System);
+            return Ok(Destination::System);
         }
-        if attributes.preferred != UNDEFINED {
-            let here = self.vm(gpu);
-            let preferred = self.location(attributes.preferred);
-            if let Some(there) = preferred {
-                if here.is_some_and(|vm| vm.is_of(there.gpu())) {
-                    return Ok(Target::Vram(there));
-                }
-            }
+        let preferred = self.location(attributes.preferred);
+        let on_this_card = |there: &Location| self.vm(gpu).is_some_and(|vm| vm.is_of(there.gpu()));
+        if let Some(there) = preferred.filter(on_this_card) {
+            return Ok(Destination::Vram(there));
         }
         if attributes.access >> gpu & 1 != 0 {
             return Ok(vram(id));
         }
         if attributes.in_place >> gpu & 1 != 0 {
-            return Ok(Target::Anywhere);
+            return Ok(Destination::Anywhere);
         }
         Err(EACCES)
     }
@@ -100,10 +95,29 @@ impl Svm {
         }
     }
 
+    /// Moves pages to their destination. Errors and locks as of [`Self::move_to_vram`] and
+    /// [`Self::move_to_system`].
+    pub(super) fn move_pages(
+        &self,
+        mm: &MmWithUser,
+        attributes: &Attributes,
+        pages: Range<u64>,
+        to: &Destination,
+        trigger: MoveTrigger,
+    ) -> Result {
+        match to {
+            Destination::Anywhere => Ok(()),
+            Destination::System => {
+                self.move_to_system(mm, attributes, pages, self.joined(), trigger)
+            }
+            Destination::Vram(to) => self.move_to_vram(mm, attributes, pages, to, trigger),
+        }
+    }
+
     /// Migrates pages to VRAM as far as they are anonymous memory. They stay where they are after
     /// an error: `ENOSPC` if the VRAM that processes may reserve is less, otherwise as
     /// [`Gpu::migrate_to_vram`]. The caller holds [`Svm::state`], and not the mmap lock.
-    pub(super) fn move_to_vram(
+    fn move_to_vram(
         &self,
         mm: &MmWithUser,
         attributes: &Attributes,
@@ -124,7 +138,6 @@ impl Svm {
         place.report.begin(&info);
         let is_there = |pages| self.is_in_vram(to.gpu(), pages).unwrap_or(false);
         let moved = to.gpu().migrate_to_vram(mm, pages, &place, is_there);
-        let moved = moved.map(|_| ());
         place.report.end(&info, moved);
         moved
     }
@@ -145,7 +158,7 @@ impl Svm {
 
     /// Migrates pages in the VRAM of the cards of `gpus` to system memory. `EIO` when a device is
     /// hung, `ENODEV` when it is unplugged, `ENOMEM` without memory. Locks as above.
-    pub(super) fn move_to_system(
+    fn move_to_system(
         &self,
         mm: &MmWithUser,
         attributes: &Attributes,
@@ -165,7 +178,7 @@ impl Svm {
             let place = self.place(attributes, from.id, None);
             let info = place.info(pages.clone(), false, trigger);
             let mut begun = false;
-            let moved = self.bring_back(mm, from.gpu(), pages.clone(), || {
+            let moved = from.gpu().migrate_to_system(mm, pages.clone(), || {
                 if !core::mem::replace(&mut begun, true) {
                     place.report.begin(&info);
                 }
@@ -176,31 +189,5 @@ impl Svm {
             result = result.and(moved);
         }
         result
-    }
-
-    fn bring_back(
-        &self,
-        mm: &MmWithUser,
-        gpu: &Gpu,
-        pages: Range<u64>,
-        mut begin: impl FnMut(),
-    ) -> Result {
-        let mut at = pages.start;
-        while at < pages.end {
-            // Released after each 2 MiB.
-            let locked = mm.mmap_read_lock();
-            let start = usize::try_from(at << PAGE_SHIFT)?;
-            let Some(area) = locked.vma_lookup(start) else {
-                at += 1;
-                continue;
-            };
-            let next = (at / BLOCK_PAGES as u64 + 1) * BLOCK_PAGES as u64;
-            let end = next.min(pages.end).min((area.end() >> PAGE_SHIFT) as u64);
-            if is_movable(area) {
-                gpu.migrate_to_system(area, start, (end - at) as usize, &mut begin)?;
-            }
-            at = end;
-        }
-        Ok(())
     }
 }
