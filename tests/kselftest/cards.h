@@ -14,8 +14,6 @@ void cards_launch_on(struct fixture f[2], const struct kfd_node nodes[2]);
 /* Maps a buffer of any GPU on this one. Returns 0 or a negative errno. */
 int cards_map(struct kfd *k, const struct kfd_bo *bo);
 int cards_unmap(struct kfd *k, const struct kfd_bo *bo);
-/* Makes the GPU of `node` the one of fixtures, kfd_open() and device_find(). */
-void cards_use(const struct kfd_node *node);
 /* Copies by an SDMA queue of this GPU. Returns 0 or a negative errno. */
 int cards_copy(struct fixture *f, void *to, const void *from, size_t bytes);
 /* Returns the type of the IOMMU domain of a GPU: "DMA", "identity", ..., or "" without IOMMU. */

@@ -3,8 +3,6 @@
 #define _GNU_SOURCE
 #include "cards.h"
 
-#include <stdlib.h>
-
 #include "../workloads/sdma-queue.h"
 
 int cards_find(struct kfd_node *nodes, int most)
@@ -20,14 +18,6 @@ int cards_find(struct kfd_node *nodes, int most)
 		count++;
 	}
 	return count;
-}
-
-void cards_use(const struct kfd_node *node)
-{
-	char number[16];
-
-	snprintf(number, sizeof(number), "%d", node->index);
-	ASSERT(!setenv("KFD_NODE", number, 1));
 }
 
 int cards_map(struct kfd *k, const struct kfd_bo *bo)
@@ -55,9 +45,9 @@ void cards_launch(struct fixture f[2])
 
 void cards_launch_on(struct fixture f[2], const struct kfd_node nodes[2])
 {
-	cards_use(&nodes[0]);
+	fixture_use_node(nodes[0].index);
 	fixture_launch(&f[0]);
-	cards_use(&nodes[1]);
+	fixture_use_node(nodes[1].index);
 	memset(&f[1], 0, sizeof(f[1]));
 	fixture_open(&f[1].k);
 	/* Both pages belong to the process. Signals of the second GPU are in the second half. */
@@ -66,10 +56,7 @@ void cards_launch_on(struct fixture f[2], const struct kfd_node nodes[2])
 	f[1].k.event_page = f[0].k.event_page;
 	f[1].k.signals = f[0].k.signals;
 	f[1].k.signals_used = f[0].k.signals->size / sizeof(struct amd_signal) / 2;
-	ASSERT_OK(kfd_kernels(&f[1].k, &f[1].code));
-	ASSERT_OK(kfd_bo_create(&f[1].k, 1 << 20, KFD_FLAGS_GTT, &f[1].data));
-	ASSERT_OK(kfd_bo_create(&f[1].k, 64 * 256, KFD_FLAGS_GTT, &f[1].kernarg));
-	ASSERT_OK(kfd_signal_create(&f[1].k, 0, &f[1].signal));
+	fixture_load_opened(&f[1]);
 	ASSERT_OK(kfd_queue_create(&f[1].k, &f[1].q, 64));
 }
 

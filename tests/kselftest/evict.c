@@ -228,24 +228,16 @@ TEST_TIMEOUT(restore_after_reset, 200)
  * Another process allocates VRAM until a BO is evicted, and frees it: the C driver evicts no BO of
  * KFD for an allocation of its own process (amdgpu_ttm_bo_eviction_valuable).
  */
-static void evict_by_another(void)
+static void evict_others(void *unused)
 {
 	static struct kfd other;
-	int status = -1;
-	pid_t child = fork();
+	unsigned int count;
 
-	ASSERT(child >= 0);
-	if (!child) {
-		unsigned int count;
-
-		fixture_open_only(&other);
-		count = create_until_eviction(&other);
-		while (count > 0)
-			destroy(&other, &buffers[--count]);
-		ktap_end();
-	}
-	ASSERT(waitpid(child, &status, 0) == child);
-	ASSERT(status == 0, "status %#x", status);
+	(void)unused;
+	fixture_open_only(&other);
+	count = create_until_eviction(&other);
+	while (count > 0)
+		destroy(&other, &buffers[--count]);
 }
 
 /*
@@ -269,7 +261,7 @@ TEST_TIMEOUT(evicted_again_after_failed_restore, 200)
 	for (int round = 0; round < 3; round++) {
 		uint64_t before = evicted_ms(&f.k);
 
-		evict_by_another();
+		ASSERT_OK(ktap_in_child(evict_others, NULL));
 		for (int i = 0; i < 100 && evicted_ms(&f.k) == before; i++)
 			usleep(100000);
 		ASSERT(evicted_ms(&f.k) > before, "round %d: not evicted", round);

@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -25,10 +26,23 @@ void fixture_open(struct kfd *k)
 	ASSERT_OK(kfd_acquire_vm(k));
 }
 
+void fixture_use_node(int index)
+{
+	char number[16];
+
+	snprintf(number, sizeof(number), "%d", index);
+	ASSERT(!setenv("KFD_NODE", number, 1));
+}
+
 void fixture_load(struct fixture *f)
 {
 	memset(f, 0, sizeof(*f));
 	fixture_open(&f->k);
+	fixture_load_opened(f);
+}
+
+void fixture_load_opened(struct fixture *f)
+{
 	ASSERT_OK(kfd_kernels(&f->k, &f->code));
 	ASSERT_OK(kfd_bo_create(&f->k, 1 << 20, KFD_FLAGS_GTT, &f->data));
 	ASSERT_OK(kfd_bo_create(&f->k, 64 * 256, KFD_FLAGS_GTT, &f->kernarg));

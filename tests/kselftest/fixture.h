@@ -28,7 +28,11 @@ void fixture_open(struct kfd *k);
 void fixture_open_only(struct kfd *k);
 /* Opens the GPU, loads the kernels, allocates 1 MiB of data; all in GTT, without a queue. */
 void fixture_load(struct fixture *f);
-/* Same with a queue. */
+/* Same for a GPU that is open. */
+void fixture_load_opened(struct fixture *f);
+/* Makes a node the GPU of fixtures, kfd_topology_find_gpu() and device_find(): sets $KFD_NODE. */
+void fixture_use_node(int index);
+/* As fixture_load() with a queue. */
 void fixture_launch(struct fixture *f);
 /*
  * Sets `count` dwords at data to `value` with the fill kernel; waits. Returns 0 or a negative

@@ -62,7 +62,7 @@ static void on_nodes(void (*fn)(void *))
 	mode_begin(setting("IRQ_MODE", "SPX"));
 	count = mode_nodes(nodes);
 	for (int i = 0; i < count && i < MOST; i++) {
-		mode_use_node(nodes[i].index);
+		fixture_use_node(nodes[i].index);
 		EXPECT(!ktap_in_child(fn, &nodes[i]), "node %d", nodes[i].index);
 	}
 	mode_end();

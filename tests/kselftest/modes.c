@@ -134,14 +134,6 @@ void mode_end(void)
 	EXPECT_OK(mode_set("SPX"));
 }
 
-void mode_use_node(int index)
-{
-	char number[16];
-
-	snprintf(number, sizeof(number), "%d", index);
-	setenv("KFD_NODE", number, 1);
-}
-
 void mode_on_nodes(struct kfd_node *nodes, int count, void (*fn)(void *))
 {
 	pid_t children[MODE_MAX_NODES];
@@ -150,7 +142,7 @@ void mode_on_nodes(struct kfd_node *nodes, int count, void (*fn)(void *))
 	for (int i = 0; i < count; i++) {
 		children[i] = fork_child();
 		if (!children[i]) {
-			mode_use_node(nodes[i].index);
+			fixture_use_node(nodes[i].index);
 			_exit(ktap_in_child(fn, &nodes[i]) != 0);
 		}
 	}

@@ -36,8 +36,6 @@ int mode_try_nps(const char *nps);
 void mode_begin_nps(const char *nps, const char *mode);
 /* Sets mode SPX; a failure fails the test. */
 void mode_end(void);
-/* Selects a node for fixtures and kfd_open(). */
-void mode_use_node(int index);
 /* Calls `fn` with each of `count` nodes, in a process that uses it; all at the same time. */
 void mode_on_nodes(struct kfd_node *nodes, int count, void (*fn)(void *));
 

@@ -26,7 +26,7 @@ static void expect_mode(const char *mode, int count)
 	EXPECT(!strcmp(mode_file(MODE_FILE), line), "%s", mode_file(MODE_FILE));
 	ASSERT_EQ(mode_nodes(nodes), count);
 	for (int i = 0; i < count; i++) {
-		mode_use_node(nodes[i].index);
+		fixture_use_node(nodes[i].index);
 		EXPECT_OK(ktap_in_child(fixture_lives, NULL));
 	}
 }

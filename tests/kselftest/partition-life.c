@@ -219,7 +219,7 @@ TEST_TIMEOUT(suspend_in_cpx, 180)
 	if (!child) {
 		struct fixture f;
 
-		mode_use_node(nodes[count - 1].index);
+		fixture_use_node(nodes[count - 1].index);
 		fixture_launch(&f);
 		ASSERT(fixture_works(&f));
 		ASSERT(write(ready[1], &byte, 1) == 1 && read(go[0], &byte, 1) == 1);
@@ -274,7 +274,7 @@ TEST_TIMEOUT(programs_on_the_last_node, 120)
 	};
 
 	mode_begin("CPX");
-	mode_use_node(nodes[mode_nodes(nodes) - 1].index);
+	fixture_use_node(nodes[mode_nodes(nodes) - 1].index);
 	for (size_t i = 0; i < sizeof(programs) / sizeof(programs[0]); i++) {
 		char command[320];
 

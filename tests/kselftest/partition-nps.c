@@ -118,7 +118,7 @@ TEST_TIMEOUT(queues_on_all_nodes, 180)
 {
 	begin();
 	for (int i = 0; i < count; i++) {
-		mode_use_node(nodes[i].index);
+		fixture_use_node(nodes[i].index);
 		EXPECT(!ktap_in_child(fills, NULL), "node %d", nodes[i].index);
 	}
 }
@@ -156,7 +156,7 @@ TEST_TIMEOUT(nodes_are_exhausted_separately, 180)
 {
 	begin();
 	for (int i = 0; i < count; i++) {
-		mode_use_node(nodes[i].index);
+		fixture_use_node(nodes[i].index);
 		EXPECT(!ktap_in_child(exhaust, &nodes[(i + nodes_each) % count]), "node %d",
 		       nodes[i].index);
 	}
@@ -244,7 +244,7 @@ static void fill_beside(int first, uint64_t size, const int *others, int n,
 		int i = others[o];
 		struct use use = { fn, i / nodes_each == first / nodes_each };
 
-		mode_use_node(nodes[i].index);
+		fixture_use_node(nodes[i].index);
 		/* The child before has left room. */
 		if (use.evicts)
 			fill_partition(&k, size);
@@ -278,7 +278,7 @@ TEST_TIMEOUT(bos_stay_in_the_partition_of_their_node, 300)
 {
 	begin();
 	for (int first = 0; first < count - nodes_each; first += 3) {
-		mode_use_node(nodes[first].index);
+		fixture_use_node(nodes[first].index);
 		EXPECT(!ktap_in_child(fill, (void *)(intptr_t)first), "node %d", first);
 	}
 }
@@ -289,7 +289,7 @@ TEST_TIMEOUT(page_tables_are_in_the_partition_of_their_node, 600)
 	uint64_t before;
 
 	begin();
-	mode_use_node(nodes[nodes_each].index);
+	fixture_use_node(nodes[nodes_each].index);
 	ASSERT_OK(kfd_topology_find_gpu(&k.node));
 	ASSERT_OK(kfd_open_render(&k));
 	before = amdgpu_info(&k, AMDGPU_INFO_VRAM_USAGE);
@@ -304,7 +304,7 @@ static void expect_nps4(void)
 	EXPECT(!strcmp(mode_file(MODE_FILE), "CPX\n"));
 	EXPECT_EQ(mode_nodes(nodes), count);
 	for (int i = 0; i < count; i += count - 1) {
-		mode_use_node(nodes[i].index);
+		fixture_use_node(nodes[i].index);
 		EXPECT(!ktap_in_child(fills, NULL), "node %d", nodes[i].index);
 	}
 }
@@ -318,7 +318,7 @@ TEST_TIMEOUT(suspend_in_nps4, 180)
 	need_sleep();
 	begin();
 	for (int i = 0; i < 2; i++) {
-		mode_use_node(nodes[2 * nodes_each * i].index);
+		fixture_use_node(nodes[2 * nodes_each * i].index);
 		fixture_open(&k[i]);
 		ASSERT_OK(kfd_bo_create(&k[i], MIB, KFD_FLAGS_VRAM, &bos[i]));
 		*(volatile uint32_t *)bos[i]->va = 0x1234567 + (uint32_t)i;

@@ -166,7 +166,7 @@ static void check_queues(const char *mode)
 	mode_begin(mode);
 	count = mode_nodes(nodes);
 	for (int i = 0; i < count; i++) {
-		mode_use_node(nodes[i].index);
+		fixture_use_node(nodes[i].index);
 		EXPECT(!ktap_in_child(fills, NULL), "node %d", nodes[i].index);
 	}
 	mode_on_nodes(nodes, count, fills);
@@ -222,7 +222,7 @@ TEST(memory_is_divided)
 
 	mode_begin("CPX");
 	ASSERT(mode_nodes(nodes) > 1);
-	mode_use_node(nodes[1].index);
+	fixture_use_node(nodes[1].index);
 	EXPECT_OK(ktap_in_child(fill_share, &nodes[0]));
 	mode_end();
 }
@@ -261,7 +261,7 @@ TEST_TIMEOUT(memory_is_not_divided_on_request, 120)
 	EXPECT_RET(mode_write(ALLOC_FILE, "CAP"), -EINVAL);
 	EXPECT_RET(mode_write(ALLOC_FILE, "\n"), -EINVAL);
 	ASSERT(mode_nodes(nodes) > 2);
-	mode_use_node(nodes[1].index);
+	fixture_use_node(nodes[1].index);
 	EXPECT_OK(ktap_in_child(exceed_share, NULL));
 	EXPECT_OK(mode_write(ALLOC_FILE, "all, as the start of other text"));
 	EXPECT(!strcmp(mode_file(ALLOC_FILE), "ALL\n"));

@@ -171,7 +171,7 @@ static void shared_memory(const struct way *w, int gone)
 	ASSERT_OK(w->back());
 	ASSERT_EQ(cards_find(nodes, 2), 2);
 	for (int i = 0; i < 2; i++) {
-		cards_use(&nodes[i]);
+		fixture_use_node(nodes[i].index);
 		ASSERT_OK(ktap_in_child(fixture_lives, NULL));
 	}
 }

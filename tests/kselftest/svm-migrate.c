@@ -10,13 +10,6 @@
 
 #include "svm.h"
 
-static void launch_svm(struct fixture *f)
-{
-	fixture_load(f);
-	svm_needed(&f->k);
-	ASSERT_OK(kfd_queue_create(&f->k, &f->q, 64));
-}
-
 static void to_vram(struct fixture *f, void *start, size_t size)
 {
 	ASSERT_OK(svm_set(&f->k, start, size, { KFD_IOCTL_SVM_ATTR_ACCESS, f->k.node.gpu_id },
@@ -54,7 +47,7 @@ TEST_TIMEOUT(in_turns, 240)
 	unsigned int seed = 1;
 	struct fixture f;
 
-	launch_svm(&f);
+	svm_launch(&f);
 	words = (uint32_t *)anonymous(count * 4);
 	want = calloc(count, 4);
 	ASSERT(want != NULL);
@@ -85,7 +78,7 @@ TEST_TIMEOUT(parts_change, 120)
 	uint32_t *words;
 	char *base, *to;
 
-	launch_svm(&f);
+	svm_launch(&f);
 	words = words_in_vram(&f, size);
 	base = (char *)words;
 	ASSERT(munmap(base + MIB, part) == 0);
@@ -107,7 +100,7 @@ TEST_TIMEOUT(untouched_memory, 120)
 	struct fixture f;
 	uint32_t *words;
 
-	launch_svm(&f);
+	svm_launch(&f);
 	words = (uint32_t *)anonymous(2 * MIB);
 	to_vram(&f, words, 2 * MIB);
 	ASSERT_OK(fixture_fill(&f, &f.q, words + 4096, 64, 9));
@@ -123,7 +116,7 @@ TEST_TIMEOUT(forks, 240)
 	uint32_t *words;
 	int status;
 
-	launch_svm(&f);
+	svm_launch(&f);
 	words = words_in_vram(&f, size);
 	for (int round = 0; round < 6; round++) {
 		pid_t child = fork_child();
@@ -174,7 +167,7 @@ TEST_TIMEOUT(touched_meanwhile, 240)
 	pthread_t threads[2];
 	struct fixture f;
 
-	launch_svm(&f);
+	svm_launch(&f);
 	t.words = words_in_vram(&f, size);
 	for (int i = 0; i < 2; i++)
 		ASSERT(pthread_create(threads + i, NULL, touch, &t) == 0);
@@ -193,7 +186,7 @@ static void exits(void *unused)
 	struct fixture f;
 
 	(void)unused;
-	launch_svm(&f);
+	svm_launch(&f);
 	words_in_vram(&f, 8 * MIB);
 	ktap_end();
 }
@@ -203,7 +196,7 @@ TEST_TIMEOUT(exit_frees_vram, 120)
 	struct fixture f;
 	uint64_t before;
 
-	launch_svm(&f);
+	svm_launch(&f);
 	before = amdgpu_info(&f.k, AMDGPU_INFO_VRAM_USAGE);
 	for (int i = 0; i < 4; i++)
 		ASSERT_OK(ktap_in_child(exits, NULL));

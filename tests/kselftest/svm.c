@@ -12,18 +12,12 @@
 #include "listen.h"
 #include "svm.h"
 
-static void launch_svm(struct fixture *f)
-{
-	fixture_launch(f);
-	svm_needed(&f->k);
-}
-
 TEST(anonymous_memory)
 {
 	struct fixture f;
 	char *p;
 
-	launch_svm(&f);
+	svm_launch(&f);
 	p = anonymous(64 * KFD_PAGE);
 	ASSERT_OK(svm_access(&f.k, p, 64 * KFD_PAGE));
 	EXPECT(svm_works(&f, p, 64 * KFD_PAGE, 0x1000));
@@ -45,7 +39,7 @@ TEST(heap_and_stack)
 	struct fixture f;
 	char *small = malloc(300000), *page;
 
-	launch_svm(&f);
+	svm_launch(&f);
 	ASSERT(small != NULL);
 	page = (char *)((kfd_va(small) + KFD_PAGE - 1) & ~(KFD_PAGE - 1));
 	ASSERT_OK(svm_access(&f.k, page, 64 * KFD_PAGE));
@@ -66,7 +60,7 @@ TEST(file_and_read_only_memory)
 	struct fixture f;
 	char *p, *q, *other;
 
-	launch_svm(&f);
+	svm_launch(&f);
 	ASSERT(ftruncate(fd, 8 * KFD_PAGE) == 0);
 	p = anonymous(8 * KFD_PAGE);
 	ASSERT(mmap(p, 8 * KFD_PAGE, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, fd, 0) == p);
@@ -97,7 +91,7 @@ TEST_TIMEOUT(huge_pages, 120)
 	struct pages p;
 	char *all;
 
-	launch_svm(&f);
+	svm_launch(&f);
 	all = anonymous(8 * MIB);
 	ASSERT(madvise(all, 8 * MIB, MADV_HUGEPAGE) == 0);
 	memset(all, 1, 8 * MIB);
@@ -118,7 +112,7 @@ TEST(pages_are_replaced)
 	struct pages p;
 	struct fixture f;
 
-	launch_svm(&f);
+	svm_launch(&f);
 	p = svm_pages(anonymous(16 * KFD_PAGE), 16 * KFD_PAGE);
 	ASSERT_OK(svm_access(&f.k, p.cpu, p.size));
 	ASSERT(svm_works(&f, p.cpu, p.size, 0x100));
@@ -140,7 +134,7 @@ TEST(munmap_in_the_middle)
 	struct pages p;
 	struct fixture f;
 
-	launch_svm(&f);
+	svm_launch(&f);
 	p = svm_pages(anonymous(16 * KFD_PAGE), 16 * KFD_PAGE);
 	ASSERT_OK(svm_access(&f.k, p.cpu, p.size));
 	ASSERT(svm_works(&f, p.cpu, p.size, 0x100));
@@ -161,7 +155,7 @@ TEST(mprotect_and_back)
 	struct pages p;
 	struct fixture f;
 
-	launch_svm(&f);
+	svm_launch(&f);
 	p = svm_pages(anonymous(8 * KFD_PAGE), 8 * KFD_PAGE);
 	ASSERT_OK(svm_access(&f.k, p.cpu, p.size));
 	ASSERT(svm_works(&f, p.cpu, p.size, 0x100));
@@ -183,7 +177,7 @@ TEST(mremap_moves_the_memory_away)
 	struct fixture f;
 	char *to;
 
-	launch_svm(&f);
+	svm_launch(&f);
 	p = svm_pages(anonymous(8 * KFD_PAGE), 8 * KFD_PAGE);
 	ASSERT_OK(svm_access(&f.k, p.cpu, p.size));
 	ASSERT(svm_works(&f, p.cpu, p.size, 0x100));
@@ -205,7 +199,7 @@ TEST(fork_copies_on_write)
 	pid_t child;
 	char byte;
 
-	launch_svm(&f);
+	svm_launch(&f);
 	p = svm_pages(anonymous(8 * KFD_PAGE), 8 * KFD_PAGE);
 	ASSERT_OK(svm_access(&f.k, p.cpu, p.size));
 	ASSERT(gpu_writes(&f, &p, 0, 1024, 0x111));
@@ -241,7 +235,7 @@ TEST(context_save_area)
 	size_t size;
 	char *p;
 
-	launch_svm(&f);
+	svm_launch(&f);
 	size = kfd_cwsr_bytes(&f.k.node);
 	p = anonymous(size);
 	memset(p, 0, size);
@@ -271,7 +265,7 @@ static void waits_for(void *data)
 	struct fixture f;
 	char *p;
 
-	launch_svm(&f);
+	svm_launch(&f);
 	p = anonymous(64 * KFD_PAGE);
 	ASSERT_OK(svm_access(&f.k, p, 64 * KFD_PAGE));
 	ASSERT(svm_works(&f, p, 4 * KFD_PAGE, 0x100));
@@ -288,7 +282,7 @@ TEST(exit_with_ranges)
 	int status;
 	pid_t child;
 
-	launch_svm(&f);
+	svm_launch(&f);
 	EXPECT_OK(ktap_in_child(waits_for, NULL));
 	child = fork_child();
 	if (!child)
@@ -304,7 +298,7 @@ TEST_TIMEOUT(many_invalidations, 120)
 	struct pages p;
 	struct fixture f;
 
-	launch_svm(&f);
+	svm_launch(&f);
 	p = svm_pages(anonymous(32 * KFD_PAGE), 32 * KFD_PAGE);
 	ASSERT_OK(svm_access(&f.k, p.cpu, p.size));
 	for (uint32_t i = 0; i < 60; i++) {
@@ -326,7 +320,7 @@ TEST(eviction_events)
 	unsigned int gpu;
 	int fd, pid;
 
-	launch_svm(&f);
+	svm_launch(&f);
 	p = svm_pages(anonymous(4 * KFD_PAGE), 4 * KFD_PAGE);
 	ASSERT_OK(svm_access(&f.k, p.cpu, p.size));
 	fd = listen_to(&f.k, KFD_SMI_EVENT_MASK_FROM_INDEX(KFD_SMI_EVENT_QUEUE_EVICTION) |
@@ -373,7 +367,7 @@ static void fault_case(void *data)
 	struct pages p;
 	struct fixture f;
 
-	launch_svm(&f);
+	svm_launch(&f);
 	p = svm_pages(anonymous(8 * KFD_PAGE), 8 * KFD_PAGE);
 	switch (*(int *)data) {
 	case 0: /* Not registered. */
@@ -409,7 +403,7 @@ TEST_TIMEOUT(faults_without_access, 180)
 {
 	struct fixture f;
 
-	launch_svm(&f);
+	svm_launch(&f);
 	for (int i = 0; i < 5; i++) {
 		EXPECT(ktap_in_child(fault_case, &i) == 0, "case %d", i);
 		EXPECT(fixture_works(&f));
@@ -426,7 +420,7 @@ TEST_TIMEOUT(prefetch_to_vram_and_back, 120)
 	char wanted[96];
 	int fd;
 
-	launch_svm(&f);
+	svm_launch(&f);
 	gpu = f.k.node.gpu_id;
 	p = svm_pages(anonymous(2 * MIB), 2 * MIB);
 	words = (uint32_t *)p.cpu;

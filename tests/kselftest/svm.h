@@ -23,6 +23,13 @@ static inline void svm_needed(const struct kfd *k)
 		SKIP("the node has no SVM");
 }
 
+/* As fixture_launch(); skips the test if the node has no SVM. */
+static inline void svm_launch(struct fixture *f)
+{
+	fixture_launch(f);
+	svm_needed(&f->k);
+}
+
 /* The ioctl with all arguments; `room` attributes fit into the size that its number has. */
 static inline int svm_call(struct kfd *k, uint32_t op, uint64_t start, uint64_t size,
 			   uint32_t count, uint32_t room, svm_attr *attrs)
