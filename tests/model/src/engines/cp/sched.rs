@@ -235,7 +235,8 @@ impl Engine<'_> {
         if let Some(outcome) = self.query_by_another(queue) {
             return Ok(outcome);
         }
-        if let Some(left) = self.later(queue.slot, self.env.response_time()) {
+        let env = self.env;
+        if let Some(left) = self.later(queue.slot, || env.response_time()) {
             return Ok(Outcome::Wait(left));
         }
         let command = p.get(qs::COMMAND);
@@ -270,11 +271,17 @@ impl Engine<'_> {
         Ok(Outcome::Next)
     }
 
-    /// Returns how long the packet of a ring is not executed yet: `time` from the first call on.
-    pub(super) fn later(&mut self, slot: Slot, time: Duration) -> Option<Duration> {
+    /// Returns how long the packet of a ring is not executed yet: `time`, which is called once for
+    /// each packet, from the first call on.
+    pub(super) fn later(
+        &mut self,
+        slot: Slot,
+        time: impl FnOnce() -> Duration,
+    ) -> Option<Duration> {
         let now = Instant::now();
         let delays = &mut self.sched.delays;
         let Some(at) = delays.iter().position(|(ring, _)| *ring == slot) else {
+            let time = time();
             if time.is_zero() {
                 return None;
             }

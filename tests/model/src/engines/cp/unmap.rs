@@ -35,7 +35,7 @@ impl Engine<'_> {
         let Some(at) = at else {
             let late = Duration::from_millis(self.env.knobs().kiq_late.get());
             if queue.class == Class::Kiq && !late.is_zero() {
-                if let Some(left) = self.later(queue.slot, late) {
+                if let Some(left) = self.later(queue.slot, || late) {
                     return Ok(Outcome::Wait(left));
                 }
                 self.env.knobs().kiq_late.hit();
