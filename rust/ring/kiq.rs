@@ -41,10 +41,14 @@ const TOTAL: usize = MQD + PAGE_SIZE;
 /// Values of the scratch register before and after a ring test (`gfx_v9_4_3_ring_test_ring()`).
 const TEST_BEFORE: u32 = 0xcafe_dead;
 const TEST_AFTER: u32 = 0xdead_beef;
-/// Timeout of a ring test.
+/// Timeout of the ring test of a new KIQ.
 const TEST_TIMEOUT_MS: i64 = 100;
 /// Timeout of a fence. The C driver polls for 10 ms first and then for a second per try.
 const FENCE_TIMEOUT_MS: i64 = 1000;
+/// Timeout of the ring test behind UNMAP_QUEUES, which waits for the HIQ. A card is reset if it
+/// expires, so it is as long as that of a fence. The C driver's 100,000 polls of a register, 1 us
+/// apart, are 100 ms and the time of the reads.
+const UNMAP_TIMEOUT_MS: i64 = FENCE_TIMEOUT_MS;
 
 /// Ring names in trace events and in debugfs, by the logical number of the XCC.
 const NAMES: [(&CStr, &str); 8] = [
@@ -207,7 +211,9 @@ impl Kiq {
             writer,
             fence: 0,
         };
-        let tested = kiq.declare(card).and_then(|()| kiq.test(card));
+        let tested = kiq
+            .declare(card)
+            .and_then(|()| kiq.test(card, TEST_TIMEOUT_MS));
         if let Err(e) = tested {
             dev_err!(
                 card.dev(),
@@ -249,8 +255,8 @@ impl Kiq {
     }
 
     /// Ring test: writes a scratch register by a packet. All packets sent before have been executed
-    /// on success. `ETIMEDOUT` after 100 ms, `EIO` when the register does not hold a value.
-    fn test(&mut self, card: &Card) -> Result {
+    /// on success. `ETIMEDOUT` after `timeout_ms`, `EIO` when the register does not hold a value.
+    fn test(&mut self, card: &Card, timeout_ms: i64) -> Result {
         let hal = card.generation().need_kiq()?;
         let mmio = card.mmio()?;
         hal.write_scratch(mmio, self.xcc, TEST_BEFORE)?;
@@ -263,7 +269,7 @@ impl Kiq {
             value: TEST_AFTER,
         })?;
         self.writer.submit(card, &batch)?;
-        wait(TEST_TIMEOUT_MS, || {
+        wait(timeout_ms, || {
             Ok(hal.read_scratch(mmio, self.xcc)? == TEST_AFTER)
         })
     }
@@ -314,7 +320,7 @@ impl Kiq {
             reset: true,
         })?;
         self.writer.submit(card, &batch)?;
-        self.test(card)
+        self.test(card, UNMAP_TIMEOUT_MS)
     }
 
     /// Sends the invalidation of the TLB entries of a PASID in all hubs, with a fence. `ENOMEM`

@@ -68,6 +68,20 @@ TEST_TIMEOUT(refused_switches, 240)
 	expect_mode("SPX", 1);
 }
 
+/* The KIQ unmaps the HIQ late, but before the driver gives it up (model knob kiq.late). */
+TEST_TIMEOUT(slow_unmap, 240)
+{
+	int whole;
+
+	mode_begin("SPX");
+	ASSERT_EQ(mode_nodes(nodes), 1);
+	whole = (int)nodes[0].num_xcc;
+	ASSERT_OK(mode_set("CPX"));
+	expect_mode("CPX", whole);
+	ASSERT_OK(mode_set("SPX"));
+	expect_mode("SPX", 1);
+}
+
 /*
  * The KIQ unmaps the HIQ after the driver has given it up (model knob kiq.late): the memory of the
  * HIQ is not accessed any more, the GPU is reset, and has nodes when a mode is written.
