@@ -87,10 +87,7 @@ impl Partitions {
     pub(crate) fn publish(&self, render_minors: KVec<u32>) -> Result {
         let mut state = self.state.lock();
         state.render_minors = render_minors;
-        self.nodes
-            .list()?
-            .iter()
-            .try_for_each(|node| show(node, &state.render_minors))
+        show(&self.nodes.list()?, &state.render_minors)
     }
 
     fn gpu(&self) -> &Arc<Gpu> {
@@ -100,10 +97,10 @@ impl Partitions {
     /// Removes the nodes from topology and list, as far as they are in them.
     fn hide(&self) {
         match self.nodes.list() {
-            Ok(nodes) => nodes.iter().rev().for_each(|node| {
-                topology::remove_gpu(node);
-                node::remove(node);
-            }),
+            Ok(nodes) => {
+                topology::remove_gpus(&nodes);
+                nodes.iter().rev().for_each(node::remove);
+            }
             Err(e) => dev_err!(self.gpu().dev(), "nodes are not removed: {e:?}\n"),
         }
     }
@@ -231,10 +228,9 @@ impl Partitions {
         let gpu = self.gpu();
         gpu.partition(mode.partitions(gpu.xccs().count()))?;
         self.nodes.start(mode)?;
-        self.nodes.list()?.iter().try_for_each(|node| {
-            node::add(node)?;
-            show(node, render_minors)
-        })
+        let nodes = self.nodes.list()?;
+        nodes.iter().try_for_each(node::add)?;
+        show(&nodes, render_minors)
     }
 }
 
@@ -245,10 +241,15 @@ impl PinnedDrop for Partitions {
     }
 }
 
-/// Adds a node to the topology with the render node of its partition. `EINVAL` if there is none.
-fn show(node: &Arc<Node>, render_minors: &[u32]) -> Result {
-    let minor = render_minors.get(node.index() as usize).ok_or(EINVAL)?;
-    topology::add_gpu(node, *minor)
+/// Adds nodes to the topology, each with the render node of its partition. `EINVAL` if one has
+/// none, `ENOMEM` without memory.
+fn show(nodes: &[Arc<Node>], render_minors: &[u32]) -> Result {
+    let mut gpus = KVec::with_capacity(nodes.len(), GFP_KERNEL)?;
+    for node in nodes {
+        let minor = render_minors.get(node.index() as usize).ok_or(EINVAL)?;
+        gpus.push_within_capacity((node.clone(), *minor))?;
+    }
+    topology::add_gpus(&gpus)
 }
 
 /// Whether each node may use all of its memory partition, and the name of that mode.

@@ -19,5 +19,5 @@ mod registry;
 mod sysfs;
 
 pub(crate) use registry::{
-    add_gpu, exit, init, nodes, remove_gpu, DebugfsRegistration, SysfsRegistration,
+    add_gpus, exit, init, nodes, remove_gpus, DebugfsRegistration, SysfsRegistration,
 };

@@ -2,8 +2,8 @@
 
 //! The state of the topology: its GPUs, the nodes built from them, and where they are shown.
 //!
-//! Each addition or removal of a GPU rebuilds all nodes and increments the generation, which user
-//! space reads before and after everything else to detect a change.
+//! Each addition or removal of the GPUs of a device rebuilds all nodes and increments the
+//! generation, which user space reads before and after everything else to detect a change.
 
 use kernel::{
     device,
@@ -122,49 +122,48 @@ impl Drop for DebugfsRegistration {
     }
 }
 
-/// Adds the GPU of a node, whose render node has the minor `render_minor`. On failure the GPU is
-/// not listed.
-pub(crate) fn add_gpu(node: &Arc<node::Node>, render_minor: u32) -> Result {
-    let config = node.gpu().config();
-    let arrays = config.num_se * config.sh_per_se;
+/// Adds the GPUs of nodes, each with the minor number of its render node, by one rebuild. On
+/// failure none of them is listed.
+pub(crate) fn add_gpus(gpus: &[(Arc<node::Node>, u32)]) -> Result {
     let mut state = STATE.lock();
-    let first_cu = state.next_cu;
-    state.gpus.push(
-        TopologyGpu {
+    let listed = state.gpus.len();
+    state.gpus.reserve(gpus.len(), GFP_KERNEL)?;
+    for (node, render_minor) in gpus {
+        let config = node.gpu().config();
+        let arrays = config.num_se * config.sh_per_se;
+        let first_cu = state.next_cu;
+        state.gpus.push_within_capacity(TopologyGpu {
             node: node.clone(),
-            render_minor,
+            render_minor: *render_minor,
             first_cu,
-        },
-        GFP_KERNEL,
-    )?;
-    // Each switch of the compute partition mode adds nodes.
-    state.next_cu = first_cu.wrapping_add(arrays * config.cu_per_sh);
+        })?;
+        // Each switch of the compute partition mode adds nodes.
+        state.next_cu = first_cu.wrapping_add(arrays * config.cu_per_sh);
+    }
     let result = state.rebuild();
     if result.is_err() {
-        state.gpus.pop();
+        state.gpus.truncate(listed);
     }
     result
 }
 
-/// Removes the GPU of a node, if it is listed.
-pub(crate) fn remove_gpu(node: &Arc<node::Node>) {
+/// Removes the GPUs of nodes, as far as they are listed, by one rebuild.
+pub(crate) fn remove_gpus(nodes: &[Arc<node::Node>]) {
     let mut state = STATE.lock();
-    let Some(at) = state
+    let listed = state.gpus.len();
+    // The caller has references, so that no node is dropped with the lock held.
+    state
         .gpus
-        .iter()
-        .position(|entry| Arc::ptr_eq(&entry.node, node))
-    else {
+        .retain(|entry| !nodes.iter().any(|node| Arc::ptr_eq(&entry.node, node)));
+    if state.gpus.len() == listed {
         return;
-    };
-    let removed = state.gpus.remove(at);
-    if let Err(e) = state.rebuild() {
+    }
+    if let (Err(e), Some(node)) = (state.rebuild(), nodes.first()) {
         dev_err!(
             node.gpu().dev(),
             "topology not rebuilt after removal: {e:?}\n"
         );
     }
-    drop(state);
-    drop(removed);
 }
 
 /// Returns a snapshot of the nodes; `ENOMEM` if there is no memory for it.

@@ -135,6 +135,28 @@ TEST(nodes_of_cpx)
 	check_nodes("CPX", node.num_xcc);
 }
 
+static uint64_t topology_generation(void)
+{
+	uint64_t generation = 0;
+
+	EXPECT_OK(kfd_sysfs_value(KFD_TOPOLOGY "/generation_id", NULL, &generation));
+	return generation;
+}
+
+/* The nodes of the old mode are removed as a whole, then those of the new one are added. */
+TEST(switch_changes_the_topology_twice)
+{
+	uint64_t before;
+
+	mode_begin("CPX");
+	before = topology_generation();
+	ASSERT_OK(mode_set("SPX"));
+	EXPECT_EQ(topology_generation(), before + 2);
+	ASSERT_OK(mode_set("CPX"));
+	EXPECT_EQ(topology_generation(), before + 4);
+	mode_end();
+}
+
 TEST(nodes_of_dpx)
 {
 	mode_need("DPX");
