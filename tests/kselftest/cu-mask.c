@@ -135,3 +135,69 @@ TEST(workgroups_are_distributed_over_xccs)
 	for (unsigned int n = 0; n < 16; n++)
 		EXPECT(!groups[n] || groups[n] == EACH, "XCC %u: %u workgroups", n, groups[n]);
 }
+
+/* Sets a CU mask that gives XCC `n` the CUs of `masks[n]`. */
+static int set_masks(struct fixture *f, const uint32_t *masks)
+{
+	const unsigned int xccs = f->k.node.num_xcc;
+	uint32_t words[32] = { 0 };
+
+	for (unsigned int n = 0; n < 32 * xccs; n++)
+		if (masks[n % xccs] >> n / xccs & 1)
+			words[n / 32] |= 1u << n % 32;
+	return set_mask(&f->q, 32 * xccs, words);
+}
+
+/* Numbers the XCCs of the first workgroups, which take turns, from 0 on by their physical ids. */
+static void number_xccs(struct fixture *f, unsigned int *numbers)
+{
+	const unsigned int xccs = f->k.node.num_xcc;
+	const uint32_t *ids = f->data->va;
+
+	run_groups(f, "xcc_id", xccs);
+	for (unsigned int i = 0; i < xccs; i++) {
+		numbers[i] = 0;
+		for (unsigned int j = 0; j < xccs; j++)
+			numbers[i] += ids[j] < ids[i];
+	}
+}
+
+/* Each XCC has the CUs of its own bits of a mask, also if these differ. */
+TEST(masks_of_xccs_differ)
+{
+	unsigned int numbers[16];
+	uint32_t masks[16];
+	struct fixture f;
+
+	fixture_launch(&f);
+	if (f.k.node.num_xcc == 1)
+		SKIP("the node has one XCC");
+	number_xccs(&f, numbers);
+	/* XCC n has one CU, of engine n % 4, then n + 1 CUs. */
+	for (unsigned int round = 0; round < 2; round++) {
+		const unsigned int xccs = f.k.node.num_xcc, groups = 64 * xccs;
+		struct {
+			uint32_t engines, cus[8];
+		} used[16] = { 0 };
+		const uint32_t *ids = f.data->va;
+
+		for (unsigned int n = 0; n < xccs; n++)
+			masks[n] = round ? (2u << n) - 1 : 1u << n % 4;
+		ASSERT_OK(set_masks(&f, masks));
+		run_groups(&f, "hw_id", groups);
+		for (unsigned int i = 0; i < groups; i++) {
+			unsigned int n = numbers[i % xccs], engine = ids[i] >> 13 & 7;
+
+			used[n].engines |= 1u << engine;
+			used[n].cus[engine] |= 1u << (ids[i] >> 8 & 15);
+		}
+		for (unsigned int n = 0; n < xccs; n++) {
+			unsigned int count = 0;
+
+			for (unsigned int e = 0; e < 8; e++)
+				count += (unsigned int)__builtin_popcount(used[n].cus[e]);
+			EXPECT_EQ(count, (unsigned int)__builtin_popcount(masks[n]));
+			EXPECT_EQ(used[n].engines, masks[n] & 15);
+		}
+	}
+}
