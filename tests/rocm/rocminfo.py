@@ -14,13 +14,15 @@ NODES = "/sys/devices/virtual/kfd/kfd/topology/nodes"
 LINK_PCIE = 2
 NO_ATOMICS_32, NO_ATOMICS_64 = 4, 8
 CACHE_OF_CUS = 8
-# Marketing name, target features of the ISA name.
+# By name and number of XCCs: marketing name, number of CUs.
 GPUS = {
-    "gfx942": ("AMD Instinct MI300X", ":sramecc-:xnack-"),
-    "gfx1201": ("AMD Radeon RX 9070", ""),
+    ("gfx942", 1): ("AMD Instinct MI300X", 38),
+    ("gfx942", 4): ("AMD Instinct MI308X", 80),
+    ("gfx942", 8): ("AMD Instinct MI300X", 304),
+    ("gfx1201", 1): ("AMD Radeon RX 9070", 56),
 }
-# CUs of the GPU models by number of XCCs.
-CUS = {("gfx942", 1): 38, ("gfx942", 8): 304, ("gfx1201", 1): 56}
+# Target features of the ISA name.
+FEATURES = {"gfx942": ":sramecc-:xnack-", "gfx1201": ""}
 COLORS = re.compile(r"\x1b\[[0-9;]*m")
 # Heap type of VRAM: public with a large BAR, else private.
 HEAP_SYSTEM, HEAP_PUBLIC, HEAP_PRIVATE = 0, 1, 2
@@ -109,11 +111,11 @@ def check_gpu(report, agent, node):
     p = properties(f"{NODES}/{node}/properties")
     version = p["gfx_target_version"]
     name = f"gfx{version // 10000}{version // 100 % 100:x}{version % 100:x}"
-    report.equal("a modelled GPU", name in GPUS, True)
-    marketing_name, _ = GPUS[name]
+    report.equal("a modelled GPU", (name, p["num_xcc"]) in GPUS, True)
+    marketing_name, cus = GPUS[name, p["num_xcc"]]
     report.equal("Name", agent["Name"], name)
     report.equal("Marketing Name", agent["Marketing Name"], marketing_name)
-    report.equal("number of CUs", p["simd_count"] // p["simd_per_cu"], CUS[name, p["num_xcc"]])
+    report.equal("number of CUs", p["simd_count"] // p["simd_per_cu"], cus)
     values = {
         "Internal Node ID": node,
         "Compute Unit": p["simd_count"] // p["simd_per_cu"],
@@ -153,7 +155,7 @@ def check_gpu(report, agent, node):
     report.equal("Cacheline Size", {number(agent["Cacheline Size"])}, lines)
     report.done("caches")
 
-    report.equal("instruction sets", agent.isas[0], f"amdgcn-amd-amdhsa--{name}{GPUS[name][1]}")
+    report.equal("instruction sets", agent.isas[0], f"amdgcn-amd-amdhsa--{name}{FEATURES[name]}")
     report.done("isa")
 
 
