@@ -51,8 +51,9 @@ help: ## print this list
 	@sed -n 's/^\([a-z]*\): ## \(.*\)/  make \1\t\2/p' $(firstword $(MAKEFILE_LIST)) | expand -t 18
 	@echo
 	@echo "  KDIR=dir        kernel tree for 'make', with its Rust crates ('scripts/setup --where' prints the path of one)"
-	@echo "  WORKLOAD=hip    launch with HIP and unmodified ROCm in 'make demo'"
-	@echo "  ROOT=trixie     Debian release of the ROCm in 'make vm' and 'make demo WORKLOAD=hip': trixie or forky; ROOT=none: 'make vm' without ROCm"
+	@echo "  WORKLOAD=hip    launch with HIP and unmodified ROCm in 'make demo'; gdb: debug a HIP program with GDB, which is built at"
+	@echo "                  its first use (15 minutes)"
+	@echo "  ROOT=trixie     Debian release of the ROCm in 'make vm' and 'make demo WORKLOAD=hip': trixie, forky or gdb (forky with GDB); ROOT=none: 'make vm' without ROCm"
 	@echo "  CHIP=mi300x     chip of the GPU model: mi300x, mi300x-1xcc (one XCC), mi308x, mi325x, rx9070; without it 'make check' tests the boots of all"
 	@echo "  DRIVER=amdgpu   load the stock driver instead of rkfd in 'make check' and 'make vm'"
 	@echo "  KERNEL=debug    boot a kernel with lockdep, kmemleak and more; built at its first use (10 to 30 minutes)"

@@ -35,6 +35,16 @@ make procps rocminfo strace"
 # gfx942, hence from Debian's unstable release; all else comes from the release itself.
 GUEST_UNSTABLE="amd-dbgapi-dev librocm-dbgapi0"
 
+# Further guest roots, created only when they are named. `gdb` is the newest release with GDB,
+# which is built there: Debian's packages of it lack AMD's debugger library. Its packages: source,
+# compilers and libraries of GDB. Changing them or the options makes a new root beside the old one.
+EXTRA_ROOTS="gdb"
+GDB_PACKAGES="bison flex g++ gdb-source libgmp-dev libmpfr-dev libncurses-dev pkgconf python3 xz-utils zlib1g-dev"
+GDB_OPTIONS="--prefix=/usr --enable-targets=amdgcn-amd-amdhsa --with-amd-dbgapi --disable-binutils --disable-gas
+--disable-gdbserver --disable-gprof --disable-gprofng --disable-inprocess-agent --disable-ld --disable-libctf --disable-nls
+--disable-sim --disable-source-highlight --disable-tui --disable-unit-tests --without-babeltrace --without-debuginfod
+--without-expat --without-guile --without-intel-pt --without-lzma --without-python --without-xxhash --without-zstd"
+
 # GPU firmware for the guest's driver: Debian's package, and the files of it that are kept
 # (amdgpu/NAME).
 FIRMWARE_PACKAGE=firmware-amd-graphics
@@ -81,20 +91,29 @@ root_key() {
 RKFD_ROOT=$RKFD_CACHE/root-$(root_key)
 export RKFD_ROOT
 
-is_guest_root() { case " $GUEST_ROOTS " in *" $1 "*) return 0 ;; *) return 1 ;; esac; }
+is_guest_root() { case " $GUEST_ROOTS $EXTRA_ROOTS " in *" $1 "*) return 0 ;; *) return 1 ;; esac; }
 
-# guest_packages SUITE: packages of a guest root, a line each.
+# guest_suite ROOT: Debian release of a guest root.
+guest_suite() { if [ "$1" = gdb ]; then echo "${GUEST_ROOTS##* }"; else echo "$1"; fi; }
+
+# guest_packages ROOT: packages of a guest root, a line each.
 guest_packages() {
 	printf '%s\n' $GUEST_PACKAGES
 	if has_unstable "$1"; then printf '%s\n' $GUEST_UNSTABLE; fi
+	if [ "$1" = gdb ]; then printf '%s\n' $GDB_PACKAGES; fi
 }
-has_unstable() { [ "$1" = "${GUEST_ROOTS##* }" ]; }
+has_unstable() { [ "$(guest_suite "$1")" = "${GUEST_ROOTS##* }" ]; }
 
-# guest_dir SUITE: folder of a guest root: tree/ to build in, disk.erofs to boot from, `ready` with
-# the name of its content.
-guest_dir() {
-	printf '%s/guest-%s-%s' "$RKFD_CACHE" "$1" "$({ printf '%s\n' "$1"; guest_packages "$1"; } | sha256sum | cut -c1-12)"
+# Prints what a guest root is made of.
+guest_content() {
+	printf '%s\n' "$1"
+	guest_packages "$1"
+	if [ "$1" = gdb ]; then printf '%s\n' $GDB_OPTIONS; fi
 }
+
+# guest_dir ROOT: folder of a guest root: tree/ to build in, disk.erofs to boot from, `ready` with
+# the name of its content.
+guest_dir() { printf '%s/guest-%s-%s' "$RKFD_CACHE" "$1" "$(guest_content "$1" | sha256sum | cut -c1-12)"; }
 
 # Prints the release (uname -r) of the kernel in the cache, nothing before set-up.
 kernel_release() { cat "$RKFD_CACHE/kernel-$RKFD_SERIES.release" 2>/dev/null || true; }
