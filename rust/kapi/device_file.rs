@@ -141,7 +141,8 @@ unsafe extern "C" fn store_file(
     buf: *const c_char,
     count: usize,
 ) -> isize {
-    // SAFETY: As in `show_file`.
+    // SAFETY: The attribute is the first field of an `Attribute`, which does not change, and which
+    // the removal of the file keeps valid during the call.
     let attribute = unsafe { &*attribute.cast::<Attribute>() };
     // SAFETY: By the safety requirement the buffer has `count` bytes, which do not change.
     unsafe { store_text(attribute.store.as_deref(), buf, count) }

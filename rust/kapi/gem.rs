@@ -428,7 +428,8 @@ impl<T: DriverObject> Object<T> {
         len: c_int,
         write: c_int,
     ) -> c_int {
-        // SAFETY: As in `fault`: the mmap lock is held.
+        // SAFETY: The DRM core made the object, a `Self`, the private data of the area, which holds
+        // it. The area does not change: the mmap lock is held. The node is set since `new`.
         let (this, end, at) = unsafe {
             let this = &*(*vma).vm_private_data.cast::<Self>();
             let range = (*vma).__bindgen_anon_1.__bindgen_anon_1;

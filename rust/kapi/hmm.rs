@@ -299,7 +299,7 @@ impl<T: Watch> Interval<T> {
         // SAFETY: The notifier is part of a `Self` by the safety requirement. It is not freed
         // before the notifier is removed, which waits for this call.
         let this = unsafe { &*kernel::container_of!(notifier, Self, notifier) };
-        // SAFETY: As above.
+        // SAFETY: The kernel passes a range that is valid during the call.
         let (start, end, event) = unsafe { ((*range).start, (*range).end, (*range).event) };
         this.watch.invalidate(Invalidation {
             range: start.max(this.start)..end.min(this.start + this.len),

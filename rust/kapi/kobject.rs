@@ -353,7 +353,8 @@ unsafe extern "C" fn store(
     buf: *const c_char,
     count: usize,
 ) -> isize {
-    // SAFETY: As in `show`.
+    // SAFETY: The attribute is the first field of an `Attribute` of a node, which does not change,
+    // and which the removal of the file keeps valid during the call.
     let attribute = unsafe { &*attribute.cast::<Attribute>() };
     // SAFETY: By the safety requirement the buffer has `count` bytes, which do not change.
     unsafe { store_text(attribute.file.store.as_deref(), buf, count) }
