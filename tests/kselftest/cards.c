@@ -14,21 +14,6 @@
 /* Larger than what DMA addresses of one piece usually cover. */
 #define BYTES (6ul << 20)
 
-static void pattern(uint32_t *words, size_t bytes, uint32_t seed)
-{
-	for (size_t i = 0; i < bytes / 4; i++)
-		words[i] = (uint32_t)i * 0x9e3779b9u + seed;
-}
-
-static bool has_pattern(const uint32_t *words, size_t bytes, uint32_t seed)
-{
-	for (size_t i = 0; i < bytes / 4; i++)
-		if (!EXPECT(words[i] == (uint32_t)i * 0x9e3779b9u + seed,
-			    "dword %zu of %p is %#x", i, (const void *)words, words[i]))
-			return false;
-	return true;
-}
-
 /*
  * Allocates memory on both GPUs in turns, so that a bus address of one GPU is hardly ever that of
  * the same memory on the other.
@@ -125,7 +110,7 @@ TEST(gtt_on_both)
 		ASSERT_OK(cards_copy(reader, to, bo->va, BYTES));
 		for (int i = 0; i < 4096; i++)
 			ASSERT_EQ(((uint32_t *)to)[i], round);
-		ASSERT_EQ(((uint32_t *)to)[4096], 4096 * 0x9e3779b9u + round);
+		ASSERT_EQ(((uint32_t *)to)[4096], pattern_word(4096, round));
 	}
 	/* The owner's mapping does not depend on the other one's. */
 	ASSERT_OK(cards_unmap(&f[1].k, bo));

@@ -302,3 +302,18 @@ int write_file(const char *path, const char *text)
 	close(fd);
 	return ret;
 }
+
+void pattern(uint32_t *words, size_t bytes, uint32_t seed)
+{
+	for (size_t i = 0; i < bytes / 4; i++)
+		words[i] = pattern_word(i, seed);
+}
+
+bool has_pattern(const uint32_t *words, size_t bytes, uint32_t seed)
+{
+	for (size_t i = 0; i < bytes / 4; i++)
+		if (!EXPECT(words[i] == pattern_word(i, seed), "dword %zu of %p is %#x", i,
+			    (const void *)words, words[i]))
+			return false;
+	return true;
+}

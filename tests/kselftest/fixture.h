@@ -71,6 +71,16 @@ uint32_t event_result(struct kfd *k, uint32_t id, uint32_t ms);
 uint32_t expect_hang_event(struct kfd *k, uint32_t id, uint32_t ms);
 /* Writes a sysfs or tracefs file; returns 0 or -errno. */
 int write_file(const char *path, const char *text);
+/* Returns dword `i` of a pattern. */
+static inline uint32_t pattern_word(size_t i, uint32_t seed)
+{
+	return (uint32_t)i * 0x9e3779b9u + seed;
+}
+
+/* Fills memory with a pattern. */
+void pattern(uint32_t *words, size_t bytes, uint32_t seed);
+/* Expects that memory has a pattern; returns whether it has. */
+bool has_pattern(const uint32_t *words, size_t bytes, uint32_t seed);
 int fixture_kernel(struct fixture *f, const char *name, struct kfd_kernel *kernel);
 /* Returns how long the queues of this process were evicted, in ms, from sysfs. */
 uint64_t evicted_ms(struct kfd *k);

@@ -81,22 +81,6 @@ static void *memory(struct stream *s, size_t size, uint32_t flags)
 	return bo->va;
 }
 
-static void pattern(uint32_t *p, size_t bytes, uint32_t seed)
-{
-	for (size_t i = 0; i < bytes / 4; i++)
-		p[i] = seed = seed * 1664525 + 1013904223;
-}
-
-static bool has_pattern(const uint32_t *p, size_t bytes, uint32_t seed)
-{
-	for (size_t i = 0; i < bytes / 4; i++) {
-		seed = seed * 1664525 + 1013904223;
-		if (p[i] != seed)
-			return false;
-	}
-	return true;
-}
-
 static const uint32_t places[] = { KFD_FLAGS_VRAM, KFD_FLAGS_GTT };
 static const char *const names[] = { "VRAM", "GTT" };
 

@@ -9,11 +9,6 @@
 
 #define PIECE (8 * MIB)
 
-static uint32_t pattern(size_t i)
-{
-	return (uint32_t)i * 2654435761u ^ 0x5eed;
-}
-
 /* Returns whether the GPU writes to a word: 64 of one page in each piece and round. */
 static bool is_written(size_t i, uint32_t rounds)
 {
@@ -45,7 +40,7 @@ static void overcommit(bool xnack)
 	total = (available * 2 / PIECE + 2) * PIECE;
 	words = (uint32_t *)anonymous(total);
 	for (size_t i = 0; i < total / 4; i++)
-		words[i] = pattern(i);
+		words[i] = pattern_word(i, 0);
 	fd = listen_to(&f.k, KFD_SMI_EVENT_MASK_FROM_INDEX(KFD_SMI_EVENT_MIGRATE_END));
 	for (uint32_t round = 1; round <= rounds; round++) {
 		to_vram = 0;
@@ -70,7 +65,7 @@ static void overcommit(bool xnack)
 	EXPECT(evictions > 0);
 	for (size_t i = 0; i < total / 4; i++) {
 		uint32_t want = is_written(i, rounds) ? (uint32_t)(i % (PIECE / 4) / 1024) :
-							pattern(i);
+							pattern_word(i, 0);
 
 		ASSERT(words[i] == want, "word %zu: %#x, not %#x", i, words[i], want);
 	}
