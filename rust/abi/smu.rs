@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! SMU (system management unit): mailbox of firmware 13.0.6 (MP1).
+//! SMU (system management unit): mailbox of firmware 13.0.6 (MP1); [`v14`] is that of 14.0.2.
 //!
 //! Sources: `pm/swsmu/inc/pmfw_if/smu_v13_0_6_ppsmc.h` (messages, responses),
 //! `smu_v13_0_6_pmfw.h` (metrics table, clocks),
@@ -9,6 +9,8 @@
 //! its return value, if any.
 
 use crate::regs::{mp_13_0_6 as regs, name, Reg};
+
+pub mod v14;
 
 /// Message register; a write starts the message.
 pub const MESSAGE: Reg<name::MP1_SMN_C2PMSG_66> = regs::regMP1_SMN_C2PMSG_66;

@@ -263,11 +263,8 @@ TEST(gpu_node)
 	EXPECT_EQ(node.simd_per_cu, is_gfx12(&node) ? 2 : 4);
 	EXPECT_EQ(node.simd_count % node.simd_per_cu, 0);
 	EXPECT_EQ(node.lds_size_in_kb, 64);
-	/*
-	 * GFX12 has two pipes with four queues each; two queues of each are the kernel's, as in the
-	 * C driver, which has no compute rings of its own when loaded with user_queue=2.
-	 */
-	EXPECT_EQ(node.num_cp_queues, !is_gfx12(&node) ? 24 : ktap_is_rkfd() ? 4 : 8);
+	/* GFX12 has two pipes with four queues each; two queues of each are the kernel's. */
+	EXPECT_EQ(node.num_cp_queues, is_gfx12(&node) ? 4 : 24);
 	EXPECT_EQ(value(i, "properties", "max_waves_per_simd"), is_gfx12(&node) ? 16 : 8);
 	EXPECT_EQ(node.max_slots_scratch_cu, 32);
 	EXPECT(node.num_xcc >= 1 && node.num_xcc <= 8);
@@ -291,7 +288,7 @@ TEST(power_firmware_values)
 	struct kfd_node node = gpu();
 	int i = node.index;
 
-	if (is_gfx12(&node))
+	if (is_gfx12(&node) && ktap_is_rkfd())
 		SKIP("the SMU of gfx12 is not used");
 	EXPECT(value(i, "properties", "unique_id") != 0);
 	/* 100 is the value of a driver without power management. */

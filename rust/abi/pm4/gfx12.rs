@@ -60,7 +60,8 @@ packet! {
     ENGINE_SEL: 1 [31:31];
     /// Unit 256 bytes.
     COHER_SIZE: 2 [31:0];
-    COHER_SIZE_HI: 3 [7:0];
+    /// The header names 8 bits; the C driver sets 24 (`gfx_v12_0_emit_mem_sync`).
+    COHER_SIZE_HI: 3 [23:0];
     /// Unit 256 bytes.
     COHER_BASE_LO: 4 [31:0];
     COHER_BASE_HI: 5 [23:0];

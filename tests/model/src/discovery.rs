@@ -26,6 +26,7 @@ fn hw_id(ip: Ip) -> Option<u16> {
         Ip::Nbif => hwid::NBIF,
         Ip::Mp0 => hwid::MP0,
         Ip::Mp1 => hwid::MP1,
+        Ip::Thm => hwid::THM,
         Ip::Smuio => hwid::SMUIO,
         Ip::Sdma => hwid::SDMA0,
         Ip::Umc => hwid::UMC,

@@ -34,6 +34,8 @@ pub enum Ip {
     Mp0,
     /// Power management processor.
     Mp1,
+    /// Thermal sensors.
+    Thm,
     /// Package and reset straps.
     Smuio,
     /// DMA engine.

@@ -93,7 +93,7 @@ shared! {
 mod tests {
     use super::*;
 
-    fn tables() -> [(&'static str, &'static [RegInfo]); 16] {
+    fn tables() -> [(&'static str, &'static [RegInfo]); 17] {
         [
             ("gc", gc_9_4_3::ALL),
             ("mmhub", mmhub_1_8_0::ALL),
@@ -110,6 +110,7 @@ mod tests {
             ("osssys 7", osssys_7_0_0::ALL),
             ("hdp 7", hdp_7_0_0::ALL),
             ("mp 14", mp_14_0_2::ALL),
+            ("thm 14", thm_14_0_2::ALL),
             ("smuio 14", smuio_14_0_2::ALL),
         ]
     }

@@ -276,6 +276,8 @@ fn gfx12() {
     use pm4::gfx12::{self, acquire_mem as am, release_mem as rm};
     // Different name, another generation sharing the header, or described by parts.
     let not_here = [
+        // The header has 8 bits of the 24 that the driver sets.
+        "ACQUIRE_MEM__COHER_SIZE_HI",
         "ACQUIRE_MEM__GCR_CNTL",
         "COPY_DATA__AID_ID",
         "COPY_DATA__MODE",
@@ -313,6 +315,11 @@ fn gfx12() {
         facts.push(fact(name.clone(), mask, format!("(uint32_t){name}(~0u)")));
     }
     assert!(facts.len() > 50, "only {}", facts.len());
+    let set = format!(
+        "{:#x});  /* CP_COHER_SIZE_HI */",
+        am::COHER_SIZE_HI.field.mask
+    );
+    assert!(amd_text("amdgpu/gfx_v12_0.c").contains(&set), "{set}");
     let low = |f: DwField| 1u32 << f.field.shift;
     for field in am::FIELDS.iter().filter(|f| f.dw == 7) {
         let expr = match field.name {

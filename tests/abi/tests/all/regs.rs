@@ -84,6 +84,7 @@ tests! {
     osssys_7_0_0 in "oss", at least 300;
     hdp_7_0_0 in "hdp", at least 40;
     mp_14_0_2 in "mp", at least 300;
+    thm_14_0_2 in "thm", at least 2;
     smuio_14_0_2 in "smuio", at least 4;
 }
 

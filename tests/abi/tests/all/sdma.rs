@@ -387,3 +387,93 @@ fn mailbox() {
         .facts(facts)
         .check();
 }
+
+#[test]
+fn mailbox_14() {
+    use smu::v14::{clock, metrics, msg, pptable, table};
+    const TABLE: &str = "struct smu_14_0_2_powerplay_table";
+    let driver = amd_text("pm/swsmu/smu14/smu_v14_0_2_ppt.c");
+    let mut facts = Vec::new();
+    for (name, message) in msg::ALL {
+        facts.push(same(&format!("PPSMC_MSG_{name}"), *message));
+    }
+    for (name, response) in smu::response::ALL {
+        facts.push(same(&format!("PPSMC_Result_{name}"), *response));
+    }
+    for (name, clock) in clock::ALL {
+        facts.push(same(&format!("PPCLK_{name}"), *clock));
+    }
+    for (name, table) in table::ALL {
+        facts.push(same(&format!("TABLE_{name}"), *table));
+    }
+    for (name, offset) in metrics::ALL {
+        let expr = format!("offsetof(SmuMetricsExternal_t, SmuMetrics.{name})");
+        facts.push(fact(*name, *offset, expr));
+    }
+    for (name, offset) in pptable::ALL {
+        let expr = format!("offsetof({TABLE}, {name})");
+        facts.push(fact(*name, *offset, expr));
+    }
+    for (name, size, of) in [
+        ("metrics", metrics::SIZE, "SmuMetricsExternal_t"),
+        ("pptable", pptable::SIZE, TABLE),
+        ("pmfw pptable", pptable::PMFW_SIZE, "PPTable_t"),
+        (
+            "workload",
+            smu::v14::WORKLOAD_SIZE,
+            "DpmActivityMonitorCoeffIntExternal_t",
+        ),
+        (
+            "overdrive",
+            smu::v14::OVERDRIVE_SIZE,
+            "OverDriveTableExternal_t",
+        ),
+    ] {
+        facts.push(fact(name, size, format!("sizeof({of})")));
+    }
+    facts.extend([
+        same("PPCLK_COUNT", clock::COUNT),
+        same("WORKLOAD_PPLIB_COUNT", smu::v14::WORKLOADS),
+        fact(
+            "features",
+            smu::v14::FEATURES,
+            "FEATURE_CLOCK_STRETCH_COMPENSATOR + 1",
+        ),
+        same("SMU_14_0_2_TABLE_FORMAT_REVISION", pptable::REVISION),
+        same(
+            "SMU14_DRIVER_IF_VERSION_SMU_V14_0_2",
+            smu::v14::DRIVER_IF_VERSION,
+        ),
+        same("DEBUGSMC_MSG_Mode1Reset", smu::v14::DEBUG_MODE_1_RESET),
+        fact(
+            "flags",
+            smu::v14::FLAGS_SMN,
+            "MP1_Public | smnMP1_FIRMWARE_FLAGS",
+        ),
+    ]);
+    for (use_of, number) in [
+        ("msg_reg", 66),
+        ("arg_regs[0]", 82),
+        ("resp_reg", 90),
+        ("debug_param_reg", 53),
+        ("debug_msg_reg", 75),
+        ("debug_resp_reg", 54),
+    ] {
+        let line = format!("{use_of} = SOC15_REG_OFFSET(MP1, 0, regMP1_SMN_C2PMSG_{number});");
+        assert!(driver.contains(&line), "{line}");
+    }
+    let header = amd_text("pm/swsmu/inc/smu_v14_0.h");
+    Program::new()
+        .include("pm/swsmu/inc/pmfw_if/smu_v14_0_2_ppsmc.h")
+        .include("pm/swsmu/inc/pmfw_if/smu14_driver_if_v14_0.h")
+        .text("struct atom_common_table_header { uint16_t structuresize; uint8_t format_revision, content_revision; };")
+        .include("pm/swsmu/inc/smu_v14_0_2_pptable.h")
+        .text(&defines(&driver, |n| {
+            n.starts_with("SMU14_DRIVER_IF_VERSION") || n == "DEBUGSMC_MSG_Mode1Reset"
+        }))
+        .text(&defines(&header, |n| {
+            n == "MP1_Public" || n == "smnMP1_FIRMWARE_FLAGS"
+        }))
+        .facts(facts)
+        .check();
+}

@@ -4,11 +4,11 @@
 //!
 //! Bases come from AMD's register headers, whose address blocks name the byte address of each
 //! segment that has registers: GC 0x1260 and 0xa000, MMHUB 0x1a000, OSSSYS 0x10a0, HDP 0xf20, NBIF
-//! segments 0, 2, 3 and 5, MP0 0x16000, SMUIO 0x16800 and 0x16a00. The second segment of MP1 is
-//! derived from the address of its mailbox on other generations. Segments that hold no register of
-//! the headers carry the values of the Navi cards before it (`sienna_cichlid_ip_offset.h`). The
-//! number of CUs, 56, is from AMD's specification of the card; cache sizes, and which workgroup
-//! processors are fused off, are not verified against hardware.
+//! segments 0, 2, 3 and 5, MP0 0x16000, THM 0x16600, SMUIO 0x16800 and 0x16a00. The second segment
+//! of MP1 is derived from the address of its mailbox on other generations. Segments that hold no
+//! register of the headers carry the values of the Navi cards before it
+//! (`sienna_cichlid_ip_offset.h`). The number of CUs, 56, is from AMD's specification of the card;
+//! cache sizes, and which workgroup processors are fused off, are not verified against hardware.
 
 use super::{Chip, GcInfo, Generation, IpInstance};
 use crate::gpu::Boot;
@@ -49,6 +49,7 @@ pub const CHIP: Chip = Chip {
         ),
         ip(Ip::Mp0, 0, [14, 0, 3], &[0x1_6000]),
         ip(Ip::Mp1, 0, [14, 0, 3], &[0x1_6000, 0x1_6200]),
+        ip(Ip::Thm, 0, [14, 0, 2], &[0x1_6600]),
         ip(Ip::Smuio, 0, [14, 0, 2], &[0x1_6800, 0x1_6a00]),
         ip(Ip::Sdma, 0, [7, 0, 1], GC),
         ip(Ip::Sdma, 1, [7, 0, 1], GC),

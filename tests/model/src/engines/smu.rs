@@ -1,15 +1,17 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! SMU (MP1) mailbox: versions, features, clock and power limits, metrics, resets.
+//! SMU (MP1) mailbox of 13.0.6: versions, features, clock and power limits, metrics, resets.
+//! [`v14`] is that of 14.0.3.
 //!
 //! Its firmware runs in every state of the rest of the card. Limits are stored; nothing is slower
 //! because of them.
 
 mod metrics;
+pub mod v14;
 
 use std::sync::{Mutex, MutexGuard};
 
-use gpu_regs::{mp_13_0_6 as mp, mp_14_0_2 as mp14, smu as mailbox, Reg};
+use gpu_regs::{mp_13_0_6 as mp, smu as mailbox, Reg};
 use rkfd_abi::bits::join;
 use rkfd_abi::ih::{client, source};
 use rkfd_abi::smu::{interrupt, msg, response, FEATURES};
@@ -24,8 +26,6 @@ use crate::{event, strict};
 const MESSAGE: RegId = RegId::new(0, mailbox::MESSAGE.off);
 /// Mask and acknowledgement of interrupts.
 const INTERRUPT_CONTROL: RegId = RegId::new(0, mp::regMP1_SMN_IH_SW_INT_CTRL.off);
-/// The same of MP1 14.0, in its second segment.
-const MESSAGE_14: RegId = RegId::new(1, mp14::regMP1_SMN_C2PMSG_66.off);
 
 /// Same as `MP1_PUB_SCRATCH0`.
 const SMU_VERSION: u32 = 0x0055_7b00;
@@ -70,16 +70,20 @@ impl Default for State {
 
 /// The power firmware.
 #[derive(Default)]
-pub struct Smu(Mutex<State>);
+pub struct Smu {
+    v13: Mutex<State>,
+    v14: v14::Firmware,
+}
 
 impl Smu {
     fn lock(&self) -> MutexGuard<'_, State> {
-        self.0.lock().unwrap_or_else(|e| e.into_inner())
+        self.v13.lock().unwrap_or_else(|e| e.into_inner())
     }
 
     /// Resets the firmware. A function-level reset ends the management by a driver: the C driver
     /// does not announce its unload before a reset (`smu_v13_0_6_notify_unload`).
     pub fn reset(&self, kind: Reset) {
+        self.v14.reset(kind);
         let mut state = self.lock();
         match kind {
             Reset::Flr => state.managed = false,
@@ -90,20 +94,15 @@ impl Smu {
 
 /// Handles a write to a mailbox register; returns false for other registers.
 pub fn reg_write(gpu: &Gpu, slot: &Slot, value: u32) -> bool {
+    if gpu.chip.generation == Generation::Gfx12 {
+        return v14::reg_write(gpu, slot, value);
+    }
     match slot.id {
-        MESSAGE_14 => {
-            slot.set(value);
-            strict!(
-                gpu.strict,
-                "smu",
-                "message {value:#x}: the SMU of this card is not modelled"
-            );
-        }
-        MESSAGE if gpu.chip.generation == Generation::Gfx9 => {
+        MESSAGE => {
             slot.set(value);
             message(gpu, value);
         }
-        INTERRUPT_CONTROL if gpu.chip.generation == Generation::Gfx9 => {
+        INTERRUPT_CONTROL => {
             let ack = mp::MP1_SMN_IH_SW_INT_CTRL__INT_ACK;
             slot.set(value & !ack.mask);
             if ack.is_set(value) {

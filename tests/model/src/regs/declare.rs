@@ -7,6 +7,7 @@ mod gfx12;
 mod gfx9;
 
 use gpu_regs::{Reg, RegInfo};
+use rkfd_abi::smu;
 
 use super::{Decl, Ip, RegId, Unit};
 use crate::chips::{Chip, Generation};
@@ -21,6 +22,9 @@ const SMN: &[(&str, u32, u32)] = &[
     // MP1_PUB_SCRATCH0: version of the power firmware.
     ("MP1_PUB_SCRATCH0", 0x3b1_0090, 0x0055_7b00),
 ];
+
+/// The same of cards with SMU 14.
+const SMN_14: &[(&str, u32, u32)] = &[("MP1_FIRMWARE_FLAGS", smu::v14::FLAGS_SMN, 1)];
 
 /// `IP_DISCOVERY_VERSION`, a dword address without a segment in the headers.
 const IP_DISCOVERY_VERSION: u32 = 0x16a00;
@@ -104,14 +108,18 @@ pub fn all(chip: &Chip, vram: u64) -> Vec<Decl> {
         }
         decls.extend(own);
     }
+    let smn = match chip.generation {
+        Generation::Gfx9 => SMN,
+        Generation::Gfx12 => SMN_14,
+    };
+    for &(name, addr, reset) in smn {
+        decls.push(
+            Decl::new(name, Ip::Smn, RegId::new(0, addr / 4))
+                .reset(reset)
+                .mask(0),
+        );
+    }
     if chip.generation == Generation::Gfx9 {
-        for &(name, addr, reset) in SMN {
-            decls.push(
-                Decl::new(name, Ip::Smn, RegId::new(0, addr / 4))
-                    .reset(reset)
-                    .mask(0),
-            );
-        }
         // Words of ATHUB without a name in its header. The stock driver reads the PASIDs of the
         // VMIDs 3 to 15 here: at the position in ATHUB 1.0, which does not apply to 1.8
         // (`kgd_gfx_v9_get_atc_vmid_pasid_mapping_info`). No VMID appears mapped then.

@@ -25,4 +25,5 @@ mod sdma_user;
 mod selfring;
 mod server;
 mod smu;
+mod smu14;
 mod xcc;

@@ -4,7 +4,7 @@
 
 use gpu_regs::{
     athub_4_1_0 as athub, gc_12_0_0 as gc, hdp_7_0_0 as hdp, mmhub_4_1_0 as mmhub, mp_14_0_2 as mp,
-    nbif_6_3_1 as nbif, osssys_7_0_0 as osssys, smuio_14_0_2 as smuio,
+    nbif_6_3_1 as nbif, osssys_7_0_0 as osssys, smuio_14_0_2 as smuio, thm_14_0_2 as thm,
 };
 
 use rkfd_abi::sdma::RLC_QUEUES;
@@ -33,6 +33,7 @@ pub fn blocks() -> Vec<Block> {
         Block::new(Ip::Nbif, nbif::ALL),
         Block::new(Ip::Mp0, mp::ALL).without(&["regMP1_"]),
         Block::new(Ip::Mp1, mp::ALL).only("regMP1_"),
+        Block::new(Ip::Thm, thm::ALL),
         Block::new(Ip::Smuio, smuio::ALL),
     ]
 }
