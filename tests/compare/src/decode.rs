@@ -3,9 +3,11 @@
 //! Decodes packets, MQDs and page-table entries to named values that can be compared.
 
 use rkfd_abi::bits::DwField;
-use rkfd_abi::mqd::{v9, v9_sdma};
+use rkfd_abi::mqd::{v12, v12_sdma, v9, v9_sdma};
 use rkfd_abi::pm4::{self, op};
 use rkfd_abi::pte;
+
+use crate::trace::Frame;
 
 /// Named value.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -75,6 +77,33 @@ pub fn packet(words: &[u32], from_runlist: bool) -> Vec<Item> {
     items
 }
 
+/// Frame fields whose value is at the driver's discretion; whether it is 0 is compared.
+const FRAME_PLACES: &[&str] = &[
+    "_addr",
+    "_ptr",
+    "doorbell_offset",
+    "process_id",
+    "trap_handler_",
+    "tma_",
+    "inv_sel_id",
+];
+
+/// Returns the fields of a frame, and those that another one has.
+pub fn frame(frame: &Frame, other: &Frame) -> Vec<Item> {
+    let names = frame.fields.iter().chain(&other.fields).map(|(n, _)| n);
+    let names: std::collections::BTreeSet<&String> = names.collect();
+    let item = |name: &String| {
+        let place = FRAME_PLACES.iter().any(|p| name.contains(p));
+        let value = frame.get(name);
+        Item {
+            name: name.clone(),
+            value: if place { u64::from(value != 0) } else { value },
+            place: false,
+        }
+    };
+    names.into_iter().map(item).collect()
+}
+
 /// MQD dwords that hold addresses chosen by the driver.
 const MQD_PLACES: &[&str] = &[
     "cp_mqd_base_addr_lo",
@@ -122,9 +151,15 @@ fn named(words: &[u32], names: &[(&str, usize)], places: &[&[&str]]) -> Vec<Item
         .collect()
 }
 
+/// Additional such dwords of gfx12: MES polls the write pointer at an address of the driver.
+const GFX12_PLACES: &[&str] = &["cp_hqd_pq_wptr_poll_addr_lo", "cp_hqd_pq_wptr_poll_addr_hi"];
+
 /// Returns the dwords of a compute MQD.
-pub fn mqd(words: &[u32]) -> Vec<Item> {
-    named(words, v9::dw::NAMES, &[MQD_PLACES])
+pub fn mqd(words: &[u32], gfx12: bool) -> Vec<Item> {
+    match gfx12 {
+        true => named(words, v12::dw::NAMES, &[MQD_PLACES, GFX12_PLACES]),
+        false => named(words, v9::dw::NAMES, &[MQD_PLACES]),
+    }
 }
 
 /// Returns the dwords of the HIQ's MQD.
@@ -133,9 +168,12 @@ pub fn hiq_mqd(words: &[u32]) -> Vec<Item> {
 }
 
 /// Returns the dwords of an SDMA MQD.
-pub fn sdma_mqd(words: &[u32]) -> Vec<Item> {
+pub fn sdma_mqd(words: &[u32], gfx12: bool) -> Vec<Item> {
     let places: &[&str] = &["sdmax_rlcx_doorbell_offset"];
-    named(words, v9_sdma::dw::NAMES, &[places])
+    match gfx12 {
+        true => named(words, v12_sdma::dw::NAMES, &[places]),
+        false => named(words, v9_sdma::dw::NAMES, &[places]),
+    }
 }
 
 /// Returns the entries of a page-table walk: leaf and directories, as flags without addresses.
@@ -201,7 +239,10 @@ pub fn capability(value: u32) -> Vec<(&'static str, u32)> {
 }
 
 /// Returns the names of an entry's flags.
-pub fn flags(entry: u64, leaf: bool) -> String {
+pub fn flags(entry: u64, leaf: bool, gfx12: bool) -> String {
+    if gfx12 {
+        return flags_12(entry, leaf);
+    }
     let bits = [
         (pte::VALID, "V"),
         (pte::SYSTEM, "S"),
@@ -231,6 +272,38 @@ pub fn flags(entry: u64, leaf: bool) -> String {
     words.join(" ")
 }
 
+fn flags_12(entry: u64, leaf: bool) -> String {
+    let bits = [
+        (pte::VALID, "V"),
+        (pte::SYSTEM, "S"),
+        (pte::SNOOPED, "C"),
+        (pte::TMZ, "Z"),
+        (pte::EXECUTABLE, "X"),
+        (pte::READABLE, "R"),
+        (pte::WRITEABLE, "W"),
+        (pte::gfx12::PRT, "PRT"),
+        (pte::gfx12::DCC, "DCC"),
+        (pte::gfx12::IS_PTE, "P"),
+    ];
+    let mut words: Vec<String> = bits
+        .iter()
+        // Bit 58 of a PDE belongs to the block fragment size.
+        .filter(|(bit, name)| {
+            entry & bit != 0 && (leaf || bit & pte::PDE_ADDR == 0 && *name != "DCC")
+        })
+        .map(|(_, name)| (*name).into())
+        .collect();
+    if leaf {
+        words.push(format!("frag={}", pte::FRAG.get(entry)));
+    } else {
+        words.push(format!("bfs={}", pte::gfx12::PDE_BFS.get(entry)));
+    }
+    let mtype = ["NC", "RW", "CC", "UC"][pte::gfx12::MTYPE.get(entry) as usize & 3];
+    words.push(format!("mtype={mtype}"));
+    words.push(format!("sw={}", pte::gfx12::SOFTWARE.get(entry)));
+    words.join(" ")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -253,9 +326,17 @@ mod tests {
             assert!(items.iter().any(|i| i.name == *name && i.place), "{name}");
         }
         assert_eq!(items[0].name, "header");
-        assert!(sdma_mqd(&[0; v9_sdma::SdmaMqd::DWORDS])
-            .iter()
-            .any(|i| i.place));
+        for (words, gfx12) in [
+            (v9_sdma::SdmaMqd::DWORDS, false),
+            (v12_sdma::SdmaMqd::DWORDS, true),
+        ] {
+            let items = sdma_mqd(&vec![0; words], gfx12);
+            assert!(items.iter().any(|i| i.place));
+        }
+        let items = mqd(&[0; v12::Mqd::DWORDS], true);
+        for name in GFX12_PLACES {
+            assert!(items.iter().any(|i| i.name == *name && i.place), "{name}");
+        }
     }
 
     #[test]
@@ -281,7 +362,26 @@ mod tests {
         assert_eq!(items[0].value, 2);
         assert_eq!((items[1].name.as_str(), items[1].value), ("pde0", 1));
         assert_eq!(items[2].value, pte & 0xfff);
-        assert_eq!(flags(pte, true), "V R frag=9 mtype=NC");
-        assert_eq!(flags(0x8000_0041, false), "V bfs=0");
+        assert_eq!(flags(pte, true, false), "V R frag=9 mtype=NC");
+        assert_eq!(flags(0x8000_0041, false, false), "V bfs=0");
+        let pte = pte::VALID | pte::gfx12::IS_PTE | pte::gfx12::MTYPE.put(3) | pte::FRAG.put(2);
+        assert_eq!(flags(pte, true, true), "V P frag=2 mtype=UC sw=0");
+        assert_eq!(flags(0x8000_0041, false, true), "V bfs=0 mtype=NC sw=0");
+    }
+
+    #[test]
+    fn frames_compare_presence_of_places() {
+        let of = |fields: &[(&str, u64)]| Frame {
+            pipe: 0,
+            op: "ADD_QUEUE".into(),
+            fields: fields.iter().map(|(n, v)| (n.to_string(), *v)).collect(),
+        };
+        let one = of(&[("mqd_addr", 0x500), ("gang_quantum", 1)]);
+        let two = of(&[("mqd_addr", 0x600), ("gang_quantum", 2)]);
+        let (a, b) = (frame(&one, &two), frame(&two, &one));
+        assert_eq!(a[1], b[1]);
+        assert_ne!(a[0], b[0]);
+        let none = of(&[]);
+        assert_ne!(frame(&one, &none), frame(&none, &one));
     }
 }

@@ -10,7 +10,7 @@ use std::fmt::Write;
 use crate::decode::{self, Item};
 use crate::guest::Mapping;
 use crate::intended::Intended;
-use crate::trace::{Act, Section, Walk};
+use crate::trace::{Act, Frame, Section, Walk};
 use crate::{tables, Run};
 
 /// Steps of a queue whose acts are compared.
@@ -56,6 +56,7 @@ impl<'a> Report<'a> {
         report.part("Results of ioctls", Self::results);
         report.part("Queues: accesses to the GPU", Self::steps);
         report.part("Schedulers of the XCCs", Self::xccs);
+        report.part("Frames of MES", Self::frames);
         report.part("Descriptors (MQDs)", Self::descriptors);
         report.part("Page-table entries of the same mapping", Self::mappings);
         for (title, text) in [
@@ -238,6 +239,49 @@ impl<'a> Report<'a> {
         }
     }
 
+    /// Compares the frames of MES, one by one of each kind: those of the bring-up, then those of
+    /// each step that both drivers have.
+    fn frames(&mut self) {
+        let [a, b] = self.runs else {
+            return;
+        };
+        let (ours, theirs) = (frames(&a.trace.bring_up), frames(&b.trace.bring_up));
+        let setup: Vec<_> = [&ours, &theirs].map(|list| set_up(list)).into();
+        self.pairs("frame/bring-up", &setup[0], &setup[1]);
+        for section in &a.trace.sections {
+            let Some(other) = b.trace.section(&section.name) else {
+                continue;
+            };
+            if !section.name.is_empty() {
+                self.pairs("frame", &frames(section), &frames(other));
+            }
+        }
+    }
+
+    /// Compares frames of the same kind in their order.
+    fn pairs(&mut self, prefix: &str, ours: &[&Frame], theirs: &[&Frame]) {
+        let mut rest = theirs.to_vec();
+        for a in ours {
+            let Some(at) = rest.iter().position(|b| kind(b) == kind(a)) else {
+                self.differs(&format!("{prefix}/{}", kind(a)), "sent", "not sent");
+                continue;
+            };
+            let b = rest.remove(at);
+            let key = format!("{prefix}/{}", kind(a));
+            if self.seen.insert(format!("compared {key}")) {
+                let fields = a.fields.len();
+                let _ = writeln!(
+                    self.out,
+                    "compared       {key}: {fields} fields that are not 0"
+                );
+            }
+            self.items(&key, &decode::frame(a, b), &decode::frame(b, a));
+        }
+        for b in rest {
+            self.differs(&format!("{prefix}/{}", kind(b)), "not sent", "sent");
+        }
+    }
+
     /// Compares the packets of the schedulers with those of XCC 0, and the MQDs of their HIQs. The
     /// XCCs do not execute a packet at the same time, so that single steps are those of XCC 0.
     fn xccs(&mut self) {
@@ -322,6 +366,8 @@ impl<'a> Report<'a> {
 
     fn mappings(&mut self) {
         let mut walks_compared = 0;
+        let gfx12 = self.runs[0].trace.gfx12;
+        let walk_text = |walk: &Walk| walk_text(walk, gfx12);
         for mapping in &self.runs[0].guest.mappings {
             let all: Vec<Option<&Mapping>> = self
                 .runs
@@ -358,7 +404,7 @@ impl<'a> Report<'a> {
                     }
                     [None, None] | [None] | [] => {}
                     _ => {
-                        let of = |w: Option<&Walk>| w.map_or("not walked".into(), walk_text);
+                        let of = |w: Option<&Walk>| w.map_or("not walked".into(), &walk_text);
                         self.differs(&format!("pte/{name}"), &of(walks[0]), &of(walks[1]));
                     }
                 }
@@ -418,6 +464,38 @@ fn properties(lines: &[String]) -> BTreeMap<String, String> {
     map
 }
 
+/// Returns the frames of a section.
+fn frames(section: &Section) -> Vec<&Frame> {
+    let frame = |act| match act {
+        &Act::Frame(ref frame) => Some(frame),
+        _ => None,
+    };
+    section.acts.iter().filter_map(frame).collect()
+}
+
+/// Returns the frames that configure MES and map the rings of the kernel.
+fn set_up<'a>(frames: &[&'a Frame]) -> Vec<&'a Frame> {
+    let of_setup = |f: &&&Frame| {
+        f.op.starts_with("SET_HW_RSRC")
+            || f.op == "CHANGE_CONFIG"
+            || f.op == "ADD_QUEUE" && f.get("map_legacy_kq") != 0
+    };
+    frames.iter().filter(of_setup).copied().collect()
+}
+
+/// Returns what identifies the kind of a frame: pipe, opcode, type of the queue.
+fn kind(frame: &Frame) -> String {
+    let ring = match frame.get("map_legacy_kq") {
+        0 => "",
+        _ => ".ring",
+    };
+    let queue = match frame.op.ends_with("_QUEUE") {
+        true => format!(".{}{ring}", frame.get("queue_type")),
+        false => String::new(),
+    };
+    format!("pipe{}.{}{queue}", frame.pipe, frame.op)
+}
+
 /// Returns the engine of a MAP_QUEUES, to pair queues of the same kind.
 fn engine_of(words: &[u32], listed: bool) -> u64 {
     decode::packet(words, listed)
@@ -451,6 +529,7 @@ fn sequence(section: &Section) -> Vec<String> {
             Act::Invalidate(hub) => format!("invalidate {hub}"),
             Act::Packet(owner, words) => format!("{owner:?}: {}", decode::packet_name(words)),
             Act::Listed(words) => format!("runlist: {}", decode::packet_name(words)),
+            Act::Frame(frame) => format!("MES: {}", kind(frame)),
             Act::Mqd(..) | Act::SdmaMqd(..) | Act::HiqMqd(_) | Act::KernelCopy(_) => continue,
         };
         if list.last() != Some(&text) {
@@ -476,7 +555,7 @@ fn hiq(run: &Run, xcc: u64) -> Option<Vec<Item>> {
 fn compute(run: &Run, step: &str) -> Option<Vec<Item>> {
     let section = run.trace.section(step)?;
     section.acts.iter().rev().find_map(|act| match act {
-        Act::Mqd(_, words) => Some(decode::mqd(words)),
+        Act::Mqd(_, words) => Some(decode::mqd(words, run.trace.gfx12)),
         _ => None,
     })
 }
@@ -485,7 +564,9 @@ fn compute(run: &Run, step: &str) -> Option<Vec<Item>> {
 fn sdma(run: &Run, step: &str) -> Option<Vec<Item>> {
     let section = run.trace.section(step)?;
     section.acts.iter().find_map(|act| match act {
-        Act::SdmaMqd(at, words) if !section.before.contains(at) => Some(decode::sdma_mqd(words)),
+        Act::SdmaMqd(at, words) if !section.before.contains(at) => {
+            Some(decode::sdma_mqd(words, run.trace.gfx12))
+        }
         _ => None,
     })
 }
@@ -506,11 +587,11 @@ fn walk_of<'a>(run: &'a Run, mapping: &Mapping, last: bool) -> Option<&'a Walk> 
     walks.filter(|w| w.va == page).last()
 }
 
-fn walk_text(walk: &Walk) -> String {
+fn walk_text(walk: &Walk, gfx12: bool) -> String {
     let levels = walk.entries.len().saturating_sub(1);
     let entry = |(n, &entry): (usize, &u64)| {
         let leaf = n == levels;
-        format!("[{entry:#x}: {}]", decode::flags(entry, leaf))
+        format!("[{entry:#x}: {}]", decode::flags(entry, leaf, gfx12))
     };
     let list: Vec<String> = walk.entries.iter().enumerate().skip(1).map(entry).collect();
     list.join(" ")

@@ -45,6 +45,27 @@ pub enum Act {
     SdmaMqd(u64, Vec<u32>),
     /// Packet of a kernel SDMA ring.
     KernelCopy(String),
+    /// Frame of a ring of MES.
+    Frame(Frame),
+}
+
+/// Frame of a ring of MES.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Frame {
+    /// Pipe of the ring.
+    pub pipe: u64,
+    /// Opcode, of MISC frames the sub-opcode.
+    pub op: String,
+    /// Fields that are not 0.
+    pub fields: Vec<(String, u64)>,
+}
+
+impl Frame {
+    /// Returns the value of a field.
+    pub fn get(&self, name: &str) -> u64 {
+        let field = self.fields.iter().find(|(n, _)| n == name);
+        field.map_or(0, |(_, value)| *value)
+    }
 }
 
 /// Page-table walk for a process.
@@ -82,6 +103,8 @@ pub struct Trace {
     pub bring_up: Section,
     /// One section per mark.
     pub sections: Vec<Section>,
+    /// MES schedules: the GPU is a gfx12.
+    pub gfx12: bool,
 }
 
 struct Reader {
@@ -89,8 +112,12 @@ struct Reader {
     owners: HashMap<u64, Owner>,
     queues: HashMap<String, Owner>,
     loaded: HashSet<u64>,
-    /// Section of the runlist whose MQDs are being loaded: a mark may overtake them.
+    /// Section of the runlist or ADD_QUEUE whose MQDs are being loaded: a mark may overtake them.
     list: usize,
+    /// MQDs by doorbell of the queues that MES has.
+    added: HashMap<u64, u64>,
+    /// There is an MES.
+    mes: bool,
 }
 
 impl Trace {
@@ -103,6 +130,8 @@ impl Trace {
             queues: HashMap::new(),
             loaded: HashSet::new(),
             list: 0,
+            added: HashMap::new(),
+            mes: false,
         };
         for line in text.lines() {
             let mut parts = line.splitn(4, ' ');
@@ -134,6 +163,7 @@ impl Trace {
         Self {
             bring_up: reader.sections.pop().unwrap_or_default(),
             sections,
+            gfx12: reader.mes,
         }
     }
 
@@ -266,9 +296,46 @@ impl Reader {
                 let op = value(rest, "op").unwrap_or("?");
                 self.act(Act::KernelCopy(op.into()));
             }
+            ("mes", "frame") => self.frame(rest),
             ("ih", "msi") => self.section().interrupts += 1,
             _ => {}
         }
+    }
+
+    /// A frame of MES. The queries of the status that follow each frame are left out.
+    fn frame(&mut self, rest: &str) {
+        self.mes = true;
+        let words = rest.split_whitespace().filter_map(|w| w.split_once('='));
+        let mut frame = Frame {
+            pipe: 0,
+            op: String::new(),
+            fields: Vec::new(),
+        };
+        for (name, value) in words {
+            match (name, frame.op.is_empty()) {
+                ("pipe", true) => frame.pipe = number(value).unwrap_or(0),
+                ("op", true) => frame.op = value.into(),
+                _ => {
+                    let value = number(value).unwrap_or(0);
+                    frame.fields.push((name.into(), value));
+                }
+            }
+        }
+        let doorbell = frame.get("doorbell_offset");
+        match frame.op.as_str() {
+            "QUERY_SCHEDULER_STATUS" => return,
+            "ADD_QUEUE" if frame.get("map_legacy_kq") == 0 => {
+                self.list = self.sections.len() - 1;
+                self.added.insert(doorbell, frame.get("mqd_addr"));
+            }
+            "REMOVE_QUEUE" => {
+                if let Some(mqd) = self.added.remove(&doorbell) {
+                    self.loaded.remove(&mqd);
+                }
+            }
+            _ => {}
+        }
+        self.act(Act::Frame(frame));
     }
 
     fn section(&mut self) -> &mut Section {
@@ -325,5 +392,28 @@ mod tests {
         assert_eq!(trace.scheduled(0), [[0xc002_a500, 0x10, 0, 0x80_0011]]);
         let listed = [0xc005_a200];
         assert_eq!(trace.scheduled(1)[1], listed);
+        assert!(!trace.gfx12);
+    }
+
+    #[test]
+    fn frames_of_mes() {
+        let log = "1 mes frame pipe=1 op=WAIT_REG_MEM misc_opcode=0x4 op=0x1 mask=0x1\n\
+                   2 mes frame pipe=1 op=QUERY_SCHEDULER_STATUS\n\
+                   3 mes frame pipe=0 op=ADD_QUEUE doorbell_offset=0x10 mqd_addr=0x500\n\
+                   4 cp mqd xcc=0 class=Normal pasid=5 mqd=0x500 words=[1, 2]\n\
+                   5 sdma packet engine=0 queue=rlc0 vmid=8 ib=0 op=FENCE words=[5, 1, 0, c0de0001]\n\
+                   6 mes frame pipe=0 op=REMOVE_QUEUE doorbell_offset=0x10\n\
+                   7 sdma packet engine=0 queue=rlc0 vmid=8 ib=0 op=FENCE words=[5, 1, 0, c0de0002]\n";
+        let trace = Trace::parse(log, &BTreeMap::new());
+        assert!(trace.gfx12);
+        let [Act::Frame(wait), Act::Frame(add), Act::Mqd(0x500, _)] = &trace.bring_up.acts[..]
+        else {
+            panic!("{:?}", trace.bring_up.acts);
+        };
+        assert_eq!((wait.pipe, wait.op.as_str()), (1, "WAIT_REG_MEM"));
+        assert_eq!((wait.get("op"), wait.get("reference")), (1, 0));
+        assert_eq!(add.get("mqd_addr"), 0x500);
+        assert!(trace.sections[0].before.contains(&0x500));
+        assert!(!trace.sections[1].before.contains(&0x500));
     }
 }
