@@ -47,6 +47,7 @@ knobs! {
     smu_throttle = "smu.throttle", "N: with each of the next N dispatches in AQL queues the SMU reports that it throttles the card, because of power and the temperature of the memory";
     mes_no_status = "mes.no_status", "N: the status of the N-th MES frame about user queues is never written";
     mes_error = "mes.error", "N: the N-th MES frame about user queues is not executed, its status is an error";
+    mes_op = "mes.op", "N: mes.error, mes.no_status and mes.hang count the frames of opcode N on both pipes, instead of those about user queues; 256 + N is the sub-opcode N of MISC";
     mes_hang = "mes.hang", "N: MES hangs at the N-th frame about user queues, on both pipes, until the card is reset";
     mes_late = "mes.late", "MS: the status of a MES frame about user queues, and of a query after it, is delayed by MS milliseconds, while MES continues";
     psp_error = "psp.error", "N: the N-th command in the PSP ring is not executed, its status is an error";

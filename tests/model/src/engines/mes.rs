@@ -305,7 +305,7 @@ impl Mes {
         if user || shape.opcode != mes::op::QUERY_SCHEDULER_STATUS {
             self.pipes[pipe].late = user;
         }
-        if !user || !first {
+        if !first || !queues::may_fail(env, shape, words) {
             return Injected::Nothing;
         }
         if env.knobs().mes_hang.reach() {
@@ -358,8 +358,7 @@ impl Mes {
                 .encode()
             }
         };
-        let user = queues::is_about_user_queues(shape, words);
-        let lost = user && env.knobs().mes_no_status.reach();
+        let lost = queues::may_fail(env, shape, words) && env.knobs().mes_no_status.reach();
         event!(
             env.trace(),
             "mes",

@@ -18,7 +18,24 @@ use crate::event;
 
 type Words = [u32; FRAME_DWORDS];
 
-/// Returns whether a frame is about user queues; fault injection applies to those.
+/// Returns whether fault injection applies to a frame: it is about user queues, or has the opcode
+/// that a knob selects.
+pub(super) fn may_fail(env: &dyn Env, shape: &Frame, words: &Words) -> bool {
+    let selected = match env.knobs().mes_op.get() {
+        0 => return is_about_user_queues(shape, words),
+        selected => selected,
+    };
+    let own = match shape.misc {
+        Some(misc) => 0x100 | u64::from(misc),
+        None => shape.opcode.into(),
+    };
+    if own == selected {
+        env.knobs().mes_op.hit();
+    }
+    own == selected
+}
+
+/// Returns whether a frame is about user queues.
 pub(super) fn is_about_user_queues(shape: &Frame, words: &Words) -> bool {
     match shape.opcode {
         op::ADD_QUEUE => mes::add_queue::MAP_LEGACY_KQ.get(words) == 0,

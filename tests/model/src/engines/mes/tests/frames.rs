@@ -2,7 +2,7 @@
 
 //! Single frames: status and rejection.
 
-use rkfd_abi::mes::error_category;
+use rkfd_abi::mes::{error_category, misc_op, op};
 
 use super::super::code;
 use super::*;
@@ -328,5 +328,32 @@ fn knobs_inject_faults() {
     bench.hw.env.knobs().set("mes.hang", 1);
     assert_eq!(bench.send(0, &remove_queue(0)), 0);
     assert_eq!(bench.send(0, &query), 0, "no further status is written");
+    assert_eq!(bench.strict(), 0);
+}
+
+#[test]
+fn a_knob_selects_the_frames_that_fail() {
+    use mes::misc_set_shader_debugger as sd;
+    let mut bench = Bench::ready();
+    let debugger = frame(&sd::FRAME, |w| {
+        sd::PROCESS_CONTEXT_ADDR.set(w, PROCESSES + 0x1000)
+    });
+    let debug = 0x100 | u64::from(misc_op::SET_SHADER_DEBUGGER);
+    bench.hw.env.knobs().set("mes.op", debug);
+    bench.hw.env.knobs().set("mes.error", 2);
+    bench.add(1, 0);
+    assert_eq!(bench.send(0, &debugger), 1);
+    assert_eq!(bench.send(0, &remove_queue(0)), 1);
+    let status = bench.send(0, &debugger);
+    let error = ErrorWord::decode(status).unwrap();
+    assert_eq!(
+        (error.code, error.opcode, error.misc),
+        (code::INJECTED, op::MISC, misc_op::SET_SHADER_DEBUGGER)
+    );
+    bench.hw.env.knobs().set("mes.op", op::ADD_QUEUE.into());
+    bench.hw.env.knobs().set("mes.no_status", 1);
+    assert_eq!(bench.send(0, &debugger), 1);
+    assert_eq!(bench.send(0, &add_queue(1, 0)), 0);
+    assert_eq!(bench.hw.env.knobs().hits("mes.op"), Some(6));
     assert_eq!(bench.strict(), 0);
 }
