@@ -81,8 +81,8 @@ impl Mes {
         Self { running: false }
     }
 
-    /// Sends ADD_QUEUE for an active queue, unless it is mapped. `ETIMEDOUT` when MES did not write
-    /// a status; the queue is removed then. `EIO` for an error status.
+    /// Sends ADD_QUEUE for an active queue, unless it is mapped. `ETIMEDOUT` for an error status,
+    /// or when MES did not write one; the queue is removed then.
     fn add(&self, gpu: &Gpu, queue: &DqmQueue) -> Result {
         {
             let state = queue.state.lock();
@@ -198,7 +198,7 @@ impl Mes {
         while let Some(queue) = process.queue(at) {
             match self.add(gpu, &queue) {
                 Ok(()) => {}
-                Err(e) if (e == EIO || e == ETIMEDOUT) && !gpu.is_hung() => {
+                Err(e) if e == ETIMEDOUT && !gpu.is_hung() => {
                     queues.mark_lost(gpu, &queue);
                 }
                 Err(e) => return Err(e),

@@ -83,12 +83,12 @@ pub(super) trait SchedOps: Send + Sync {
 
     /// Maps the active queues in `scope`, and others that [`SchedOps::unmap`] unmapped. Uses only
     /// memory of a [`SchedOps::reserve`] for at least as many queues. `ETIME` when the scheduler
-    /// does not respond; `EIO` or `ETIMEDOUT` when MES rejects the queue of a [`Scope::Queue`]. In
-    /// the other scopes a rejected queue is lost.
+    /// does not respond, `ETIMEDOUT` when that is MES or it rejects the queue of a
+    /// [`Scope::Queue`]. In the other scopes a rejected queue is lost.
     fn map(&mut self, gpu: &Gpu, queues: &mut Queues, scope: Scope<'_>) -> Result;
 
-    /// Handles RUNTIME_ENABLE of a process, before its first queue. `EIO` or `ETIMEDOUT` when MES
-    /// rejects it, `ETIME` when MES does not respond.
+    /// Handles RUNTIME_ENABLE of a process, before its first queue. `ETIMEDOUT` when MES rejects it
+    /// or does not respond.
     fn set_runtime(&mut self, gpu: &Gpu, process: &DqmProcess) -> Result;
 
     /// Makes new settings of a debugger effective, for waves that start from then on. Errors as

@@ -47,8 +47,8 @@ pub(crate) struct Mes {
 }
 
 impl Mes {
-    /// Starts both pipes and checks that they process frames. `ETIME` when one does not respond,
-    /// `ENOMEM` without memory.
+    /// Starts both pipes and checks that they process frames. `ETIMEDOUT` when one does not
+    /// respond, `ENOMEM` without memory.
     pub(crate) fn start(card: &Card) -> Result<Pin<KBox<Self>>> {
         // Allocated first: nothing may fail for lack of memory once the rings run.
         let memory = KBox::<Self>::new_uninit(GFP_KERNEL)?;
@@ -62,7 +62,8 @@ impl Mes {
         }))
     }
 
-    /// Restarts both pipes after [`Mes::stop`] or a GPU reset. `ETIME` when one does not respond.
+    /// Restarts both pipes after [`Mes::stop`] or a GPU reset. `ETIMEDOUT` when one does not
+    /// respond.
     pub(crate) fn restart(&self, card: &Card) -> Result {
         let mut scheduler = self.scheduler.lock();
         let mut kiq = self.kiq.lock();
@@ -136,7 +137,7 @@ impl Mes {
         Ok(())
     }
 
-    /// Unmaps the rings and halts the pipes. `ETIME` when MES does not respond.
+    /// Unmaps the rings and halts the pipes. `ETIMEDOUT` when MES does not respond.
     pub(crate) fn stop(&self, card: &Card) -> Result {
         let hal = card.generation().need_mes()?;
         let doorbell = self.scheduler.lock().doorbell();

@@ -12,6 +12,12 @@
 #include "fixture.h"
 #include "listen.h"
 
+/* rkfd does not reset a gfx12, which would lose firmware that it does not load. */
+static bool is_reset(const struct kfd_node *node)
+{
+	return !is_gfx12(node) || !ktap_is_rkfd();
+}
+
 /*
  * Listens for the end of a reset; -1 for a GPU that is not reset. Each hang is awaited to its end,
  * because the reset would hit the next test or the shutdown.
@@ -21,7 +27,7 @@ static int listen_for_resets(void)
 	struct kfd k;
 
 	fixture_open_only(&k);
-	if (is_gfx12(&k.node))
+	if (!is_reset(&k.node))
 		return -1;
 	return listen_to(&k, KFD_SMI_EVENT_MASK_FROM_INDEX(KFD_SMI_EVENT_GPU_POST_RESET));
 }
@@ -72,10 +78,13 @@ TEST_TIMEOUT(preemption_timeout, 180)
 		ASSERT_OK(kfd_queue_create(&k, &first, 64));
 		ASSERT_OK(kfd_queue_prepare(&k, &second, 64, &args));
 		start = seconds_now();
-		EXPECT_RET(kfd_queue_start(&second, &args), -ETIME);
+		EXPECT_RET(kfd_queue_start(&second, &args),
+			   is_gfx12(&k.node) ? -ETIMEDOUT : -ETIME);
 		took = seconds_now() - start;
 		ktap_note("the preemption failed after %.1f s", took);
-		EXPECT(took > (is_gfx12(&k.node) ? 2 : 9) && took < (is_gfx12(&k.node) ? 5 : 14),
+		/* The C driver counts its delays, which take longer on a busy host. */
+		EXPECT(took > (is_gfx12(&k.node) ? 2 : 9) &&
+			       took < (is_gfx12(&k.node) && ktap_is_rkfd() ? 5 : 14),
 		       "after %.1f s", took);
 		/* The runtime gets a HW_EXCEPTION event. */
 		EXPECT_EQ(expect_hang_event(&k, event, 5000), 1);
@@ -94,6 +103,7 @@ TEST_TIMEOUT(preemption_timeout, 180)
 TEST_TIMEOUT(kill_after_hang, 180)
 {
 	int resets = listen_for_resets();
+	struct kfd_node node;
 	struct kfd k;
 	double start;
 	pid_t child;
@@ -104,7 +114,7 @@ TEST_TIMEOUT(kill_after_hang, 180)
 		struct kfd_queue q;
 
 		fixture_open(&k);
-		EXPECT_RET(kfd_queue_create(&k, &q, 64), is_gfx12(&k.node) ? -EIO : 0);
+		EXPECT_RET(kfd_queue_create(&k, &q, 64), is_reset(&k.node) ? 0 : -EIO);
 		for (;;)
 			pause();
 	}
@@ -115,7 +125,10 @@ TEST_TIMEOUT(kill_after_hang, 180)
 	ret = kfd_open_device(&k);
 	EXPECT(seconds_now() - start < 60, "open took %.1f s", seconds_now() - start);
 	EXPECT_OK(ret);
-	expect_reset(resets);
+	ASSERT_OK(kfd_topology_find_gpu(&node));
+	/* MES hangs once, in the test before. */
+	if (!is_gfx12(&node))
+		expect_reset(resets);
 }
 
 static void hang(void *data)
@@ -139,7 +152,7 @@ TEST_TIMEOUT(vram_of_a_hung_gpu_is_not_allocated, 120)
 	struct kfd k;
 
 	fixture_open(&k);
-	if (!is_gfx12(&k.node))
+	if (is_reset(&k.node))
 		SKIP("this GPU is reset");
 	ktap_in_child(hang, NULL);
 	args.gpu_id = k.node.gpu_id;
@@ -163,11 +176,17 @@ static void work(void *data)
 
 TEST_TIMEOUT(reset_recovers, 240)
 {
+	struct kfd_node node;
+
+	ASSERT_OK(kfd_topology_find_gpu(&node));
+	if (!is_reset(&node))
+		SKIP("this GPU is not reset: that would lose its firmware");
+	/* MES hangs at one frame, of the first test. */
+	if (is_gfx12(&node))
+		SKIP("this GPU hangs once");
 	for (int i = 0; i < 2; i++) {
 		int resets = listen_for_resets();
 
-		if (resets < 0)
-			SKIP("this GPU is not reset: that would lose its firmware");
 		ASSERT_OK(ktap_in_child(work, NULL));
 		expect_reset(resets);
 	}

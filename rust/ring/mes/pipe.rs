@@ -52,20 +52,21 @@ const OPCODES: usize = 24;
 /// Failure of a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Failure {
-    /// The status word is this error: `EIO`.
+    /// The status word is this error.
     Status(abi::ErrorWord),
-    /// The fence signaled, but the status word was not written: `ETIMEDOUT`.
+    /// The fence signaled, but the status word was not written.
     NoStatus,
-    /// The fence did not signal (`ETIME`), or the frame was not submitted: the GPU is hung (`EIO`)
-    /// or the device is unplugged (`ENODEV`).
+    /// The fence did not signal (`ETIMEDOUT`), or the frame was not submitted: the GPU is hung
+    /// (`EIO`) or the device is unplugged (`ENODEV`).
     NotCompleted(Error),
 }
 
+/// `ETIMEDOUT` for each failure of a frame that was submitted, as in the C driver
+/// (`mes_v12_0_submit_pkt_and_poll_completion`).
 impl From<Failure> for Error {
     fn from(failure: Failure) -> Self {
         match failure {
-            Failure::Status(_) => EIO,
-            Failure::NoStatus => ETIMEDOUT,
+            Failure::Status(_) | Failure::NoStatus => ETIMEDOUT,
             Failure::NotCompleted(e) => e,
         }
     }
@@ -315,7 +316,7 @@ impl Ring {
         });
         if polled == Err(ETIMEDOUT) {
             self.hung = true;
-            return Err(Failure::NotCompleted(ETIME));
+            return Err(Failure::NotCompleted(ETIMEDOUT));
         }
         polled?;
         if status as u32 != 0 {
