@@ -69,6 +69,10 @@ pub(crate) struct Caps {
     pub(crate) sdma_reserved_queues: u32,
     /// SDMA engines that user space counts as PCIe engines; further ones are xGMI engines.
     pub(crate) sdma_pcie_engines: u32,
+    /// SDMA executes secure IBs (`secure_submission_supported` of its kernel rings).
+    pub(crate) sdma_secure: bool,
+    /// The card is divided into partitions, even if that is one (`xcp_mgr`).
+    pub(crate) partitions: bool,
     /// SIMDs of a CU.
     pub(crate) simd_per_cu: u32,
     /// CUs of a group that a CU mask enables or disables together.

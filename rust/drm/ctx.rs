@@ -133,18 +133,23 @@ impl Ctx {
         self.partition.gpu()
     }
 
-    /// Returns the entity of a ring. `EINVAL` if there is no such ring, `ENOENT` if it takes no
-    /// jobs of user space, `ENODEV` if the GPU is removed or does not have the partition of the
-    /// file in its current mode, else the error of the job that was scheduled last.
+    /// Returns the entity of a ring. `EINVAL` if there is no such ring; `ENOENT` if it takes no
+    /// jobs of user space on a card with partitions, else `EINVAL`; `ENODEV` if the GPU is removed
+    /// or does not have the partition of the file in its current mode, else the error of the job
+    /// that was scheduled last.
     pub(super) fn entity(&self, ring: Ring) -> Result<Arc<CtxEntity>> {
         let rings = RINGS.get(usize::try_from(ring.kind)?).ok_or(EINVAL)?;
         if ring.instance != 0 || ring.index >= *rings {
             return Err(EINVAL);
         }
         if ring.kind != uapi::AMDGPU_HW_IP_DMA {
-            // As the C driver if the partition has no scheduler (`amdgpu_xcp_select_scheds`).
+            // As the C driver without a scheduler (`amdgpu_ctx_init_entity`), which it looks for in
+            // the partition, if there are any (`amdgpu_xcp_select_scheds`).
             self.partition.select()?;
-            return Err(ENOENT);
+            return Err(match self.gpu().generation().caps.partitions {
+                true => ENOENT,
+                false => EINVAL,
+            });
         }
         let mut dma = self.dma.lock();
         let slot = dma.get_mut(usize::try_from(ring.index)?).ok_or(EINVAL)?;

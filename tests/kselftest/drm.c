@@ -31,6 +31,7 @@ void drm_open(struct gpu *g)
 	ASSERT(g->engines > 0);
 	ASSERT_OK(amdgpu_query_hw_ip_info(g->dev, AMDGPU_HW_IP_DMA, 0, &ip));
 	g->sdma_major = ip.hw_ip_version_major;
+	g->partitions = !is_gfx12(&node);
 	/* Each context has two SDMA rings, on any engines. */
 	ASSERT(ip.available_rings & 1, "no SDMA ring");
 }

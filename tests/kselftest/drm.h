@@ -25,6 +25,7 @@ struct gpu {
 	amdgpu_device_handle dev;
 	/* SDMA engines in use, and their major version. */
 	uint32_t engines, sdma_major;
+	bool partitions;
 };
 
 /* Memory at a GPU address, mapped for the CPU unless `cpu` is NULL. */

@@ -58,6 +58,8 @@ pub(super) static CAPS: Caps = Caps {
     sdma_queues_per_engine: 8,
     sdma_reserved_queues: 2,
     sdma_pcie_engines: 2,
+    sdma_secure: true,
+    partitions: false,
     simd_per_cu: 2,
     cu_group: 2,
     num_gws: 64,

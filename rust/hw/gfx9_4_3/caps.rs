@@ -51,6 +51,8 @@ pub(super) static CAPS: Caps = Caps {
     sdma_queues_per_engine: 8,
     sdma_reserved_queues: 0,
     sdma_pcie_engines: 2,
+    sdma_secure: false,
+    partitions: true,
     simd_per_cu: 4,
     cu_group: 1,
     num_gws: 64,

@@ -201,8 +201,11 @@ impl JobOps for Job {
 
     fn run(&mut self, queue: &Queue) -> Result<ARef<Fence>> {
         if self.is_secure() {
-            // SDMA does not support encrypted memory. The C driver fails at this point too.
-            return Err(EINVAL);
+            let (card, _) = queue.ring.parents()?;
+            // The C driver fails at this point too (`amdgpu_ib_schedule`).
+            if !card.generation().caps.sdma_secure {
+                return Err(EINVAL);
+            }
         }
         self.emit(&queue.ring, &queue.shared)
     }

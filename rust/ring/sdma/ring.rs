@@ -82,7 +82,7 @@ pub(crate) struct Ib {
     pub(crate) va: u64,
     /// Length in dwords.
     pub(crate) dwords: u32,
-    /// `AMDGPU_IB_FLAG_*`; all are ignored but `SECURE`, which is refused.
+    /// `AMDGPU_IB_FLAG_*`; all are ignored but `SECURE`, which some engines refuse.
     pub(crate) flags: u32,
 }
 
