@@ -253,7 +253,14 @@ static unsigned int take_all(struct gpu *g, struct kfd *k, bool by_kfd,
 		struct mem *m = NULL;
 
 		if (by_kfd) {
-			if (kfd_bo_create(k, OBJECT, KFD_FLAGS_VRAM, &bo))
+			int ret = kfd_bo_create(k, OBJECT, KFD_FLAGS_VRAM, &bo);
+
+			/* The memory of a process before is freed asynchronously. */
+			for (int ms = 0; ret && !count && ms < 10000; ms += 10) {
+				usleep(10000);
+				ret = kfd_bo_create(k, OBJECT, KFD_FLAGS_VRAM, &bo);
+			}
+			if (ret)
 				break;
 		} else {
 			/* Stop before BOs are placed elsewhere. */
