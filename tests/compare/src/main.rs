@@ -26,7 +26,7 @@ usage: rkfd-compare --intended FILE NAME=FOLDER [NAME=FOLDER]
   NAME=FOLDER   a driver and the logs of its boot, out.log and gpu.trace; the differences of
                 the first from the second are reported
   --intended FILE
-                reStructuredText whose definition lists name the intended differences
+                reStructuredText whose definition lists name the intended differences; may repeat
 
 Exit status: 0; 2 if there are unintended differences; 1 on any other error.
 ";
@@ -55,8 +55,12 @@ fn main() -> ExitCode {
 }
 
 fn run() -> Result<ExitCode, String> {
-    let mut intended = None;
+    let mut intended = String::new();
     let mut folders = Vec::new();
+    let read = |path: PathBuf| {
+        let bytes = std::fs::read(&path).map_err(|e| format!("{}: {e}", path.display()))?;
+        Ok::<_, String>(String::from_utf8_lossy(&bytes).into_owned())
+    };
     let mut words = std::env::args().skip(1);
     while let Some(word) = words.next() {
         match word.as_str() {
@@ -65,9 +69,8 @@ fn run() -> Result<ExitCode, String> {
                 return Ok(ExitCode::SUCCESS);
             }
             "--intended" => {
-                intended = Some(PathBuf::from(
-                    words.next().ok_or("--intended needs a file")?,
-                ))
+                let path = PathBuf::from(words.next().ok_or("--intended needs a file")?);
+                intended += &read(path)?;
             }
             _ => {
                 let (name, folder) = word.split_once('=').ok_or(format!("{word}: see --help"))?;
@@ -78,14 +81,7 @@ fn run() -> Result<ExitCode, String> {
     if folders.is_empty() || folders.len() > 2 {
         return Err("one or two drivers, see --help".into());
     }
-    let read = |path: PathBuf| {
-        let bytes = std::fs::read(&path).map_err(|e| format!("{}: {e}", path.display()))?;
-        Ok::<_, String>(String::from_utf8_lossy(&bytes).into_owned())
-    };
-    let intended = match intended {
-        Some(path) => Intended::parse(&read(path)?),
-        None => Intended::default(),
-    };
+    let intended = Intended::parse(&intended);
     let mut runs = Vec::new();
     for (name, folder) in folders {
         let guest = Guest::parse(&read(folder.join("out.log"))?);

@@ -352,7 +352,7 @@ impl<'a> Report<'a> {
                         let _ = writeln!(self.out, "    {:<40} {:#x}", item.name, item.value);
                     }
                 }
-                [None] => {
+                [None] | [None, None] => {
                     let _ = writeln!(self.out, "{name}: none was loaded");
                 }
                 _ => {
@@ -404,7 +404,7 @@ impl<'a> Report<'a> {
                     }
                     [None, None] | [None] | [] => {}
                     _ => {
-                        let of = |w: Option<&Walk>| w.map_or("not walked".into(), &walk_text);
+                        let of = |w: Option<&Walk>| w.map_or("not walked".into(), walk_text);
                         self.differs(&format!("pte/{name}"), &of(walks[0]), &of(walks[1]));
                     }
                 }
@@ -466,11 +466,12 @@ fn properties(lines: &[String]) -> BTreeMap<String, String> {
 
 /// Returns the frames of a section.
 fn frames(section: &Section) -> Vec<&Frame> {
-    let frame = |act| match act {
-        &Act::Frame(ref frame) => Some(frame),
+    let acts = section.acts.iter();
+    acts.filter_map(|act| match act {
+        Act::Frame(frame) => Some(frame),
         _ => None,
-    };
-    section.acts.iter().filter_map(frame).collect()
+    })
+    .collect()
 }
 
 /// Returns the frames that configure MES and map the rings of the kernel.
@@ -485,7 +486,7 @@ fn set_up<'a>(frames: &[&'a Frame]) -> Vec<&'a Frame> {
 
 /// Returns what identifies the kind of a frame: pipe, opcode, type of the queue.
 fn kind(frame: &Frame) -> String {
-    let ring = match frame.get("map_legacy_kq") {
+    let ring = match frame.get("map_legacy_kq") | frame.get("unmap_legacy_queue") {
         0 => "",
         _ => ".ring",
     };
