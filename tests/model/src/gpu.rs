@@ -387,10 +387,20 @@ impl Gpu {
         self.config_lost.swap(false, Ordering::AcqRel)
     }
 
+    /// Reports interrupts that the driver has not handled for some time.
+    pub fn check_interrupts(&self) {
+        self.ih.check();
+        self.smu.check(&self.strict);
+    }
+
     /// Resets every engine, register, ring and translation to power-on state; drops waves and
     /// packets. Returns once nothing of the old state runs any more.
     pub fn reset(&self, kind: Reset) {
         event!(self.trace, "gpu", "reset", "kind={kind:?}");
+        // A mode-1 reset may be the answer to interrupts that are not handled.
+        if kind != Reset::Mode1 {
+            self.check_interrupts();
+        }
         match kind {
             Reset::PowerOn => self.warm.store(self.boot == Boot::Warm, Ordering::Release),
             Reset::Mode1 => {

@@ -260,7 +260,7 @@ fn run() -> Result<ExitCode, String> {
             .map_err(|e| format!("{}: {e}", socket.display()))?;
     }
     serve(&gpu, &server, args.control.as_deref(), args.keep)?;
-    gpu.ih.check();
+    gpu.check_interrupts();
     let (bad, expected_count) = (gpu.strict.unexpected(), gpu.strict.expected_count());
     gpu.trace.flush();
     eprintln!("rkfd-gpu: client disconnected; {}", gpu.stats());

@@ -267,7 +267,7 @@ impl Ih {
         (state.entries, state.messages, state.retries)
     }
 
-    /// Reports what the driver has not read or acknowledged for some time, at the end.
+    /// Reports what the driver has not read or acknowledged for some time.
     pub fn check(&self) {
         let state = self.lock();
         let old = state.cam.pending().filter(|(.., age)| *age >= FORGOTTEN);

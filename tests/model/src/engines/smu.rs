@@ -10,6 +10,7 @@ mod metrics;
 pub mod v14;
 
 use std::sync::{Mutex, MutexGuard};
+use std::time::{Duration, Instant};
 
 use gpu_regs::{mp_13_0_6 as mp, smu as mailbox, Reg};
 use rkfd_abi::bits::join;
@@ -20,6 +21,7 @@ use crate::chips::Generation;
 use crate::engines::gmc::Hub;
 use crate::engines::ih::{aid_node, Entry};
 use crate::gpu::{Gpu, Reset};
+use crate::log::Strict;
 use crate::regs::{Ip, RegId, Slot};
 use crate::{event, strict};
 
@@ -33,6 +35,9 @@ const SMU_VERSION: u32 = 0x0055_7b00;
 const DRIVER_IF_VERSION: u32 = 0x0804_2024;
 /// `SMU_RESET_MODE_1`, in the low half of the argument of a reset.
 const MODE_1: u32 = 1;
+
+/// Age of an interrupt that counts as not acknowledged.
+const FORGOTTEN: Duration = Duration::from_millis(400);
 
 /// State of the power firmware.
 #[derive(Debug, Clone)]
@@ -49,8 +54,8 @@ struct State {
     soft: [[u32; 2]; 6],
     /// Power limit in W.
     power: u32,
-    /// An interrupt is not acknowledged.
-    raised: bool,
+    /// Time of an interrupt that is not acknowledged.
+    raised: Option<Instant>,
 }
 
 impl Default for State {
@@ -63,7 +68,7 @@ impl Default for State {
             gfxclk: metrics::GFXCLK,
             soft: [0, 1, 2, 3, 4, 5].map(range),
             power: metrics::POWER,
-            raised: false,
+            raised: None,
         }
     }
 }
@@ -80,13 +85,29 @@ impl Smu {
         self.v13.lock().unwrap_or_else(|e| e.into_inner())
     }
 
+    /// Reports an interrupt that the driver has not acknowledged for some time.
+    pub fn check(&self, strict: &Strict) {
+        let raised = self.lock().raised.map(|since| since.elapsed());
+        if let Some(age) = raised.filter(|age| *age >= FORGOTTEN) {
+            strict!(
+                strict,
+                "smu",
+                "the interrupt is not acknowledged for {} ms",
+                age.as_millis()
+            );
+        }
+    }
+
     /// Resets the firmware. A function-level reset ends the management by a driver: the C driver
     /// does not announce its unload before a reset (`smu_v13_0_6_notify_unload`).
     pub fn reset(&self, kind: Reset) {
         self.v14.reset(kind);
         let mut state = self.lock();
         match kind {
-            Reset::Flr => state.managed = false,
+            Reset::Flr => {
+                state.managed = false;
+                state.raised = None;
+            }
             Reset::PowerOn | Reset::Mode1 => *state = State::default(),
         }
     }
@@ -106,7 +127,7 @@ pub fn reg_write(gpu: &Gpu, slot: &Slot, value: u32) -> bool {
             let ack = mp::MP1_SMN_IH_SW_INT_CTRL__INT_ACK;
             slot.set(value & !ack.mask);
             if ack.is_set(value) {
-                gpu.smu.lock().raised = false;
+                gpu.smu.lock().raised = None;
             }
         }
         _ => return false,
@@ -124,7 +145,7 @@ pub fn throttle(gpu: &Gpu) {
     let masked = mp::MP1_SMN_IH_SW_INT_CTRL__INT_MASK.is_set(get(mp::regMP1_SMN_IH_SW_INT_CTRL));
     let id = mp::MP1_SMN_IH_SW_INT__ID.get(get(mp::regMP1_SMN_IH_SW_INT));
     let mut state = gpu.smu.lock();
-    if masked || id != source::SMU_TO_DRIVER || state.raised {
+    if masked || id != source::SMU_TO_DRIVER || state.raised.is_some() {
         event!(
             gpu.trace,
             "smu",
@@ -134,7 +155,7 @@ pub fn throttle(gpu: &Gpu) {
         );
         return;
     }
-    state.raised = true;
+    state.raised = Some(Instant::now());
     gpu.ih.post(Entry {
         client_id: client::MP1 as u8,
         source_id: source::SMU_TO_DRIVER as u8,

@@ -7,10 +7,12 @@ use std::sync::Arc;
 use crate::common::{addr, booted, open_aperture, FB};
 use gpu_model::chips::mi300x::{CHIP, ONE_XCC};
 use gpu_model::chips::Chip;
+use gpu_model::engines::smu::throttle;
 use gpu_model::gpu::{Boot, Gpu, Reset};
 use gpu_model::knobs::Knobs;
 use gpu_model::regs::Ip;
-use gpu_regs::smu as mailbox;
+use gpu_regs::{mp_13_0_6 as mp, smu as mailbox};
+use rkfd_abi::ih::source;
 use rkfd_abi::smu::{clock, metrics, msg, response, FEATURES};
 
 /// The driver's table, in VRAM.
@@ -150,4 +152,35 @@ fn limits_are_stored() {
     assert_ne!(card.send(msg::SET_PPT_LIMIT, 751).0, response::OK);
     assert_ne!(card.send(msg::GET_MAX_DPM_FREQ, 6 << 16).0, response::OK);
     assert_eq!(card.violations(), 3);
+}
+
+#[test]
+fn interrupts_have_to_be_acknowledged() {
+    let card = Card::new(&ONE_XCC);
+    let write = |reg, value| card.0.reg_write(addr(Ip::Mp0, reg), value);
+    let old = std::time::Duration::from_millis(500);
+    // A reset clears the registers.
+    let raise = || {
+        write(
+            mp::regMP1_SMN_IH_SW_INT,
+            mp::MP1_SMN_IH_SW_INT__ID.put(source::SMU_TO_DRIVER),
+        );
+        write(mp::regMP1_SMN_IH_SW_INT_CTRL, 0);
+        throttle(&card.0);
+    };
+    raise();
+    write(
+        mp::regMP1_SMN_IH_SW_INT_CTRL,
+        mp::MP1_SMN_IH_SW_INT_CTRL__INT_ACK.put(1),
+    );
+    std::thread::sleep(old);
+    card.0.reset(Reset::Flr);
+    assert_eq!(card.violations(), 0);
+    raise();
+    card.0.reset(Reset::Flr);
+    assert_eq!(card.violations(), 0);
+    raise();
+    std::thread::sleep(old);
+    card.0.reset(Reset::Flr);
+    assert_eq!(card.violations(), 1);
 }
