@@ -121,8 +121,12 @@ TEST(secure_ib)
 
 	cs_open(&cs);
 	cs_job(&job, &cs, 0);
+	/* Without them the C driver does not map the buffers. */
+	cs_add_bos(&job, (struct drm_amdgpu_bo_list_entry[]){ { cs.code.handle, 0 },
+							      { cs.data.handle, 0 } },
+		   2);
 	cs_add_ib(&job, cs_write(&cs, cs.data.va, 1));
-	job.data[0].ib.flags = AMDGPU_IB_FLAGS_SECURE;
+	job.data[1].ib.flags = AMDGPU_IB_FLAGS_SECURE;
 	ASSERT_OK(cs_submit(&job, &handle));
 	if (cs_is_gfx12()) {
 		cs_done(&cs, 0, handle);
