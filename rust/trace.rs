@@ -6,7 +6,9 @@
 //!
 //! C header: `rust/c/trace.h`
 
-use kernel::{prelude::*, task::Pid};
+use core::ops::Range;
+
+use kernel::{page::PAGE_SHIFT, prelude::*, task::Pid};
 
 /// Defines the functions that record the events of `c/trace.h`.
 macro_rules! events {
@@ -131,6 +133,32 @@ events! {
         gpu_id: u32 => gpu_id, from: &CStr => from.as_char_ptr(), to: &CStr => to.as_char_ptr(),
         bytes: u64 => bytes
     );
+
+    /// Shared virtual memory of a process on a GPU (`what`: `fault`, `migrate_to_vram`,
+    /// `migrate_to_system`, `migrated`, `mapped`, `unmapped`, `acknowledged`).
+    fn svm => rkfd_svm(
+        pid: Pid => pid, gpu_id: u32 => gpu_id, what: &CStr => what.as_char_ptr(), va: u64 => va,
+        bytes: u64 => bytes
+    );
+}
+
+/// Records [`svm()`] for pages.
+#[inline(always)]
+pub(crate) fn svm_pages(pid: Pid, gpu_id: u32, what: &CStr, pages: &Range<u64>) {
+    let count = pages.end - pages.start;
+    svm(
+        pid,
+        gpu_id,
+        what,
+        pages.start << PAGE_SHIFT,
+        count << PAGE_SHIFT,
+    );
+}
+
+/// Returns whether [`svm()`] is recorded.
+#[inline(always)]
+pub(crate) fn svm_is_enabled() -> bool {
+    enabled!(rkfd_svm)
 }
 
 /// Measures the steps of one operation on a queue; reads no clock while the event is disabled.

@@ -338,6 +338,27 @@ TRACE_EVENT(rkfd_bo_move,
 		  __entry->gpu_id, __get_str(from), __get_str(to), __entry->bytes)
 );
 
+TRACE_EVENT(rkfd_svm,
+	TP_PROTO(s32 pid, u32 gpu_id, const char *what, u64 va, u64 bytes),
+	TP_ARGS(pid, gpu_id, what, va, bytes),
+	TP_STRUCT__entry(
+		__field(s32, pid)
+		__field(u32, gpu_id)
+		__string(what, what)
+		__field(u64, va)
+		__field(u64, bytes)
+	),
+	TP_fast_assign(
+		__entry->pid = pid;
+		__entry->gpu_id = gpu_id;
+		__assign_str(what);
+		__entry->va = va;
+		__entry->bytes = bytes;
+	),
+	TP_printk("pid=%d gpu_id=%u what=%s va=0x%llx bytes=0x%llx",
+		  __entry->pid, __entry->gpu_id, __get_str(what), __entry->va, __entry->bytes)
+);
+
 #endif /* RKFD_TRACE_H */
 
 /* Outside the include guard: define_trace.h includes this file again. */

@@ -88,8 +88,10 @@ impl WorkItem<RETRY_WORK> for Process {
             let mut next = 0;
             while let Some(fault) = faults.take(next).or_else(|| faults.take(0)) {
                 next = fault.cam as usize + 1;
+                trace::svm(this.pid(), device.id(), c"fault", fault.addr, 0);
                 recover(&this, index, device, &fault);
                 device.gpu().acknowledge(&fault);
+                trace::svm(this.pid(), device.id(), c"acknowledged", fault.addr, 0);
             }
         }
     }

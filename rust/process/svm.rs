@@ -22,6 +22,7 @@ use crate::{
     kapi::sched_mm::NoReclaim,
     node::Node,
     svm::{self, Queues, UnmapTrigger},
+    trace,
 };
 
 /// Creates the work queue of the workers.
@@ -44,10 +45,17 @@ impl Moves {
 
 impl MoveReport for Moves {
     fn begin(&self, info: &MoveInfo) {
+        let what = if info.to_vram {
+            c"migrate_to_vram"
+        } else {
+            c"migrate_to_system"
+        };
+        trace::svm_pages(self.0, info.gpu, what, &info.pages);
         smi::migration_start(self.0, info);
     }
 
     fn end(&self, info: &MoveInfo, result: Result) {
+        trace::svm_pages(self.0, info.gpu, c"migrated", &info.pages);
         smi::migration_end(self.0, info, result);
     }
 }
@@ -175,7 +183,19 @@ impl Queues for SvmQueues {
     fn unmapped(&self, gpus: u64, pages: &Range<u64>, why: UnmapTrigger) {
         for (index, gpu) in self.lock().state.gpus.iter().enumerate() {
             if let Some(gpu) = gpu.as_ref().filter(|_| gpus >> index & 1 != 0) {
+                trace::svm_pages(gpu.pid(), gpu.gpu_id(), c"unmapped", pages);
                 smi::unmapped(gpu.gpu_id(), gpu.pid(), pages, why);
+            }
+        }
+    }
+
+    fn mapped(&self, gpus: u64, pages: &Range<u64>) {
+        if !trace::svm_is_enabled() {
+            return;
+        }
+        for (index, gpu) in self.lock().state.gpus.iter().enumerate() {
+            if let Some(gpu) = gpu.as_ref().filter(|_| gpus >> index & 1 != 0) {
+                trace::svm_pages(gpu.pid(), gpu.gpu_id(), c"mapped", pages);
             }
         }
     }

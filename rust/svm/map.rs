@@ -460,7 +460,11 @@ impl Svm {
         }
         drop(state);
         drop(unused);
-        result.map(|()| true)
+        result?;
+        let pages = target.base + target.first as u64..target.base + target.end as u64;
+        let gpus = prepared.iter().fold(0, |sum, new| sum | 1 << new.gpu);
+        self.queues().mapped(gpus, &pages);
+        Ok(true)
     }
 
     /// Calls `f` with each block of some pages, and the pages in it.

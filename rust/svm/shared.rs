@@ -61,6 +61,9 @@ pub(crate) trait Queues: Send + Sync {
 
     /// Pages were unmapped from GPUs.
     fn unmapped(&self, gpus: u64, pages: &Range<u64>, why: UnmapTrigger);
+
+    /// Pages were mapped on GPUs.
+    fn mapped(&self, gpus: u64, pages: &Range<u64>);
 }
 
 /// A GPU of the process as a location of memory.
