@@ -51,6 +51,7 @@ help: ## print this list
 	@sed -n 's/^\([a-z]*\): ## \(.*\)/  make \1\t\2/p' $(firstword $(MAKEFILE_LIST)) | expand -t 18
 	@echo
 	@echo "  KDIR=dir        kernel tree for 'make', with its Rust crates ('scripts/setup --where' prints the path of one)"
+	@echo "  WORKLOAD=svm    a fault of the GPU in plain memory in 'make demo'"
 	@echo "  WORKLOAD=hip    launch with HIP and unmodified ROCm in 'make demo'; gdb: debug a HIP program with GDB, which is built at"
 	@echo "                  its first use (15 minutes)"
 	@echo "  ROOT=trixie     Debian release of the ROCm in 'make vm' and 'make demo WORKLOAD=hip': trixie, forky or gdb (forky with GDB); ROOT=none: 'make vm' without ROCm"

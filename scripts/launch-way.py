@@ -10,7 +10,12 @@ the first dispatch, which both sides record.
 import re
 import sys
 
-USAGE = "usage: scripts/launch-way.py GUEST_OUTPUT [GPU_TRACE]"
+USAGE = "usage: scripts/launch-way.py [--fault] GUEST_OUTPUT [GPU_TRACE]"
+# --fault: steps of the GPU from the wave that waits for a page to its end, and on to the CPU's
+# access, in these orders. A pattern matches "layer.event values".
+FAULT = ((r"aql\.kernel_dispatch ", r"gmc\.retry .*NotPresent", r"ih\.entry .*source=0 ", r"sdma\.packet .*op=COPY ",
+          r"aql\.dispatch_end ", r"aql\.signal ", r"sdma\.packet .*op=COPY "),
+         (r"ih\.entry .*source=0 ", r"sdma\.packet .*op=COPY ", r"ih\.retry_ack "))
 # Events of the GPU model that are not part of the launch: ring padding, register accesses.
 IGNORED = re.compile(r"op=0x10 |^(mmio|reg)_(read|write) ")
 
@@ -79,7 +84,30 @@ def no_command_between_launches(events):
     return not between and added == removed and bool(commands)
 
 
+def in_order(events, patterns):
+    """Returns the first of `patterns` that no event matches after those of the former, or None."""
+    names = iter(f"{layer}.{event} {values}" for _, layer, event, values in events)
+    return next((p for p in patterns if not any(re.search(p, name) for name in names)), None)
+
+
+def merged(rows):
+    """Merges successive rows of the GPU that differ in time only: a repeated access."""
+    last, count = None, 0
+    for row in rows:
+        if last and row[2] == "gpu" and last[2:] == row[2:]:
+            count += 1
+            continue
+        if last:
+            yield (*last[:4], last[4] + (f" ({count} times)" if count > 1 else ""))
+        last, count = row, 1
+    if last:
+        yield (*last[:4], last[4] + (f" ({count} times)" if count > 1 else ""))
+
+
 def main():
+    fault = sys.argv[1:2] == ["--fault"]
+    if fault:
+        del sys.argv[1]
     if len(sys.argv) not in (2, 3) or sys.argv[1] in ("-h", "--help"):
         print(USAGE)
         return 2
@@ -100,7 +128,16 @@ def main():
                  if not IGNORED.search(f"{event} {values} ") and begin <= t + offset <= end]
         if not no_command_between_launches(events):
             return 1
+        shown = [e for e in events if begin <= e[0] + offset <= end]
+        missing = next(filter(None, (in_order(shown, patterns) for patterns in FAULT)), None) if fault else None
+        if missing:
+            print(f"launch-way: the trace of the GPU has no step {missing} in its place", file=sys.stderr)
+            return 1
     rows.sort(key=lambda row: row[0])
+    rows = list(merged(rows))
+    if fault:
+        # What precedes is the same as of the vector add.
+        rows = rows[next((i for i, row in enumerate(rows) if row[3] == "mmap"), 0):]
     epoch = rows[0][0]
     print(f"{'at (us)':>11} {'took (us)':>10}  {'layer':6}  {'step':26} values")
     for t, took, layer, step, values in rows:

@@ -191,3 +191,16 @@ void journal_print(void)
 		       (unsigned long long)steps[i].start, steps[i].layer, steps[i].name,
 		       (unsigned long long)(steps[i].end - steps[i].start), steps[i].values);
 }
+
+const char *journal_misses(const char *const *names, unsigned int names_count)
+{
+	unsigned int at = 0;
+
+	for (unsigned int i = 0; i < names_count; i++) {
+		while (at < count && strcmp(steps[at].name, names[i]))
+			at++;
+		if (at++ >= count)
+			return names[i];
+	}
+	return NULL;
+}

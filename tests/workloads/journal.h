@@ -11,5 +11,7 @@ __attribute__((format(printf, 1, 2))) void journal_end(const char *values, ...);
 int journal_trace_start(const char *system);
 void journal_trace_stop(void);
 void journal_print(void);
+/* After journal_print(): returns the first of some steps that is not recorded after the former. */
+const char *journal_misses(const char *const *names, unsigned int names_count);
 
 #endif
