@@ -12,6 +12,7 @@ use kernel::{page::PAGE_SHIFT, prelude::*, sync::Arc, workqueue::WorkItem};
 use super::{
     kfd_process::{Process, RETRY_WORK},
     pdd::ProcessDevice,
+    retry::RetryFaults,
     smi,
     vm_fault::report_fault,
     workqueue::WorkqueueGuard,
@@ -89,7 +90,7 @@ impl WorkItem<RETRY_WORK> for Process {
             while let Some(fault) = faults.take(next).or_else(|| faults.take(0)) {
                 next = fault.cam as usize + 1;
                 trace::svm(this.pid(), device.id(), c"fault", fault.addr, 0);
-                recover(&this, index, device, &fault);
+                recover(&this, index, device, faults, &fault);
                 device.gpu().acknowledge(&fault);
                 trace::svm(this.pid(), device.id(), c"acknowledged", fault.addr, 0);
             }
@@ -98,7 +99,17 @@ impl WorkItem<RETRY_WORK> for Process {
 }
 
 /// Handles a fault of the process on its GPU number `index`.
-fn recover(process: &Arc<Process>, index: usize, device: &ProcessDevice, fault: &VmFault) {
+///
+/// The entry of a fault may be read after its access has succeeded, as the page was mapped with
+/// another one, and the process has unmapped the memory since. Such a fault is not repeated; one
+/// that cannot be handled is reported when it is, with the memory of the process unchanged.
+fn recover(
+    process: &Arc<Process>,
+    index: usize,
+    device: &ProcessDevice,
+    faults: &RetryFaults,
+    fault: &VmFault,
+) {
     if device.has_fault() {
         // The queues are being evicted for good.
         return;
@@ -110,6 +121,7 @@ fn recover(process: &Arc<Process>, index: usize, device: &ProcessDevice, fault: 
         page,
         write: fault.write,
     };
+    let changes = process.svm().changes();
     let served = Svm::fault(
         process.svm(),
         index,
@@ -119,9 +131,10 @@ fn recover(process: &Arc<Process>, index: usize, device: &ProcessDevice, fault: 
         &events,
     );
     match served {
+        Ok(()) => faults.forget(page),
         // The process is ending, or the GPU is unplugged.
-        Ok(()) => {}
         Err(e) if e == ESRCH || e == ENODEV => {}
+        Err(_) if !faults.refuse(page, changes) => {}
         Err(e) => {
             trace::process(process.pid(), device.pasid(), c"retry fault not served");
             dev_dbg!(

@@ -135,6 +135,8 @@ pub(crate) struct Svm {
     /// Taken by MMU notifiers: nothing is allocated under it.
     #[pin]
     vital: Mutex<KVec<Vital>>,
+    /// Number of unmaps by the process and changes of attributes.
+    changes: Atomic<u64>,
     /// Failed runs of the worker in a row.
     pub(super) failures: Atomic<u64>,
 }
@@ -156,6 +158,7 @@ impl Owner for Handle {
     fn gone(&self, pages: &Range<u64>) {
         let overlaps =
             |vital: &Vital| vital.pages.start < pages.end && pages.start < vital.pages.end;
+        self.0.changes.fetch_add(1, Relaxed);
         let _no_reclaim = NoReclaim::new();
         if self.0.vital.lock().iter().any(overlaps) {
             self.0.queues.stop();
@@ -221,6 +224,7 @@ impl Svm {
             left: Atomic::new(0),
             lost: Atomic::new(0),
             vital <- new_mutex!(KVec::new(), "rkfd_svm_vital"),
+            changes: Atomic::new(0),
             failures: Atomic::new(0),
         });
         Arc::pin_init(Delayed::new(new_delayed_work!("rkfd_svm"), svm), GFP_KERNEL)
@@ -251,6 +255,12 @@ impl Svm {
     /// Returns whether GPUs repeat accesses to memory that is not mapped.
     pub(crate) fn retries(&self) -> bool {
         self.retries.load(Relaxed)
+    }
+
+    /// Returns how often memory was unmapped or its attributes were changed: a retry fault may be
+    /// older than that.
+    pub(crate) fn changes(&self) -> u64 {
+        self.changes.load(Relaxed)
     }
 
     /// Returns the address space of the process. `ESRCH` if it is being torn down.
@@ -561,6 +571,7 @@ impl Svm {
         }
         let end = Self::end(first, pages)?;
         let mm = this.user()?;
+        this.changes.fetch_add(1, Relaxed);
         let mut guard = this.state.lock();
         let state: &mut State = &mut guard;
         if state.ended {
