@@ -2,6 +2,8 @@
 /* See watch.h. */
 #define _GNU_SOURCE
 #include <fcntl.h>
+#include <stdarg.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -46,12 +48,32 @@ void watch_need_events(void)
 		SKIP("no trace events of this driver");
 }
 
-void watch_start(void)
+static void make_instance(void)
 {
 	watch_need_events();
 	rmdir(INSTANCE);
 	ASSERT(mkdir(INSTANCE, 0700) == 0 || errno == EEXIST, "%s", strerror(errno));
+}
+
+void watch_start(void)
+{
+	make_instance();
 	ASSERT_OK(write_file(INSTANCE "/events/rkfd/enable", "1"));
+	ASSERT_OK(write_file(INSTANCE "/trace", ""));
+}
+
+void watch_start_only(const char *event, ...)
+{
+	va_list list;
+	char path[160];
+
+	make_instance();
+	va_start(list, event);
+	for (; event; event = va_arg(list, const char *)) {
+		snprintf(path, sizeof(path), INSTANCE "/events/rkfd/%s/enable", event);
+		ASSERT_OK(write_file(path, "1"));
+	}
+	va_end(list);
 	ASSERT_OK(write_file(INSTANCE "/trace", ""));
 }
 

@@ -11,6 +11,8 @@
 void watch_need_events(void);
 /* Starts recording all of them. */
 void watch_start(void);
+/* Starts recording some of them: names, then NULL. */
+void watch_start_only(const char *event, ...);
 /* Returns the recorded text, to be freed. */
 char *watch_stop(void);
 /* Returns the contents of a file, to be freed. */

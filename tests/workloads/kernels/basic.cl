@@ -59,6 +59,13 @@ __kernel void fill(__global uint *to, uint value)
 	to[global_x()] = value;
 }
 
+__kernel void scatter(__global uint *to, __global const uint *at)
+{
+	uint i = global_x();
+
+	to[at[i]] = i + 1;
+}
+
 __kernel void saxpy(__global const float *x, __global float *y, float a)
 {
 	uint i = global_x();

@@ -1,0 +1,159 @@
+// SPDX-License-Identifier: GPL-2.0 OR MIT
+/*
+ * Tests what becomes of memory in VRAM with the device: it survives a suspend and the removal of
+ * the device; what a reset has lost is not read, but ends in SIGBUS.
+ */
+#define _GNU_SOURCE
+#include <setjmp.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "device.h"
+#include "listen.h"
+#include "svm.h"
+
+#define COUNT (6 * MIB / 4)
+/* What the GPU writes. */
+#define FIRST 8192
+#define END 9216
+
+static uint32_t word_of(size_t i)
+{
+	return i >= FIRST && i < END ? 0x5a5a : (uint32_t)i * 5 + 1;
+}
+
+/* Memory in VRAM, some of which the GPU has written. */
+static uint32_t *words_in_vram(struct fixture *f)
+{
+	uint32_t *words = (uint32_t *)anonymous(COUNT * 4);
+
+	for (size_t i = 0; i < COUNT; i++)
+		words[i] = (uint32_t)i * 5 + 1;
+	ASSERT_OK(svm_set(&f->k, words, COUNT * 4, { KFD_IOCTL_SVM_ATTR_ACCESS, f->k.node.gpu_id },
+			  { KFD_IOCTL_SVM_ATTR_PREFETCH_LOC, f->k.node.gpu_id }));
+	ASSERT_OK(fixture_fill(f, &f->q, words + FIRST, END - FIRST, 0x5a5a));
+	return words;
+}
+
+static void compare(const uint32_t *words)
+{
+	for (size_t i = 0; i < COUNT; i++)
+		ASSERT(words[i] == word_of(i), "word %zu: %#x, not %#x", i, words[i], word_of(i));
+}
+
+static sigjmp_buf after_fault;
+
+static void faulted(int signal)
+{
+	(void)signal;
+	siglongjmp(after_fault, 1);
+}
+
+/* Returns whether an access gets SIGBUS. */
+static bool is_lost(const volatile uint32_t *word)
+{
+	if (sigsetjmp(after_fault, 1))
+		return true;
+	(void)*word;
+	return false;
+}
+
+/* All of the memory is lost; other memory is not. */
+static void expect_lost(struct fixture *f, uint32_t *words, const uint32_t *other)
+{
+	ASSERT(signal(SIGBUS, faulted) != SIG_ERR);
+	for (size_t i = 0; i < COUNT; i += 1024)
+		ASSERT(is_lost(words + i), "word %zu: %#x", i, words[i]);
+	for (uint32_t i = 0; i < 1024; i++)
+		ASSERT_EQ(other[i], i);
+	ASSERT(munmap(words, COUNT * 4) == 0);
+	kfd_queue_destroy(&f->q);
+}
+
+static uint32_t *words_in_system(void)
+{
+	uint32_t *words = (uint32_t *)anonymous(KFD_PAGE);
+
+	for (uint32_t i = 0; i < 1024; i++)
+		words[i] = i;
+	return words;
+}
+
+TEST_TIMEOUT(suspend, 180)
+{
+	struct fixture f;
+	uint32_t *words;
+
+	fixture_launch(&f);
+	svm_needed(&f.k);
+	if (is_gfx12(&f.k.node))
+		SKIP("the driver does not load the firmware of this card");
+	words = words_in_vram(&f);
+	ASSERT_OK(try_to_sleep("devices"));
+	/* First the GPU. */
+	ASSERT_OK(fixture_fill(&f, &f.q, words + FIRST, END - FIRST, 0x5a5a));
+	compare(words);
+	EXPECT(svm_works(&f, words, 4 * KFD_PAGE, 0x100));
+}
+
+TEST_TIMEOUT(removal, 180)
+{
+	struct fixture f;
+	uint32_t *words;
+
+	device_find();
+	fixture_launch(&f);
+	svm_needed(&f.k);
+	words = words_in_vram(&f);
+	ASSERT_OK(device_remove());
+	compare(words);
+	ASSERT_OK(device_rescan());
+	ASSERT_OK(ktap_in_child(fixture_lives, NULL));
+	compare(words);
+}
+
+TEST_TIMEOUT(reset_of_the_function, 180)
+{
+	uint32_t *words, *other, event;
+	struct fixture f;
+
+	device_need_reset();
+	fixture_launch(&f);
+	svm_needed(&f.k);
+	words = words_in_vram(&f);
+	other = words_in_system();
+	ASSERT_OK(kfd_event_create(&f.k, KFD_IOC_EVENT_HW_EXCEPTION, false, &event));
+	device_reset();
+	EXPECT_EQ(expect_hang_event(&f.k, event, WAIT_MS), 1);
+	expect_lost(&f, words, other);
+	ASSERT_OK(ktap_in_child(fixture_lives, NULL));
+}
+
+static void hang(void *unused)
+{
+	struct kfd_queue first, second;
+	struct kfd k;
+
+	(void)unused;
+	fixture_open(&k);
+	kfd_queue_create(&k, &first, 64);
+	kfd_queue_create(&k, &second, 64);
+}
+
+/* The GPU does not preempt queues (model knob hws.no_preempt) and is reset. */
+TEST_TIMEOUT(reset_after_a_hang, 180)
+{
+	uint32_t *words, *other, event;
+	struct fixture f;
+
+	fixture_launch(&f);
+	svm_needed(&f.k);
+	words = words_in_vram(&f);
+	other = words_in_system();
+	ASSERT_OK(kfd_event_create(&f.k, KFD_IOC_EVENT_HW_EXCEPTION, false, &event));
+	ktap_in_child(hang, NULL);
+	EXPECT_EQ(expect_hang_event(&f.k, event, 60000), 1);
+	expect_lost(&f, words, other);
+}
