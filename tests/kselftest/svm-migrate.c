@@ -8,6 +8,7 @@
 
 #include <drm/amdgpu_drm.h>
 
+#include "listen.h"
 #include "svm.h"
 
 static void to_vram(struct fixture *f, void *start, size_t size)
@@ -21,14 +22,23 @@ static uint32_t word_of(size_t i)
 	return (uint32_t)i * 2654435761u + 17;
 }
 
-/* Memory of words with known values, in VRAM. */
+/* Memory of words with known values, in VRAM: a migration there is reported. */
 static uint32_t *words_in_vram(struct fixture *f, size_t size)
 {
 	uint32_t *words = (uint32_t *)anonymous(size);
+	char wanted[96];
+	const char *text;
+	int fd;
 
 	for (size_t i = 0; i < size / 4; i++)
 		words[i] = word_of(i);
+	fd = listen_to(&f->k, KFD_SMI_EVENT_MASK_FROM_INDEX(KFD_SMI_EVENT_MIGRATE_END));
 	to_vram(f, words, size);
+	text = listen_lines(fd, 100);
+	snprintf(wanted, sizeof(wanted), " 0->%x %d 0\n", f->k.node.gpu_id,
+		 KFD_MIGRATE_TRIGGER_PREFETCH);
+	ASSERT(strstr(text, wanted) != NULL, "no '%s' in '%s'", wanted, text);
+	close(fd);
 	return words;
 }
 
@@ -70,42 +80,96 @@ TEST_TIMEOUT(in_turns, 240)
 	free(want);
 }
 
-/* Parts of memory in VRAM are unmapped, moved and made read-only; the rest keeps its content. */
+/* Parts of memory in VRAM are unmapped, dropped and made read-only; the rest keeps its content. */
 TEST_TIMEOUT(parts_change, 120)
 {
 	const size_t size = 4 * MIB, part = 64 * KFD_PAGE;
 	struct fixture f;
 	uint32_t *words;
-	char *base, *to;
+	char *base;
 
 	svm_launch(&f);
 	words = words_in_vram(&f, size);
 	base = (char *)words;
 	ASSERT(munmap(base + MIB, part) == 0);
-	to = anonymous(part);
-	ASSERT(mremap(base + 2 * MIB, part, part, MREMAP_MAYMOVE | MREMAP_FIXED, to) == to);
 	ASSERT(mprotect(base + 3 * MIB, part, PROT_READ) == 0);
-	compare((uint32_t *)to, 2 * MIB / 4, (2 * MIB + part) / 4);
 	compare(words, 0, MIB / 4);
-	compare((uint32_t *)(base + MIB + part), (MIB + part) / 4, 2 * MIB / 4);
-	compare((uint32_t *)(base + 2 * MIB + part), (2 * MIB + part) / 4, size / 4);
+	compare((uint32_t *)(base + MIB + part), (MIB + part) / 4, size / 4);
 	ASSERT(madvise(base, part, MADV_DONTNEED) == 0);
 	EXPECT_EQ(words[0], 0);
 	EXPECT(fixture_works(&f));
 }
 
-/* Memory without pages gets zeroed ones in VRAM. */
+/* Memory in VRAM that moves to another address keeps its content, there and around the gap. */
+TEST_TIMEOUT(moved_part, 120)
+{
+	const size_t size = 2 * MIB, part = 64 * KFD_PAGE, at = MIB;
+	struct fixture f;
+	uint32_t *words;
+	char *to;
+
+	svm_launch(&f);
+	words = words_in_vram(&f, size);
+	to = anonymous(part);
+	ASSERT(mremap((char *)words + at, part, part, MREMAP_MAYMOVE | MREMAP_FIXED, to) == to);
+	compare((uint32_t *)to, at / 4, (at + part) / 4);
+	compare(words, 0, at / 4);
+	compare(words + (at + part) / 4, (at + part) / 4, size / 4);
+	EXPECT(fixture_works(&f));
+}
+
+/* Memory without pages gets zeroed ones in VRAM, also where there was other memory before. */
 TEST_TIMEOUT(untouched_memory, 120)
 {
 	struct fixture f;
 	uint32_t *words;
 
 	svm_launch(&f);
+	for (int i = 0; i < 4; i++)
+		ASSERT(munmap(words_in_vram(&f, 2 * MIB), 2 * MIB) == 0);
 	words = (uint32_t *)anonymous(2 * MIB);
 	to_vram(&f, words, 2 * MIB);
 	ASSERT_OK(fixture_fill(&f, &f.q, words + 4096, 64, 9));
 	for (size_t i = 0; i < 2 * MIB / 4; i++)
 		ASSERT_EQ(words[i], i >= 4096 && i < 4160 ? 9 : 0);
+}
+
+/* Memory of a file stays in the page cache: the file has what the GPU and the CPU write. */
+TEST_TIMEOUT(file_memory, 120)
+{
+	const size_t size = MIB;
+	int fd = memfd_create("svm-migrate", 0);
+	uint32_t *words, *other;
+	struct fixture f;
+
+	svm_launch(&f);
+	ASSERT(ftruncate(fd, (off_t)size) == 0);
+	words = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	other = mmap(NULL, size, PROT_READ, MAP_SHARED, fd, 0);
+	ASSERT(words != MAP_FAILED && other != MAP_FAILED);
+	for (size_t i = 0; i < size / 4; i++)
+		words[i] = word_of(i);
+	to_vram(&f, words, size);
+	ASSERT_OK(fixture_fill(&f, &f.q, words + 4096, 64, 9));
+	compare(other, 0, 4096);
+	compare(other + 4160, 4160, size / 4);
+	for (size_t i = 4096; i < 4160; i++)
+		ASSERT_EQ(other[i], 9);
+	words[0] = 5;
+	to_vram(&f, words, size);
+	ASSERT_EQ(other[0], 5);
+	/* Private: pages that were written to are anonymous, the others are the file's. */
+	words = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE, fd, 0);
+	ASSERT(words != MAP_FAILED);
+	words[0] = 6;
+	to_vram(&f, words, size);
+	ASSERT_OK(fixture_fill(&f, &f.q, words + 8192, 64, 10));
+	ASSERT_EQ(words[0], 6);
+	ASSERT_EQ(words[8192 + 63], 10);
+	ASSERT_EQ(words[4096], 9);
+	ASSERT_EQ(other[0], 5);
+	compare(other + 8192, 8192, size / 4);
+	close(fd);
 }
 
 /* Children read memory in VRAM, write to it, or just exit, while the parent goes on. */
@@ -136,6 +200,35 @@ TEST_TIMEOUT(forks, 240)
 		compare(words, 0, size / 4);
 		to_vram(&f, words, size);
 	}
+}
+
+/* The GPU writes to memory in VRAM that fork() shares: the child keeps what it has. */
+TEST_TIMEOUT(gpu_write_after_fork_is_private, 120)
+{
+	const size_t size = 2 * MIB;
+	int status, go[2];
+	struct fixture f;
+	uint32_t *words;
+	pid_t child;
+	char byte;
+
+	svm_launch(&f);
+	words = words_in_vram(&f, size);
+	ASSERT(pipe(go) == 0);
+	child = fork_child();
+	if (!child) {
+		ASSERT(read(go[0], &byte, 1) == 1);
+		compare(words, 0, size / 4);
+		ktap_end();
+	}
+	ASSERT_OK(fixture_fill(&f, &f.q, words + 2048, 1024, 0xf1));
+	ASSERT(write(go[1], "", 1) == 1);
+	ASSERT(waitpid(child, &status, 0) == child);
+	EXPECT_EQ(status, 0);
+	for (size_t i = 2048; i < 3072; i++)
+		ASSERT_EQ(words[i], 0xf1);
+	compare(words, 0, 2048);
+	compare(words + 3072, 3072, size / 4);
 }
 
 /* Threads of the CPU touch pages while they are moved to VRAM. */
