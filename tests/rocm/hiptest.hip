@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 /*
  * Tests the HIP features that depend on the driver, in KTAP. Without arguments runs all cases at
- * full size; arguments name cases, -l lists them, -s BYTES limits the largest copy. The cases are
- * in hiptest/.
+ * full size but those of shared memory, which run by name; arguments name cases, -l lists them, -s
+ * BYTES limits the largest copy. The cases are in hiptest/.
  */
 #include "hiptest/hiptest.h"
 
@@ -18,10 +18,12 @@ struct Case {
 	const char *name;
 	void (*run)();
 	unsigned int seconds;
+	bool by_name;
 };
 
-#define CASE(name) { #name, name, 120 }
-#define LONG_CASE(name) { #name, name, 600 }
+#define CASE(name) { #name, name, 120, false }
+#define LONG_CASE(name) { #name, name, 600, false }
+#define NAMED_CASE(name) { #name, name, 600, true }
 static const Case cases[] = {
 	LONG_CASE(lds),
 	CASE(dynamic_lds),
@@ -64,6 +66,15 @@ static const Case cases[] = {
 	LONG_CASE(ipc_event),
 	LONG_CASE(fault_store),
 	LONG_CASE(fault_load),
+	NAMED_CASE(managed_turns),
+	NAMED_CASE(managed_prefetch),
+	NAMED_CASE(managed_advice),
+	NAMED_CASE(managed_streams),
+	NAMED_CASE(managed_beyond_vram),
+	NAMED_CASE(managed_fork),
+	NAMED_CASE(managed_processes),
+	NAMED_CASE(pageable),
+	NAMED_CASE(pageable_maps),
 };
 
 size_t size_limit = 256 * MiB;
@@ -211,7 +222,7 @@ static bool wanted(const Case &one, const std::vector<std::string> &names)
 	for (const std::string &name : names)
 		if (name == one.name)
 			return true;
-	return names.empty();
+	return names.empty() && !one.by_name;
 }
 
 int main(int argc, char **argv)

@@ -185,5 +185,8 @@ void scratch(), scratch_streams(), registers(), calls(), waves(), math(), half_f
 void streams(), events(), ordering(), host_functions(), priorities(), launches();
 void beyond_memory(), available(), pools(), virtual_memory();
 void processes(), ipc_memory(), ipc_event(), fault_store(), fault_load();
+void managed_turns(), managed_prefetch(), managed_advice(), managed_streams(),
+	managed_beyond_vram(), managed_fork(), managed_processes();
+void pageable(), pageable_maps();
 
 #endif
