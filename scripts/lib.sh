@@ -15,6 +15,8 @@ if [ -f "$RKFD_SRC/.git" ]; then
 	CARGO_TARGET_DIR=${CARGO_TARGET_DIR:-$RKFD_CACHE/target-$(basename "$RKFD_SRC")}
 fi
 export CARGO_TARGET_DIR=${CARGO_TARGET_DIR:-$RKFD_CACHE/target}
+# An interrupted compiler can leave incremental state that does not link: CI does without it.
+if [ -n "${CI-}" ]; then export CARGO_INCREMENTAL=0; fi
 # The kernel series that is built and booted, and where Debian keeps it.
 RKFD_SERIES=7.3
 RKFD_SUITE=trixie
