@@ -6,26 +6,31 @@
 //! Its firmware runs in every state of the rest of the card. Limits are stored; nothing is slower
 //! because of them.
 
+mod mailbox;
 mod metrics;
 pub mod v14;
 
 use std::sync::{Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
-use gpu_regs::{mp_13_0_6 as mp, smu as mailbox, Reg};
-use rkfd_abi::bits::join;
+use gpu_regs::{mp_13_0_6 as mp, smu as regs};
 use rkfd_abi::ih::{client, source};
 use rkfd_abi::smu::{interrupt, msg, response, FEATURES};
 
 use crate::chips::Generation;
-use crate::engines::gmc::Hub;
 use crate::engines::ih::{aid_node, Entry};
 use crate::gpu::{Gpu, Reset};
 use crate::log::Strict;
 use crate::regs::{Ip, RegId, Slot};
 use crate::{event, strict};
+use mailbox::{driver_table, known, refused, write_table, Mailbox};
 
-const MESSAGE: RegId = RegId::new(0, mailbox::MESSAGE.off);
+const MESSAGE: RegId = RegId::new(0, regs::MESSAGE.off);
+const MAILBOX: Mailbox = Mailbox {
+    ip: Ip::Mp0,
+    argument: regs::ARGUMENT,
+    response: regs::RESPONSE,
+};
 /// Mask and acknowledgement of interrupts.
 const INTERRUPT_CONTROL: RegId = RegId::new(0, mp::regMP1_SMN_IH_SW_INT_CTRL.off);
 
@@ -165,69 +170,28 @@ pub fn throttle(gpu: &Gpu) {
     });
 }
 
-/// Sets a mailbox register.
-fn put(gpu: &Gpu, reg: Reg, value: u32) {
-    if let Some(slot) = gpu.regs.by_id(gpu.chip, Ip::Mp0, reg) {
-        slot.set(value);
-    }
-}
-
-/// Answers a message.
-fn respond(gpu: &Gpu, response: u32) {
-    if let Some(slot) = gpu.regs.by_id(gpu.chip, Ip::Mp0, mailbox::RESPONSE) {
-        gpu.respond(slot, response);
-    }
-}
-
 fn message(gpu: &Gpu, message: u32) {
-    let get = |reg| gpu.regs.by_id(gpu.chip, Ip::Mp0, reg).map_or(0, Slot::get);
-    let argument = get(mailbox::ARGUMENT);
-    event!(
-        gpu.trace,
-        "smu",
-        "message",
-        "message={message:#x} argument={argument:#x}"
-    );
-    if get(mailbox::RESPONSE) != 0 {
-        strict!(
-            gpu.strict,
-            "smu",
-            "message {message:#x} while the response register is not cleared"
-        );
-    }
-    let answer = gpu.regs.by_id(gpu.chip, Ip::Mp0, mailbox::RESPONSE);
-    if answer.is_some_and(|slot| gpu.awaits_response(slot)) {
-        strict!(
-            gpu.strict,
-            "smu",
-            "message {message:#x} while the last one is not answered"
-        );
-    }
-    let response = match message {
+    let argument = MAILBOX.receive(gpu, message);
+    match message {
         // The upper half contains whether a fatal error was the reason (smu_v13_0_6_mode1_reset).
         msg::GFX_DRIVER_RESET if argument & 0xffff == MODE_1 && argument >> 17 == 0 => {
             // The mailbox is not reset: the driver reads its response.
             gpu.reset(Reset::Mode1);
-            response::OK
+            MAILBOX.respond(gpu, response::OK);
         }
         msg::RESET_SDMA => {
             // The response is written when the engines are reset.
-            let then = |gpu: &Gpu| respond(gpu, response::OK);
-            if gpu.sdma.request_reset(argument, then) {
-                return;
+            let then = |gpu: &Gpu| MAILBOX.respond(gpu, response::OK);
+            if !gpu.sdma.request_reset(argument, then) {
+                strict!(gpu.strict, "smu", "ResetSDMA of engines {argument:#x}");
+                MAILBOX.respond(gpu, response::FAILED);
             }
-            strict!(gpu.strict, "smu", "ResetSDMA of engines {argument:#x}");
-            response::FAILED
         }
-        _ => match run(gpu, &mut gpu.smu.lock(), message, argument) {
-            Ok(value) => {
-                put(gpu, mailbox::ARGUMENT, value);
-                response::OK
-            }
-            Err(response) => response,
-        },
-    };
-    respond(gpu, response);
+        _ => {
+            let result = run(gpu, &mut gpu.smu.lock(), message, argument);
+            MAILBOX.answer(gpu, result);
+        }
+    }
 }
 
 /// Executes a message that completes at once. Returns what it leaves in the argument register, or
@@ -260,7 +224,7 @@ fn run(gpu: &Gpu, state: &mut State, message: u32, argument: u32) -> Result<u32,
         msg::SET_TOOLS_DRAM_ADDR_HIGH | msg::SET_TOOLS_DRAM_ADDR_LOW => {}
         // No device on the board's I2C buses acknowledges: it has no EEPROM.
         msg::REQUEST_I2C_TRANSACTION => {
-            driver_table(gpu, state, message)?;
+            driver_table(gpu, state.driver_table, message)?;
             return Err(response::FAILED);
         }
         msg::GET_METRICS_VERSION => returned = rkfd_abi::smu::metrics::VERSION,
@@ -300,22 +264,9 @@ fn run(gpu: &Gpu, state: &mut State, message: u32, argument: u32) -> Result<u32,
     Ok(returned)
 }
 
-/// Reports a message without meaning. Returns the response.
-fn refused(gpu: &Gpu, message: u32, argument: u32) -> u32 {
-    strict!(
-        gpu.strict,
-        "smu",
-        "message {message:#x} with argument {argument:#x} is not modelled"
-    );
-    response::UNKNOWN_CMD
-}
-
 /// Returns the levels of a clock in MHz.
 fn levels(gpu: &Gpu, clock: u32) -> Result<[u32; 4], u32> {
-    metrics::levels(clock).ok_or_else(|| {
-        strict!(gpu.strict, "smu", "there is no clock {clock}");
-        response::FAILED
-    })
+    known(gpu, clock, metrics::levels(clock))
 }
 
 /// Returns the limits of a clock in MHz.
@@ -324,34 +275,8 @@ fn soft<'a>(gpu: &Gpu, state: &'a mut State, clock: u32) -> Result<&'a mut [u32;
     state.soft.get_mut(clock as usize).ok_or(response::FAILED)
 }
 
-/// Returns the address of the driver's table, which `message` needs.
-fn driver_table(gpu: &Gpu, state: &State, message: u32) -> Result<u64, u32> {
-    let [high, low] = state.driver_table;
-    match join(low, high) {
-        0 => {
-            strict!(
-                gpu.strict,
-                "smu",
-                "message {message:#x} without the address of the driver's table"
-            );
-            Err(response::REJECTED_PREREQ)
-        }
-        table => Ok(table),
-    }
-}
-
 /// Writes the metrics to the driver's table.
 fn export(gpu: &Gpu, state: &State) -> Result<(), u32> {
-    let table = driver_table(gpu, state, msg::GET_METRICS_TABLE)?;
-    let bytes = metrics::table(gpu, state);
-    gpu.gmc
-        .vm_write(Hub::MM, 0, table, &bytes)
-        .map_err(|fault| {
-            strict!(
-                gpu.strict,
-                "smu",
-                "the driver's table at {table:#x} is not writable: {fault:?}"
-            );
-            response::FAILED
-        })
+    let table = driver_table(gpu, state.driver_table, msg::GET_METRICS_TABLE)?;
+    write_table(gpu, table, &metrics::table(gpu, state))
 }

@@ -18,16 +18,22 @@ use rkfd_abi::smu::{clock, metrics, msg, response, FEATURES};
 /// The driver's table, in VRAM.
 const TABLE: u64 = 16 << 20;
 
+/// A card with an SMU.
+pub trait Mailbox {
+    /// Sends a message; returns response and value.
+    fn send(&self, message: u32, argument: u32) -> (u32, u32);
+
+    /// Returns the value of a message that succeeds.
+    fn ask(&self, message: u32, argument: u32) -> u32 {
+        let (response, value) = self.send(message, argument);
+        assert_eq!(response, response::OK, "message {message:#x} {argument:#x}");
+        value
+    }
+}
+
 struct Card(Arc<Gpu>);
 
-impl Card {
-    fn new(chip: &'static Chip) -> Self {
-        let gpu = booted(chip, Knobs::default(), Boot::Cold);
-        open_aperture(&gpu);
-        Self(gpu)
-    }
-
-    /// Sends a message; returns response and value.
+impl Mailbox for Card {
     fn send(&self, message: u32, argument: u32) -> (u32, u32) {
         let mp = |reg| addr(Ip::Mp0, reg);
         self.0.reg_write(mp(mailbox::RESPONSE), 0);
@@ -38,12 +44,13 @@ impl Card {
             self.0.reg_read(mp(mailbox::ARGUMENT)),
         )
     }
+}
 
-    /// Returns the value of a message that succeeds.
-    fn ask(&self, message: u32, argument: u32) -> u32 {
-        let (response, value) = self.send(message, argument);
-        assert_eq!(response, response::OK, "message {message:#x} {argument:#x}");
-        value
+impl Card {
+    fn new(chip: &'static Chip) -> Self {
+        let gpu = booted(chip, Knobs::default(), Boot::Cold);
+        open_aperture(&gpu);
+        Self(gpu)
     }
 
     fn features(&self) -> u64 {

@@ -5,6 +5,7 @@
 use std::sync::Arc;
 
 use crate::common::{booted, FB, VRAM};
+use crate::smu::Mailbox;
 use gpu_model::chips::rx9070::CHIP;
 use gpu_model::gpu::{Boot, Gpu, Reset};
 use gpu_model::knobs::Knobs;
@@ -23,6 +24,18 @@ const ALL: u64 = (1 << FEATURES) - 1;
 const DS_GFXCLK: u32 = 1 << 10;
 
 struct Card(Arc<Gpu>);
+
+impl Mailbox for Card {
+    fn send(&self, message: u32, argument: u32) -> (u32, u32) {
+        self.write(Ip::Mp1, mp::regMP1_SMN_C2PMSG_90, 0);
+        self.write(Ip::Mp1, mp::regMP1_SMN_C2PMSG_82, argument);
+        self.write(Ip::Mp1, mp::regMP1_SMN_C2PMSG_66, message);
+        (
+            self.read(Ip::Mp1, mp::regMP1_SMN_C2PMSG_90),
+            self.read(Ip::Mp1, mp::regMP1_SMN_C2PMSG_82),
+        )
+    }
+}
 
 impl Card {
     fn new() -> Self {
@@ -46,24 +59,6 @@ impl Card {
 
     fn read(&self, ip: Ip, reg: Reg) -> u32 {
         self.0.reg_read(Self::at(ip, reg))
-    }
-
-    /// Sends a message; returns response and value.
-    fn send(&self, message: u32, argument: u32) -> (u32, u32) {
-        self.write(Ip::Mp1, mp::regMP1_SMN_C2PMSG_90, 0);
-        self.write(Ip::Mp1, mp::regMP1_SMN_C2PMSG_82, argument);
-        self.write(Ip::Mp1, mp::regMP1_SMN_C2PMSG_66, message);
-        (
-            self.read(Ip::Mp1, mp::regMP1_SMN_C2PMSG_90),
-            self.read(Ip::Mp1, mp::regMP1_SMN_C2PMSG_82),
-        )
-    }
-
-    /// Returns the value of a message that succeeds.
-    fn ask(&self, message: u32, argument: u32) -> u32 {
-        let (response, value) = self.send(message, argument);
-        assert_eq!(response, response::OK, "message {message:#x} {argument:#x}");
-        value
     }
 
     fn features(&self) -> u64 {

@@ -20,9 +20,14 @@ use crate::gpu::{Gpu, Reset};
 use crate::regs::{Ip, RegId, Slot};
 use crate::{event, strict};
 
+use super::mailbox::{self, driver_table, refused, write_table, Mailbox};
+
 const MESSAGE: RegId = id(mp::regMP1_SMN_C2PMSG_66);
-const ARGUMENT: Reg = mp::regMP1_SMN_C2PMSG_82;
-const RESPONSE: Reg = mp::regMP1_SMN_C2PMSG_90;
+const MAILBOX: Mailbox = Mailbox {
+    ip: Ip::Mp1,
+    argument: mp::regMP1_SMN_C2PMSG_82,
+    response: mp::regMP1_SMN_C2PMSG_90,
+};
 const DEBUG_MESSAGE: RegId = id(mp::regMP1_SMN_C2PMSG_75);
 const INTERRUPT_CONTROL: RegId = id(mp::regMP1_SMN_IH_SW_INT_CTRL);
 
@@ -165,46 +170,10 @@ fn debug_message(gpu: &Gpu, message: u32) {
     }
 }
 
-fn get(gpu: &Gpu, reg: Reg) -> u32 {
-    gpu.regs.by_id(gpu.chip, Ip::Mp1, reg).map_or(0, Slot::get)
-}
-
 fn message(gpu: &Gpu, message: u32) {
-    let argument = get(gpu, ARGUMENT);
-    event!(
-        gpu.trace,
-        "smu",
-        "message",
-        "message={message:#x} argument={argument:#x}"
-    );
-    let Some(answer) = gpu.regs.by_id(gpu.chip, Ip::Mp1, RESPONSE) else {
-        return;
-    };
-    if answer.get() != 0 {
-        strict!(
-            gpu.strict,
-            "smu",
-            "message {message:#x} while the response register is not cleared"
-        );
-    }
-    if gpu.awaits_response(answer) {
-        strict!(
-            gpu.strict,
-            "smu",
-            "message {message:#x} while the last one is not answered"
-        );
-    }
+    let argument = MAILBOX.receive(gpu, message);
     let result = run(gpu, &mut gpu.smu.v14.lock(), message, argument);
-    let response = match result {
-        Ok(value) => {
-            if let Some(slot) = gpu.regs.by_id(gpu.chip, Ip::Mp1, ARGUMENT) {
-                slot.set(value);
-            }
-            response::OK
-        }
-        Err(response) => response,
-    };
-    gpu.respond(answer, response);
+    MAILBOX.answer(gpu, result);
 }
 
 /// Executes a message. Returns what it leaves in the argument register, or the response of a
@@ -288,43 +257,15 @@ fn run(gpu: &Gpu, state: &mut State, message: u32, argument: u32) -> Result<u32,
     Ok(returned)
 }
 
-/// Reports a message without meaning. Returns the response.
-fn refused(gpu: &Gpu, message: u32, argument: u32) -> u32 {
-    strict!(
-        gpu.strict,
-        "smu",
-        "message {message:#x} with argument {argument:#x} is not modelled"
-    );
-    response::UNKNOWN_CMD
-}
-
+/// Returns the levels of a clock in MHz.
 fn known(gpu: &Gpu, clock: u32) -> Result<&'static [u32], u32> {
-    levels(clock).ok_or_else(|| {
-        strict!(gpu.strict, "smu", "there is no clock {clock}");
-        response::FAILED
-    })
+    mailbox::known(gpu, clock, levels(clock))
 }
 
 /// Returns the limits of a clock in MHz.
 fn soft<'a>(gpu: &Gpu, state: &'a mut State, clock: u32) -> Result<&'a mut [u32; 2], u32> {
     known(gpu, clock)?;
     state.soft.get_mut(clock as usize).ok_or(response::FAILED)
-}
-
-/// Returns the address of the driver's table.
-fn driver_table(gpu: &Gpu, state: &State) -> Result<u64, u32> {
-    let [high, low] = state.driver_table;
-    match join(low, high) {
-        0 => {
-            strict!(
-                gpu.strict,
-                "smu",
-                "transfer without the address of the driver's table"
-            );
-            Err(response::REJECTED_PREREQ)
-        }
-        table => Ok(table),
-    }
 }
 
 /// Returns the coefficients of a workload.
@@ -341,7 +282,7 @@ fn workload<'a>(
 
 /// Writes a table to the driver's.
 fn export(gpu: &Gpu, state: &mut State, number: u32, argument: u32) -> Result<(), u32> {
-    let to = driver_table(gpu, state)?;
+    let to = driver_table(gpu, state.driver_table, msg::TRANSFER_TABLE_SMU_2_DRAM)?;
     let bytes = match (number, argument) {
         (table::COMBO_PPTABLE, 0) => board(),
         (table::SMU_METRICS, 0) => {
@@ -352,19 +293,12 @@ fn export(gpu: &Gpu, state: &mut State, number: u32, argument: u32) -> Result<()
         (table::OVERDRIVE, 0) => vec![0; OVERDRIVE_SIZE],
         _ => return Err(refused(gpu, msg::TRANSFER_TABLE_SMU_2_DRAM, number)),
     };
-    gpu.gmc.vm_write(Hub::MM, 0, to, &bytes).map_err(|fault| {
-        strict!(
-            gpu.strict,
-            "smu",
-            "the driver's table at {to:#x} is not writable: {fault:?}"
-        );
-        response::FAILED
-    })
+    write_table(gpu, to, &bytes)
 }
 
 /// Reads a table from the driver's.
 fn import(gpu: &Gpu, state: &mut State, number: u32, argument: u32) -> Result<(), u32> {
-    let from = driver_table(gpu, state)?;
+    let from = driver_table(gpu, state.driver_table, msg::TRANSFER_TABLE_DRAM_2_SMU)?;
     match number {
         // No device on the board's I2C buses acknowledges: it has no EEPROM.
         table::I2C_COMMANDS => Err(response::FAILED),
