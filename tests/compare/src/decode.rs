@@ -256,12 +256,8 @@ pub fn flags(entry: u64, leaf: bool, gfx12: bool) -> String {
         (pte::LOG, "LOG"),
         (pte::TF, "TF"),
     ];
-    let mut words: Vec<String> = bits
-        .iter()
-        // Bits 4 to 11 of a PDE belong to the address, which is 64-byte aligned.
-        .filter(|(bit, _)| entry & bit != 0 && (leaf || bit & pte::PDE_ADDR == 0))
-        .map(|(_, name)| (*name).into())
-        .collect();
+    // Bits 4 to 11 of a PDE belong to the address, which is 64-byte aligned.
+    let mut words = names(entry, &bits, |bit| leaf || bit & pte::PDE_ADDR == 0);
     if leaf {
         words.push(format!("frag={}", pte::FRAG.get(entry)));
         let mtype = ["NC", "RW", "CC", "UC"][pte::MTYPE.get(entry) as usize & 3];
@@ -270,6 +266,14 @@ pub fn flags(entry: u64, leaf: bool, gfx12: bool) -> String {
         words.push(format!("bfs={}", pte::PDE_BFS.get(entry)));
     }
     words.join(" ")
+}
+
+/// Returns the names of the bits of an entry that are flags there.
+fn names(entry: u64, bits: &[(u64, &str)], is_flag: impl Fn(u64) -> bool) -> Vec<String> {
+    bits.iter()
+        .filter(|(bit, _)| entry & bit != 0 && is_flag(*bit))
+        .map(|(_, name)| (*name).into())
+        .collect()
 }
 
 fn flags_12(entry: u64, leaf: bool) -> String {
@@ -285,14 +289,10 @@ fn flags_12(entry: u64, leaf: bool) -> String {
         (pte::gfx12::DCC, "DCC"),
         (pte::gfx12::IS_PTE, "P"),
     ];
-    let mut words: Vec<String> = bits
-        .iter()
-        // Bit 58 of a PDE belongs to the block fragment size.
-        .filter(|(bit, name)| {
-            entry & bit != 0 && (leaf || bit & pte::PDE_ADDR == 0 && *name != "DCC")
-        })
-        .map(|(_, name)| (*name).into())
-        .collect();
+    // Bit 58 of a PDE belongs to the block fragment size.
+    let mut words = names(entry, &bits, |bit| {
+        leaf || bit & (pte::PDE_ADDR | pte::gfx12::DCC) == 0
+    });
     if leaf {
         words.push(format!("frag={}", pte::FRAG.get(entry)));
     } else {
