@@ -2,13 +2,14 @@
 
 //! The card: its parts, and the routing of BAR accesses to them.
 
+mod faults;
+
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::Arc;
 
 use gpu_regs::{gc_9_4_3 as gc, nbio_7_9_0 as nbio_regs};
 use rkfd_abi::doorbell::{navi10_routes_to_cp, routes_to_cp};
-use rkfd_abi::ih::{client, fault, gfx12, soc21, source};
 
 use crate::adversary::Adversary;
 use crate::chips::{Chip, Generation, XCCS_PER_AID};
@@ -19,11 +20,10 @@ use crate::engines::cp::Cp;
 use crate::engines::doorbells::Doorbells;
 use crate::engines::firmware::{Firmware, Fw};
 use crate::engines::gc::Gc;
-use crate::engines::gmc::hub::permission;
 use crate::engines::gmc::placement::Placement;
-use crate::engines::gmc::{Access, FaultKind, Gmc, Hub, VmFault};
+use crate::engines::gmc::{Gmc, Hub};
 use crate::engines::hdp::Hdp;
-use crate::engines::ih::{aid_node, xcc_node, Entry, Ih, Msix};
+use crate::engines::ih::{Ih, Msix};
 use crate::engines::memory::Memory;
 use crate::engines::mes::regs::Pipes;
 use crate::engines::nbio::selfring::SelfRing;
@@ -39,6 +39,8 @@ use crate::regs::{declare, late::Late, Ip, RegisterMap, Slot, Unit};
 use crate::strict;
 use crate::trace::{Detail, Trace};
 use crate::vram::Vram;
+
+pub use faults::fault_entry;
 
 /// Size of the doorbell BAR in bytes.
 pub const DOORBELL_BAR: u64 = 2 << 20;
@@ -686,71 +688,6 @@ impl Gpu {
         self.chip.generation == Generation::Gfx12 || engine.is_none_or(routed)
     }
 
-    /// Reports a failed access of client `cid` (CID of the fault status register: 4 CPF, 5 CPC, 8
-    /// TCP, 9 SQC instruction, 10 SQC data; SDMA engine n is 256 + n of the AID's memory hub on
-    /// gfx9, 13 + n of the graphics hub on gfx12): status registers, interrupt. Returns whether the
-    /// access continues with the default page.
-    pub fn raise_fault(&self, fault: &VmFault, cid: u16) -> bool {
-        let latched = self.gmc.latch(fault, cid);
-        self.counters.faults.fetch_add(1, Ordering::Relaxed);
-        event!(
-            self.trace,
-            "gmc",
-            "fault",
-            "hub={:?} vmid={} va={:#x} access={:?} kind={:?} cid={cid}",
-            fault.hub,
-            fault.vmid,
-            fault.va,
-            fault.access,
-            fault.kind
-        );
-        // The kernel's own VMID: a bug of the driver, or of its page tables.
-        let whose = if fault.vmid == 0 {
-            "kernel fault"
-        } else {
-            "fault"
-        };
-        strict!(self.strict, "gmc", "{whose} of client {cid}: {fault}");
-        if latched.interrupt {
-            let entry = fault_entry(self.chip.generation, fault, latched.permission);
-            self.ih.post(entry);
-        }
-        latched.default_page
-    }
-
-    /// Raises the interrupt of an access that is retried. Nothing is latched.
-    pub fn raise_retry(&self, fault: &VmFault, cid: u16) {
-        let access = match fault.access {
-            Access::Write | Access::Atomic => permission::WRITE,
-            Access::Read => permission::READ,
-            Access::Execute => permission::EXECUTE,
-        };
-        let valid = matches!(fault.kind, FaultKind::Pde(_) | FaultKind::NotPresent);
-        let permission = access | if valid { permission::VALID } else { 0 };
-        crate::event!(self.trace, "gmc", "retry", "{fault} cid={cid}");
-        self.ih
-            .post_retry(fault_entry(self.chip.generation, fault, permission));
-    }
-
-    /// Returns whether a VMID of an XCC waits for faults to be resolved: `SH_MEM_CONFIG`.
-    pub fn waits_for_faults(&self, xcc: &Xcc, vmid: u8) -> bool {
-        let config = xcc.gc.vmid_reg(vmid, gc::regSH_MEM_CONFIG);
-        self.chip.generation == Generation::Gfx9
-            && vmid != 0
-            && !gc::SH_MEM_CONFIG__RETRY_DISABLE.is_set(config)
-    }
-
-    /// The same for a hub: a memory hub has the VMIDs of the XCCs that it serves.
-    pub fn hub_waits_for_faults(&self, hub: Hub, vmid: u8) -> bool {
-        self.xccs.iter().any(|xcc| {
-            let is_of_hub = match hub {
-                Hub::Gfx(n) => xcc.instance == n,
-                Hub::Mm(aid) => self.serves(xcc.instance, aid),
-            };
-            is_of_hub && self.waits_for_faults(xcc, vmid)
-        })
-    }
-
     /// Assigns a VMID to a process, as the scheduler firmware of `xcc` does: page-table roots,
     /// VMID-to-PASID tables.
     pub fn map_vmid(&self, xcc: u8, vmid: u8, pasid: u16, page_table_base: u64) {
@@ -771,35 +708,5 @@ fn of_die(die: u8) -> String {
     match die {
         0 => String::new(),
         n => format!(" die={n}"),
-    }
-}
-
-/// Returns the interrupt entry of a translation fault.
-pub fn fault_entry(generation: Generation, f: &VmFault, permission: u32) -> Entry {
-    let (client_id, source_id, node_id) = match (generation, f.hub) {
-        (Generation::Gfx9, Hub::Mm(n)) => (client::VMC, source::VM_FAULT, aid_node(n)),
-        (Generation::Gfx9, Hub::Gfx(n)) => (client::UTCL2, source::VM_FAULT, xcc_node(n)),
-        (Generation::Gfx12, Hub::Mm(_)) => (soc21::VMC, source::VM_FAULT, 0),
-        (Generation::Gfx12, Hub::Gfx(_)) => (soc21::GFX, gfx12::VM_FAULT, 0),
-    };
-    let access = match f.access {
-        Access::Read => fault::READ,
-        Access::Execute => fault::EXE,
-        Access::Write | Access::Atomic => fault::WRITE,
-    };
-    Entry {
-        client_id: client_id as u8,
-        source_id: source_id as u8,
-        // Bits 3 and up are "not valid", "not readable", "not writable".
-        ring_id: (permission << 3) as u8,
-        vmid: f.vmid,
-        mm_hub: matches!(f.hub, Hub::Mm(_)),
-        node_id,
-        ctx: [
-            (f.va >> 12) as u32,
-            fault::ADDR_HI.field.put((f.va >> 44) as u32 & 0xf) | access.field.mask,
-            0,
-            0,
-        ],
     }
 }
