@@ -163,6 +163,39 @@ TEST_TIMEOUT(nodes_are_exhausted_separately, 180)
 	}
 }
 
+/* Number of nodes on which no BO fits any more. */
+static volatile uint32_t *full;
+
+/*
+ * Exhausts a node while the others do the same, and runs a kernel there when all are full. Nodes of
+ * one memory partition share its memory.
+ */
+static void exhaust_beside_the_others(void *unused)
+{
+	struct kfd_bo *bo;
+	struct fixture f;
+	int status;
+
+	(void)unused;
+	fixture_launch(&f);
+	do
+		status = kfd_bo_alloc(&f.k, SIZE, KFD_FLAGS_VRAM, &bo);
+	while (!status);
+	EXPECT_EQ(status, -ENOMEM);
+	__atomic_fetch_add(full, 1, __ATOMIC_SEQ_CST);
+	EXPECT(becomes(full, (uint32_t)count, WAIT_MS), "%u nodes are full", *full);
+	EXPECT(available(&f.k, &f.k.node) < SIZE);
+	EXPECT(fixture_works(&f));
+}
+
+TEST_TIMEOUT(all_nodes_are_exhausted_at_once, 180)
+{
+	begin();
+	full = mmap(NULL, sizeof(*full), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	ASSERT(full != MAP_FAILED);
+	mode_on_nodes(nodes, count, exhaust_beside_the_others);
+}
+
 /* Creates a BO in VRAM by the render node; it may be evicted. */
 static void create(struct kfd *k, uint64_t size)
 {
