@@ -128,7 +128,7 @@ TEST(secure_ib)
 	cs_add_ib(&job, cs_write(&cs, cs.data.va, 1));
 	job.data[1].ib.flags = AMDGPU_IB_FLAGS_SECURE;
 	ASSERT_OK(cs_submit(&job, &handle));
-	if (cs_is_gfx12()) {
+	if (gpu_is_gfx12()) {
 		cs_done(&cs, 0, handle);
 		EXPECT_EQ(cs.data.words[0], 1);
 		expect_others_work(&cs);

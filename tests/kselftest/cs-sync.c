@@ -144,7 +144,7 @@ TEST(wait_argument_checks)
 	wait.in.ip_type = AMDGPU_HW_IP_COMPUTE;
 	if (!cs_rings(cs.fd, AMDGPU_HW_IP_COMPUTE))
 		EXPECT_RET(kfd_ioctl(cs.fd, DRM_IOCTL_AMDGPU_WAIT_CS, &wait),
-			   cs_is_gfx12() ? -EINVAL : -ENOENT);
+			   gpu_is_gfx12() ? -EINVAL : -ENOENT);
 	memset(&wait, 0, sizeof(wait));
 	wait.in.ctx_id = 1;
 	wait.in.ip_type = AMDGPU_HW_IP_DMA;

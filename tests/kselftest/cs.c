@@ -314,7 +314,7 @@ TEST(cs_argument_checks)
 	EXPECT_RET(cs_submit(&job, NULL), -EINVAL);
 
 	/* Rings. On a GPU with partitions the driver looks for a partition with such a ring. */
-	int absent = cs_is_gfx12() ? -EINVAL : -ENOENT;
+	int absent = gpu_is_gfx12() ? -EINVAL : -ENOENT;
 	static const struct {
 		uint32_t ip, instance, ring;
 		int wanted;

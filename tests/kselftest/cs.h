@@ -49,8 +49,6 @@ struct cs_job {
 };
 
 int cs_open_file(void);
-/* Whether the GPU is a gfx12: no partitions, SDMA 7. */
-bool cs_is_gfx12(void);
 void cs_open(struct cs *cs);
 /* Same on an open file. */
 void cs_open_on(struct cs *cs, int fd);

@@ -20,14 +20,6 @@ int cs_open_file(void)
 	return k.drm;
 }
 
-bool cs_is_gfx12(void)
-{
-	struct kfd_node node;
-
-	ASSERT_OK(kfd_topology_find_gpu(&node));
-	return is_gfx12(&node);
-}
-
 int cs_ctx(int fd, uint32_t op, uint32_t flags, int32_t priority, uint32_t *id)
 {
 	union drm_amdgpu_ctx args = { 0 };

@@ -9,7 +9,6 @@
 #include "fixture.h"
 
 #define KFD_NR(dir, nr, size) _IOC(dir, AMDKFD_IOCTL_BASE, nr, size)
-#define SVM_CAPABILITY (1u << 27)
 
 TEST(unknown_nr_is_enotty)
 {
@@ -170,7 +169,7 @@ TEST(svm_without_capability_is_eperm)
 	svm.args.nattr = ~0u;
 	EXPECT_RET(kfd_ioctl(k.fd, KFD_NR(_IOC_READ | _IOC_WRITE, 0x20, sizeof(svm)), &svm),
 		   -EINVAL);
-	if (k.node.capability & SVM_CAPABILITY)
+	if (k.node.capability & SVM_CAPABLE)
 		SKIP("the node supports SVM");
 	svm.args.nattr = 1;
 	EXPECT_RET(kfd_ioctl(k.fd, KFD_NR(_IOC_READ | _IOC_WRITE, 0x20, sizeof(svm)), &svm),

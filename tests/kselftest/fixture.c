@@ -303,6 +303,26 @@ int write_file(const char *path, const char *text)
 	return ret;
 }
 
+bool gpu_is_gfx12(void)
+{
+	struct kfd_node node;
+
+	ASSERT_OK(kfd_topology_find_gpu(&node));
+	return is_gfx12(&node);
+}
+
+void hang_gpu(void *unused)
+{
+	struct kfd_queue first, second;
+	struct kfd k;
+
+	(void)unused;
+	fixture_open(&k);
+	/* Both fail on a GPU that hangs already. */
+	kfd_queue_create(&k, &first, 64);
+	kfd_queue_create(&k, &second, 64);
+}
+
 void pattern(uint32_t *words, size_t bytes, uint32_t seed)
 {
 	for (size_t i = 0; i < bytes / 4; i++)

@@ -90,11 +90,10 @@ uint64_t vram_bytes(struct kfd *k);
 uint64_t small_vram_bytes(struct kfd *k);
 /* Same including the driver's reservations, which count as used. */
 uint64_t all_vram_bytes(struct kfd *k);
-/* GFX12: wave32, MES instead of a HIQ, two queues of each SDMA engine reserved for the kernel. */
-static inline bool is_gfx12(const struct kfd_node *node)
-{
-	return node->gfx_target_version / 10000 == 12;
-}
+/* Whether the GPU of the tests is a gfx12; for those that do not open it. */
+bool gpu_is_gfx12(void);
+/* Hangs a GPU that does not preempt queues (model knob hws.no_preempt); in a child. */
+void hang_gpu(void *unused);
 
 /* RUNTIME_ENABLE without a payload. */
 int enable_runtime(struct kfd *k, uint32_t mode);

@@ -13,9 +13,9 @@
 #include "listen.h"
 
 /* rkfd does not reset a gfx12, which would lose firmware that it does not load. */
-static bool is_reset(const struct kfd_node *node)
+static bool is_reset(void)
 {
-	return !is_gfx12(node) || !ktap_is_rkfd();
+	return !gpu_is_gfx12() || !ktap_is_rkfd();
 }
 
 /*
@@ -27,7 +27,7 @@ static int listen_for_resets(void)
 	struct kfd k;
 
 	fixture_open_only(&k);
-	if (!is_reset(&k.node))
+	if (!is_reset())
 		return -1;
 	return listen_to(&k, KFD_SMI_EVENT_MASK_FROM_INDEX(KFD_SMI_EVENT_GPU_POST_RESET));
 }
@@ -103,7 +103,6 @@ TEST_TIMEOUT(preemption_timeout, 180)
 TEST_TIMEOUT(kill_after_hang, 180)
 {
 	int resets = listen_for_resets();
-	struct kfd_node node;
 	struct kfd k;
 	double start;
 	pid_t child;
@@ -114,7 +113,7 @@ TEST_TIMEOUT(kill_after_hang, 180)
 		struct kfd_queue q;
 
 		fixture_open(&k);
-		EXPECT_RET(kfd_queue_create(&k, &q, 64), is_reset(&k.node) ? 0 : -EIO);
+		EXPECT_RET(kfd_queue_create(&k, &q, 64), is_reset() ? 0 : -EIO);
 		for (;;)
 			pause();
 	}
@@ -125,22 +124,9 @@ TEST_TIMEOUT(kill_after_hang, 180)
 	ret = kfd_open_device(&k);
 	EXPECT(seconds_now() - start < 60, "open took %.1f s", seconds_now() - start);
 	EXPECT_OK(ret);
-	ASSERT_OK(kfd_topology_find_gpu(&node));
 	/* MES hangs once, in the test before. */
-	if (!is_gfx12(&node))
+	if (!gpu_is_gfx12())
 		expect_reset(resets);
-}
-
-static void hang(void *data)
-{
-	struct kfd_queue first, second;
-	struct kfd k;
-
-	(void)data;
-	fixture_open(&k);
-	/* Both fail on a GPU that hangs already. */
-	kfd_queue_create(&k, &first, 64);
-	kfd_queue_create(&k, &second, 64);
 }
 
 /* Waves that still run must not reach the memory of another process. */
@@ -152,9 +138,9 @@ TEST_TIMEOUT(vram_of_a_hung_gpu_is_not_allocated, 120)
 	struct kfd k;
 
 	fixture_open(&k);
-	if (is_reset(&k.node))
+	if (is_reset())
 		SKIP("this GPU is reset");
-	ktap_in_child(hang, NULL);
+	ktap_in_child(hang_gpu, NULL);
 	args.gpu_id = k.node.gpu_id;
 	args.va_addr = kfd_va(kfd_reserve(args.size, &reserved, &start));
 	ASSERT(args.va_addr);
@@ -176,13 +162,10 @@ static void work(void *data)
 
 TEST_TIMEOUT(reset_recovers, 240)
 {
-	struct kfd_node node;
-
-	ASSERT_OK(kfd_topology_find_gpu(&node));
-	if (!is_reset(&node))
+	if (!is_reset())
 		SKIP("this GPU is not reset: that would lose its firmware");
 	/* MES hangs at one frame, of the first test. */
-	if (is_gfx12(&node))
+	if (gpu_is_gfx12())
 		SKIP("this GPU hangs once");
 	for (int i = 0; i < 2; i++) {
 		int resets = listen_for_resets();

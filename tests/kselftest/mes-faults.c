@@ -17,10 +17,7 @@
 
 static void need_mes(void)
 {
-	struct kfd_node node;
-
-	ASSERT_OK(kfd_topology_find_gpu(&node));
-	if (!is_gfx12(&node))
+	if (!gpu_is_gfx12())
 		SKIP("no MES");
 }
 

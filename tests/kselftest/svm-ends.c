@@ -31,8 +31,7 @@ static uint32_t *words_in_vram(struct fixture *f)
 
 	for (size_t i = 0; i < COUNT; i++)
 		words[i] = (uint32_t)i * 5 + 1;
-	ASSERT_OK(svm_set(&f->k, words, COUNT * 4, { KFD_IOCTL_SVM_ATTR_ACCESS, f->k.node.gpu_id },
-			  { KFD_IOCTL_SVM_ATTR_PREFETCH_LOC, f->k.node.gpu_id }));
+	ASSERT_OK(svm_to_vram(&f->k, words, COUNT * 4));
 	ASSERT_OK(fixture_fill(f, &f->q, words + FIRST, END - FIRST, 0x5a5a));
 	return words;
 }
@@ -131,17 +130,6 @@ TEST_TIMEOUT(reset_of_the_function, 180)
 	ASSERT_OK(ktap_in_child(fixture_lives, NULL));
 }
 
-static void hang(void *unused)
-{
-	struct kfd_queue first, second;
-	struct kfd k;
-
-	(void)unused;
-	fixture_open(&k);
-	kfd_queue_create(&k, &first, 64);
-	kfd_queue_create(&k, &second, 64);
-}
-
 /* The GPU does not preempt queues (model knob hws.no_preempt) and is reset. */
 TEST_TIMEOUT(reset_after_a_hang, 180)
 {
@@ -153,7 +141,7 @@ TEST_TIMEOUT(reset_after_a_hang, 180)
 	words = words_in_vram(&f);
 	other = words_in_system();
 	ASSERT_OK(kfd_event_create(&f.k, KFD_IOC_EVENT_HW_EXCEPTION, false, &event));
-	ktap_in_child(hang, NULL);
+	ktap_in_child(hang_gpu, NULL);
 	EXPECT_EQ(expect_hang_event(&f.k, event, 60000), 1);
 	expect_lost(&f, words, other);
 }

@@ -11,12 +11,6 @@
 #include "listen.h"
 #include "svm.h"
 
-static void to_vram(struct fixture *f, void *start, size_t size)
-{
-	ASSERT_OK(svm_set(&f->k, start, size, { KFD_IOCTL_SVM_ATTR_ACCESS, f->k.node.gpu_id },
-			  { KFD_IOCTL_SVM_ATTR_PREFETCH_LOC, f->k.node.gpu_id }));
-}
-
 static uint32_t word_of(size_t i)
 {
 	return (uint32_t)i * 2654435761u + 17;
@@ -33,7 +27,7 @@ static uint32_t *words_in_vram(struct fixture *f, size_t size)
 	for (size_t i = 0; i < size / 4; i++)
 		words[i] = word_of(i);
 	fd = listen_to(&f->k, KFD_SMI_EVENT_MASK_FROM_INDEX(KFD_SMI_EVENT_MIGRATE_END));
-	to_vram(f, words, size);
+	ASSERT_OK(svm_to_vram(&f->k, words, size));
 	text = listen_lines(fd, 100);
 	snprintf(wanted, sizeof(wanted), " 0->%x %d 0\n", f->k.node.gpu_id,
 		 KFD_MIGRATE_TRIGGER_PREFETCH);
@@ -61,7 +55,7 @@ TEST_TIMEOUT(in_turns, 240)
 	words = (uint32_t *)anonymous(count * 4);
 	want = calloc(count, 4);
 	ASSERT(want != NULL);
-	to_vram(&f, words, count * 4);
+	ASSERT_OK(svm_to_vram(&f.k, words, count * 4));
 	for (uint32_t round = 1; round <= 60; round++) {
 		size_t at = rand_r(&seed) % (count - 2048) & ~63ul;
 
@@ -72,7 +66,7 @@ TEST_TIMEOUT(in_turns, 240)
 		for (size_t i = 0; i < 1500; i++)
 			words[at + i] = want[at + i] = round << 16 | (uint32_t)i;
 		if (round % 3 == 0)
-			to_vram(&f, words, count * 4);
+			ASSERT_OK(svm_to_vram(&f.k, words, count * 4));
 		if (round % 10 == 0)
 			ASSERT(memcmp(words, want, count * 4) == 0, "round %u", round);
 	}
@@ -128,7 +122,7 @@ TEST_TIMEOUT(untouched_memory, 120)
 	for (int i = 0; i < 4; i++)
 		ASSERT(munmap(words_in_vram(&f, 2 * MIB), 2 * MIB) == 0);
 	words = (uint32_t *)anonymous(2 * MIB);
-	to_vram(&f, words, 2 * MIB);
+	ASSERT_OK(svm_to_vram(&f.k, words, 2 * MIB));
 	ASSERT_OK(fixture_fill(&f, &f.q, words + 4096, 64, 9));
 	for (size_t i = 0; i < 2 * MIB / 4; i++)
 		ASSERT_EQ(words[i], i >= 4096 && i < 4160 ? 9 : 0);
@@ -149,20 +143,20 @@ TEST_TIMEOUT(file_memory, 120)
 	ASSERT(words != MAP_FAILED && other != MAP_FAILED);
 	for (size_t i = 0; i < size / 4; i++)
 		words[i] = word_of(i);
-	to_vram(&f, words, size);
+	ASSERT_OK(svm_to_vram(&f.k, words, size));
 	ASSERT_OK(fixture_fill(&f, &f.q, words + 4096, 64, 9));
 	compare(other, 0, 4096);
 	compare(other + 4160, 4160, size / 4);
 	for (size_t i = 4096; i < 4160; i++)
 		ASSERT_EQ(other[i], 9);
 	words[0] = 5;
-	to_vram(&f, words, size);
+	ASSERT_OK(svm_to_vram(&f.k, words, size));
 	ASSERT_EQ(other[0], 5);
 	/* Private: pages that were written to are anonymous, the others are the file's. */
 	words = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE, fd, 0);
 	ASSERT(words != MAP_FAILED);
 	words[0] = 6;
-	to_vram(&f, words, size);
+	ASSERT_OK(svm_to_vram(&f.k, words, size));
 	ASSERT_OK(fixture_fill(&f, &f.q, words + 8192, 64, 10));
 	ASSERT_EQ(words[0], 6);
 	ASSERT_EQ(words[8192 + 63], 10);
@@ -194,11 +188,11 @@ TEST_TIMEOUT(forks, 240)
 			ktap_end();
 		}
 		if (round % 2)
-			to_vram(&f, words, size);
+			ASSERT_OK(svm_to_vram(&f.k, words, size));
 		ASSERT(waitpid(child, &status, 0) == child);
 		EXPECT_EQ(status, 0);
 		compare(words, 0, size / 4);
-		to_vram(&f, words, size);
+		ASSERT_OK(svm_to_vram(&f.k, words, size));
 	}
 }
 
@@ -265,7 +259,7 @@ TEST_TIMEOUT(touched_meanwhile, 240)
 	for (int i = 0; i < 2; i++)
 		ASSERT(pthread_create(threads + i, NULL, touch, &t) == 0);
 	for (int i = 0; i < 100; i++)
-		to_vram(&f, t.words, size);
+		ASSERT_OK(svm_to_vram(&f.k, t.words, size));
 	__atomic_store_n(&t.stop, true, __ATOMIC_RELAXED);
 	for (int i = 0; i < 2; i++)
 		ASSERT(pthread_join(threads[i], NULL) == 0);

@@ -20,16 +20,8 @@
 static void load_retry(struct fixture *f)
 {
 	fixture_load(f);
-	svm_needed(&f->k);
-	if (is_gfx12(&f->k.node))
-		SKIP("waves of this GPU cannot wait for a page");
+	svm_mode_needed(&f->k, true);
 	ASSERT_OK(svm_xnack(&f->k, 1));
-}
-
-static void launch_retry(struct fixture *f)
-{
-	load_retry(f);
-	ASSERT_OK(kfd_queue_create(&f->k, &f->q, 64));
 }
 
 static void update(struct fixture *f, uint32_t percentage)
@@ -72,7 +64,7 @@ TEST_TIMEOUT(plain_memory, 120)
 	struct fixture f;
 	char *small = malloc(200000), *page, *p;
 
-	launch_retry(&f);
+	svm_launch_mode(&f, true);
 	p = anonymous(16 * KFD_PAGE);
 	EXPECT(svm_works(&f, p, 16 * KFD_PAGE, 0x1000));
 	p = anonymous(4 * MIB);
@@ -95,7 +87,7 @@ TEST_TIMEOUT(stack_and_static_data, 120)
 	char stack[2 * KFD_PAGE] __attribute__((aligned(4096)));
 	struct fixture f;
 
-	launch_retry(&f);
+	svm_launch_mode(&f, true);
 	memset(stack, 0x44, sizeof(stack));
 	EXPECT(svm_works(&f, stack, sizeof(stack), 0x100));
 	EXPECT(svm_works(&f, here, sizeof(here), 0x200));
@@ -108,7 +100,7 @@ TEST_TIMEOUT(file_memory, 120)
 	struct fixture f;
 	char *p, *other;
 
-	launch_retry(&f);
+	svm_launch_mode(&f, true);
 	ASSERT(ftruncate(fd, 8 * KFD_PAGE) == 0);
 	p = mmap(NULL, 8 * KFD_PAGE, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
 	other = mmap(NULL, 8 * KFD_PAGE, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
@@ -138,7 +130,7 @@ TEST_TIMEOUT(atomics_are_executed_once, 120)
 	struct fixture f;
 	char *p;
 
-	launch_retry(&f);
+	svm_launch_mode(&f, true);
 	p = anonymous(64 * KFD_PAGE);
 	/* Each page is a range of its own and faults alone. */
 	ASSERT_OK(svm_set(&f.k, p, 64 * KFD_PAGE, { KFD_IOCTL_SVM_ATTR_GRANULARITY, 0 },
@@ -186,7 +178,7 @@ TEST_TIMEOUT(signal_in_plain_memory, 120)
 	struct kfd_signal plain;
 	uint32_t *data;
 
-	launch_retry(&f);
+	svm_launch_mode(&f, true);
 	plain = f.signal;
 	plain.s = (struct amd_signal *)anonymous(KFD_PAGE);
 	data = (uint32_t *)anonymous(KFD_PAGE);
@@ -239,7 +231,7 @@ TEST_TIMEOUT(storm, 240)
 	char *p;
 	double start;
 
-	launch_retry(&f);
+	svm_launch_mode(&f, true);
 	p = anonymous(pages * KFD_PAGE);
 	words = (uint32_t *)p;
 	ASSERT_OK(svm_set(&f.k, p, pages * KFD_PAGE, { KFD_IOCTL_SVM_ATTR_GRANULARITY, 0 },
@@ -264,7 +256,7 @@ TEST_TIMEOUT(waiting_waves_are_preempted, 240)
 	uint32_t *words;
 	char *p;
 
-	launch_retry(&f);
+	svm_launch_mode(&f, true);
 	p = anonymous(pages * KFD_PAGE);
 	words = (uint32_t *)p;
 	ASSERT_OK(svm_set(&f.k, p, pages * KFD_PAGE, { KFD_IOCTL_SVM_ATTR_GRANULARITY, 0 },
@@ -287,7 +279,7 @@ static void ends(void *how)
 	struct fixture f;
 	uint32_t *words;
 
-	launch_retry(&f);
+	svm_launch_mode(&f, true);
 	words = (uint32_t *)anonymous(256 * KFD_PAGE);
 	ASSERT_OK(svm_set(&f.k, words, 256 * KFD_PAGE, { KFD_IOCTL_SVM_ATTR_GRANULARITY, 0 },
 			  { KFD_IOCTL_SVM_ATTR_PREFERRED_LOC, 0 }));
@@ -310,7 +302,7 @@ TEST_TIMEOUT(processes_end_while_their_waves_wait, 240)
 {
 	struct fixture f;
 
-	launch_retry(&f);
+	svm_launch_mode(&f, true);
 	for (int how = 0; how < 3; how++) {
 		pid_t child = fork_child();
 		int status;
@@ -334,7 +326,7 @@ TEST_TIMEOUT(invalidations_unmap, 120)
 	char wanted[96];
 	int fd;
 
-	launch_retry(&f);
+	svm_launch_mode(&f, true);
 	p = svm_pages(anonymous(8 * KFD_PAGE), 8 * KFD_PAGE);
 	ASSERT_OK(svm_set(&f.k, p.cpu, p.size, { KFD_IOCTL_SVM_ATTR_PREFERRED_LOC, 0 }));
 	fd = listen_all(&f);
@@ -414,7 +406,7 @@ TEST_TIMEOUT(invalidation_storm, 240)
 	double end;
 	int fd;
 
-	launch_retry(&f);
+	svm_launch_mode(&f, true);
 	c.start = anonymous(c.pages * KFD_PAGE);
 	ASSERT_OK(svm_set(&f.k, c.start, c.pages * KFD_PAGE,
 			  { KFD_IOCTL_SVM_ATTR_PREFERRED_LOC, 0 },
@@ -449,9 +441,9 @@ TEST_TIMEOUT(migration_by_faults, 120)
 	char wanted[96];
 	int fd;
 
-	launch_retry(&f);
+	svm_launch_mode(&f, true);
 	gpu = f.k.node.gpu_id;
-	words = (uint32_t *)((kfd_va(anonymous(4 * MIB)) + 2 * MIB - 1) & ~(2 * MIB - 1));
+	words = anonymous_huge();
 	for (uint32_t i = 0; i < 2 * MIB / 4; i++)
 		words[i] = i * 3 + 1;
 	fd = listen_all(&f);
@@ -491,7 +483,7 @@ TEST_TIMEOUT(locations, 120)
 	uint32_t *words, gpu;
 	int fd;
 
-	launch_retry(&f);
+	svm_launch_mode(&f, true);
 	gpu = f.k.node.gpu_id;
 	fd = listen_all(&f);
 	/* In place: nothing moves. */
@@ -568,7 +560,7 @@ TEST_TIMEOUT(fork_with_pages_in_vram, 120)
 	int status;
 	pid_t child;
 
-	launch_retry(&f);
+	svm_launch_mode(&f, true);
 	words = words_in_vram(&f);
 	child = fork_child();
 	if (!child) {
@@ -603,7 +595,7 @@ TEST_TIMEOUT(gpu_write_after_fork_is_private, 120)
 	pid_t child;
 	char byte;
 
-	launch_retry(&f);
+	svm_launch_mode(&f, true);
 	words = words_in_vram(&f);
 	ASSERT(pipe(go) == 0);
 	child = fork_child();
@@ -640,14 +632,14 @@ TEST_TIMEOUT(modes_are_per_process, 240)
 	int status;
 	pid_t child[3];
 
-	launch_retry(&f);
+	svm_launch_mode(&f, true);
 	for (int i = 0; i < 3; i++) {
 		child[i] = fork_child();
 		if (!child[i]) {
 			if (i == 2) {
 				struct fixture mine;
 
-				launch_retry(&mine);
+				svm_launch_mode(&mine, true);
 				EXPECT(svm_works(&mine, anonymous(8 * KFD_PAGE), 8 * KFD_PAGE, 1));
 			} else {
 				without(NULL);
@@ -672,7 +664,7 @@ static void fault_case(void *data)
 	uint32_t result = 99;
 	char *p;
 
-	launch_retry(&f);
+	svm_launch_mode(&f, true);
 	p = anonymous(8 * KFD_PAGE);
 	switch (*(int *)data) {
 	case 0: /* Nothing is there. */
@@ -717,7 +709,7 @@ TEST_TIMEOUT(faults_that_cannot_be_served, 240)
 {
 	struct fixture f;
 
-	launch_retry(&f);
+	svm_launch_mode(&f, true);
 	for (int i = 0; i < 4; i++) {
 		EXPECT(ktap_in_child(fault_case, &i) == 0, "case %d", i);
 		EXPECT(svm_works(&f, anonymous(KFD_PAGE), KFD_PAGE, 0x100 + (uint32_t)i));

@@ -19,21 +19,6 @@
 #endif
 #define KSM "/sys/kernel/mm/ksm/"
 
-static void launch(struct fixture *f, bool retry)
-{
-	fixture_load(f);
-	svm_needed(&f->k);
-	if (retry && is_gfx12(&f->k.node))
-		SKIP("waves of this GPU cannot wait for a page");
-	ASSERT_OK(svm_xnack(&f->k, retry));
-	ASSERT_OK(kfd_queue_create(&f->k, &f->q, 64));
-}
-
-static char *huge_page(void)
-{
-	return (char *)((kfd_va(anonymous(4 * MIB)) + 2 * MIB - 1) & ~(2 * MIB - 1));
-}
-
 /* A queue that writes to words of its own in each page. */
 struct writer {
 	struct fixture *f;
@@ -65,7 +50,7 @@ TEST_TIMEOUT(queues_and_cpu_share_pages, 240)
 	struct fixture f;
 	uint32_t *words;
 
-	launch(&f, true);
+	svm_launch_mode(&f, true);
 	words = (uint32_t *)anonymous(pages * KFD_PAGE);
 	for (unsigned int i = 0; i < 2; i++) {
 		w[i] = (struct writer){
@@ -121,7 +106,7 @@ TEST_TIMEOUT(unmapped_after_use, 240)
 	struct fixture f;
 	double end;
 
-	launch(&f, true);
+	svm_launch_mode(&f, true);
 	ASSERT_OK(kfd_event_create(&f.k, KFD_IOC_EVENT_MEMORY, true, &event.event_id));
 	at = f.data->va;
 	for (uint32_t i = 0; i < pages; i++)
@@ -152,7 +137,7 @@ TEST_TIMEOUT(faults_on_scattered_pages, 5400)
 	uint32_t *words, *order;
 	double start;
 
-	launch(&f, true);
+	svm_launch_mode(&f, true);
 	words = (uint32_t *)anonymous(pages * KFD_PAGE);
 	order = f.data->va;
 	ASSERT_OK(svm_set(&f.k, words, pages * KFD_PAGE, { KFD_IOCTL_SVM_ATTR_GRANULARITY, 0 },
@@ -262,7 +247,7 @@ static int fill(struct fixture *f, uint32_t *words, uint32_t value)
  */
 static void storm(enum change what, bool retry)
 {
-	struct changes c = { .what = what, .start = huge_page(), .pages = 512 };
+	struct changes c = { .what = what, .start = anonymous_huge(), .pages = 512 };
 	unsigned int launches = 0, batches, restores, runlists;
 	pthread_t thread;
 	struct fixture f;
@@ -270,7 +255,7 @@ static void storm(enum change what, bool retry)
 	char *text;
 	double end;
 
-	launch(&f, retry);
+	svm_launch_mode(&f, retry);
 	memset(c.start, 0, 2 * MIB);
 	ASSERT_OK(svm_set(&f.k, c.start, 2 * MIB, { KFD_IOCTL_SVM_ATTR_ACCESS, f.k.node.gpu_id },
 			  { KFD_IOCTL_SVM_ATTR_PREFERRED_LOC, 0 },
@@ -329,9 +314,7 @@ static void storms(bool retry)
 	struct fixture f;
 
 	fixture_load(&f);
-	svm_needed(&f.k);
-	if (retry && is_gfx12(&f.k.node))
-		SKIP("waves of this GPU cannot wait for a page");
+	svm_mode_needed(&f.k, retry);
 	watch_need_events();
 	for (unsigned int what = 0; what < CHANGES; what++) {
 		unsigned int n = what * 2 + retry;

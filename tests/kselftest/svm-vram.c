@@ -29,13 +29,8 @@ static void overcommit(bool xnack)
 	size_t total;
 	int fd;
 
-	fixture_load(&f);
-	svm_needed(&f.k);
-	if (xnack && is_gfx12(&f.k.node))
-		SKIP("waves of this GPU cannot wait for a page");
+	svm_launch_mode(&f, xnack);
 	small_vram_bytes(&f.k);
-	ASSERT_OK(svm_xnack(&f.k, xnack));
-	ASSERT_OK(kfd_queue_create(&f.k, &f.q, 64));
 	ASSERT_OK(kfd_available(&f.k, &available));
 	total = (available * 2 / PIECE + 2) * PIECE;
 	words = (uint32_t *)anonymous(total);
@@ -45,9 +40,7 @@ static void overcommit(bool xnack)
 	for (uint32_t round = 1; round <= rounds; round++) {
 		to_vram = 0;
 		for (size_t at = 0; at < total / 4; at += PIECE / 4) {
-			ASSERT_OK(svm_set(&f.k, words + at, PIECE,
-					  { KFD_IOCTL_SVM_ATTR_ACCESS, f.k.node.gpu_id },
-					  { KFD_IOCTL_SVM_ATTR_PREFETCH_LOC, f.k.node.gpu_id }));
+			ASSERT_OK(svm_to_vram(&f.k, words + at, PIECE));
 			ASSERT_OK(fixture_fill(&f, &f.q, words + at + 1024 * round, 64, round));
 		}
 		text = listen_lines(fd, 100);

@@ -7,7 +7,6 @@
 
 #include "userptr.h"
 
-#define SVM_CAPABLE (1u << 27)
 #define NOWHERE_SET KFD_IOCTL_SVM_LOCATION_UNDEFINED
 #define SVM_DEFAULT_FLAGS (KFD_IOCTL_SVM_FLAG_HOST_ACCESS | KFD_IOCTL_SVM_FLAG_COHERENT)
 /* Default of the module parameter svm_default_granularity. */
@@ -21,6 +20,14 @@ static inline void svm_needed(const struct kfd *k)
 {
 	if (!(k->node.capability & SVM_CAPABLE))
 		SKIP("the node has no SVM");
+}
+
+/* Same, also if it has no retry faults and `retry` is set. */
+static inline void svm_mode_needed(const struct kfd *k, bool retry)
+{
+	svm_needed(k);
+	if (retry && is_gfx12(&k->node))
+		SKIP("waves of this GPU cannot wait for a page");
 }
 
 /* As fixture_launch(); skips the test if the node has no SVM. */
@@ -102,6 +109,28 @@ static inline int svm_xnack(struct kfd *k, int32_t mode)
 	int ret = kfd_ioctl(k->fd, AMDKFD_IOC_SET_XNACK_MODE, &args);
 
 	return ret || mode >= 0 ? ret : args.xnack_enabled;
+}
+
+/* Opens the GPU with or without retry faults, and creates a queue. */
+static inline void svm_launch_mode(struct fixture *f, bool retry)
+{
+	fixture_load(f);
+	svm_mode_needed(&f->k, retry);
+	ASSERT_OK(svm_xnack(&f->k, retry));
+	ASSERT_OK(kfd_queue_create(&f->k, &f->q, 64));
+}
+
+/* Migrates memory to VRAM, which the GPU may access; returns 0 or a negative errno. */
+static inline int svm_to_vram(struct kfd *k, const void *start, size_t size)
+{
+	return svm_set(k, start, size, { KFD_IOCTL_SVM_ATTR_ACCESS, k->node.gpu_id },
+		       { KFD_IOCTL_SVM_ATTR_PREFETCH_LOC, k->node.gpu_id });
+}
+
+/* Returns 2 MiB of memory that can be a huge page. */
+static inline void *anonymous_huge(void)
+{
+	return (void *)((kfd_va(anonymous(4 * MIB)) + 2 * MIB - 1) & ~(2 * MIB - 1));
 }
 
 /* Memory of the process for gpu_writes() and gpu_reads(): the address is the same for the GPU. */

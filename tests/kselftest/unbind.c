@@ -81,8 +81,7 @@ TEST_TIMEOUT(memory_in_vram, 120)
 	words = (uint32_t *)anonymous(count * 4);
 	for (size_t i = 0; i < count; i++)
 		words[i] = (uint32_t)i * 5 + 1;
-	ASSERT_OK(svm_set(&f.k, words, count * 4, { KFD_IOCTL_SVM_ATTR_ACCESS, f.k.node.gpu_id },
-			  { KFD_IOCTL_SVM_ATTR_PREFETCH_LOC, f.k.node.gpu_id }));
+	ASSERT_OK(svm_to_vram(&f.k, words, count * 4));
 	ASSERT_OK(fixture_fill(&f, &f.q, words + 8192, 1024, 0x5a5a));
 	ASSERT_OK(device_unbind());
 	for (size_t i = 0; i < count; i++) {

@@ -43,6 +43,15 @@ struct kfd_node {
 	bool large_bar;
 };
 
+/* Capability bit of a node (HSA_CAP_SVMAPI_SUPPORTED). */
+#define SVM_CAPABLE (1u << 27)
+
+/* GFX12: wave32, MES instead of a HIQ, two queues of each SDMA engine reserved for the kernel. */
+static inline bool is_gfx12(const struct kfd_node *node)
+{
+	return node->gfx_target_version / 10000 == 12;
+}
+
 /* One GPU as used by one process. */
 struct kfd {
 	int fd, drm;
