@@ -171,6 +171,12 @@ static int by_time(const void *a, const void *b)
 	return x->order < y->order ? -1 : 1;
 }
 
+int journal_failed(const char *step, int err)
+{
+	fprintf(stderr, "%s: %s: %s\n", program_invocation_short_name, step, strerror(-err));
+	return 1;
+}
+
 void journal_print(void)
 {
 	qsort(steps, count, sizeof(steps[0]), by_time);

@@ -8,6 +8,21 @@
 uint64_t journal_now(void);
 void journal_begin(const char *step);
 __attribute__((format(printf, 1, 2))) void journal_end(const char *values, ...);
+/* Prints that a step failed with a negative errno. Returns 1. */
+int journal_failed(const char *step, int err);
+/*
+ * Journals a call that returns 0 or a negative errno, with the values after it; returns from the
+ * caller if it fails.
+ */
+#define JOURNAL_STEP(step, call, ...)                           \
+	do {                                                    \
+		int err_;                                       \
+		journal_begin(step);                            \
+		err_ = (call);                                  \
+		if (err_)                                       \
+			return journal_failed(step, err_);      \
+		journal_end(__VA_ARGS__);                       \
+	} while (0)
 int journal_trace_start(const char *system);
 void journal_trace_stop(void);
 void journal_print(void);

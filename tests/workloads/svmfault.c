@@ -6,6 +6,7 @@
  * Exits with 0 only if every result is right and each step was recorded, in this order.
  */
 #define _GNU_SOURCE
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -16,9 +17,6 @@
 #define COUNT 64u
 #define BYTES (16 * KFD_PAGE)
 #define WAIT_MS 60000u
-/* Retry faults: gfx9 (GC 9.4.3), not gfx12. */
-#define GFX12 120000u
-#define SVM_CAPABLE (1u << 27)
 
 struct demo {
 	struct kfd k;
@@ -30,22 +28,6 @@ struct demo {
 	struct aql_dispatch packet;
 	float *x, *y;
 };
-
-static int failed(const char *what, int err)
-{
-	fprintf(stderr, "svmfault: %s: %s\n", what, strerror(-err));
-	return 1;
-}
-
-#define STEP(name, call, ...)                      \
-	do {                                       \
-		int err_;                          \
-		journal_begin(name);               \
-		err_ = (call);                     \
-		if (err_)                          \
-			return failed(name, err_); \
-		journal_end(__VA_ARGS__);          \
-	} while (0)
 
 static int retry_mode(struct kfd *k)
 {
@@ -61,14 +43,14 @@ static int prepare(struct demo *d)
 	const uint16_t group[3] = { COUNT, 1, 1 };
 	struct kfd *k = &d->k;
 
-	STEP("set_xnack_mode", retry_mode(k), "xnack=1");
-	STEP("code", kfd_kernels(k, &d->code) ?: kfd_code_kernel(&d->code, "saxpy", &d->kernel),
+	JOURNAL_STEP("set_xnack_mode", retry_mode(k), "xnack=1");
+	JOURNAL_STEP("code", kfd_kernels(k, &d->code) ?: kfd_code_kernel(&d->code, "saxpy", &d->kernel),
 	     "kernel=saxpy");
-	STEP("kernarg", kfd_bo_create(k, KFD_PAGE, KFD_FLAGS_GTT, &d->kernarg), "va=%p",
+	JOURNAL_STEP("kernarg", kfd_bo_create(k, KFD_PAGE, KFD_FLAGS_GTT, &d->kernarg), "va=%p",
 	     d->kernarg->va);
-	STEP("hdp_flush", kfd_hdp_flush(k), "va=%p", k->hdp->va);
-	STEP("signal", kfd_signal_create(k, 1, &d->signal), "event=%u", d->signal.event_id);
-	STEP("create_queue", kfd_queue_create(k, &d->q, 64), "queue=%u", d->q.id);
+	JOURNAL_STEP("hdp_flush", kfd_hdp_flush(k), "va=%p", k->hdp->va);
+	JOURNAL_STEP("signal", kfd_signal_create(k, 1, &d->signal), "event=%u", d->signal.event_id);
+	JOURNAL_STEP("create_queue", kfd_queue_create(k, &d->q, 64), "queue=%u", d->q.id);
 	kfd_fill_dispatch(&d->packet, &d->kernel, grid, group, d->kernarg->va, &d->signal);
 	return 0;
 }
@@ -78,7 +60,7 @@ static int map_plain(struct demo *d)
 	void *start = mmap(NULL, BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 
 	if (start == MAP_FAILED)
-		return -12;
+		return -errno;
 	d->x = start;
 	d->y = d->x + COUNT;
 	return 0;
@@ -102,7 +84,7 @@ static int launch(struct demo *d)
 {
 	uint64_t index;
 
-	STEP("mmap", map_plain(d), "va=%p bytes=%lu", (void *)d->x, BYTES);
+	JOURNAL_STEP("mmap", map_plain(d), "va=%p bytes=%lu", (void *)d->x, BYTES);
 	journal_begin("cpu_writes");
 	fill(d);
 	journal_end("words=%u", COUNT * 2);
@@ -112,7 +94,7 @@ static int launch(struct demo *d)
 	journal_begin("doorbell_rung");
 	kfd_queue_ring(&d->q, index);
 	journal_end("address=%p value=%llu", (void *)d->q.doorbell, (unsigned long long)index);
-	STEP("wait_events", kfd_signal_wait(&d->k, &d->signal, WAIT_MS),
+	JOURNAL_STEP("wait_events", kfd_signal_wait(&d->k, &d->signal, WAIT_MS),
 	     "event=%u signal_value=%lld", d->signal.event_id, (long long)d->signal.s->value);
 	return 0;
 }
@@ -131,8 +113,8 @@ static uint32_t wrong_results(struct demo *d)
 
 static int demo(struct demo *d)
 {
-	STEP("open", kfd_open(&d->k), "file=/dev/kfd version=%u.%u", d->k.major, d->k.minor);
-	if (!(d->k.node.capability & SVM_CAPABLE) || d->k.node.gfx_target_version >= GFX12) {
+	JOURNAL_STEP("open", kfd_open(&d->k), "file=/dev/kfd version=%u.%u", d->k.major, d->k.minor);
+	if (!(d->k.node.capability & SVM_CAPABLE) || is_gfx12(&d->k.node)) {
 		printf("svmfault: the GPU has no retry faults\n");
 		return -1;
 	}

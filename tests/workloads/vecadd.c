@@ -32,22 +32,6 @@ struct demo {
 	struct aql_dispatch packet;
 };
 
-static int failed(const char *what, int err)
-{
-	fprintf(stderr, "vecadd: %s: %s\n", what, strerror(-err));
-	return 1;
-}
-
-#define STEP(name, call, ...)                             \
-	do {                                              \
-		int err_;                                 \
-		journal_begin(name);                      \
-		err_ = (call);                            \
-		if (err_)                                 \
-			return failed(name, err_);        \
-		journal_end(__VA_ARGS__);                 \
-	} while (0)
-
 static float *floats(struct kfd_bo *bo)
 {
 	return bo->va;
@@ -81,20 +65,20 @@ static int open_device(struct demo *d)
 {
 	struct kfd *k = &d->k;
 
-	STEP("open+get_version", kfd_open_device(k), "file=/dev/kfd fd=%d version=%u.%u", k->fd,
+	JOURNAL_STEP("open+get_version", kfd_open_device(k), "file=/dev/kfd fd=%d version=%u.%u", k->fd,
 	     k->major, k->minor);
-	STEP("topology", kfd_topology_find_gpu(&k->node),
+	JOURNAL_STEP("topology", kfd_topology_find_gpu(&k->node),
 	     "node=%d gpu_id=%u gfx=%u cus=%u xcc=%u vram_mib=%llu", k->node.index, k->node.gpu_id,
 	     k->node.gfx_target_version, k->node.simd_count / k->node.simd_per_cu, k->node.num_xcc,
 	     (unsigned long long)k->node.vram_bytes >> 20);
-	STEP("open_render_node", kfd_open_render(k), "file=/dev/dri/renderD%u fd=%d",
+	JOURNAL_STEP("open_render_node", kfd_open_render(k), "file=/dev/dri/renderD%u fd=%d",
 	     k->node.drm_render_minor, k->drm);
-	STEP("get_apertures", kfd_get_apertures(k), "gpuvm=%#llx-%#llx lds=%#llx scratch=%#llx",
+	JOURNAL_STEP("get_apertures", kfd_get_apertures(k), "gpuvm=%#llx-%#llx lds=%#llx scratch=%#llx",
 	     (unsigned long long)k->apertures.gpuvm_base,
 	     (unsigned long long)k->apertures.gpuvm_limit,
 	     (unsigned long long)k->apertures.lds_base,
 	     (unsigned long long)k->apertures.scratch_base);
-	STEP("acquire_vm", kfd_acquire_vm(k), "gpu_id=%u", k->node.gpu_id);
+	JOURNAL_STEP("acquire_vm", kfd_acquire_vm(k), "gpu_id=%u", k->node.gpu_id);
 	return 0;
 }
 
@@ -103,30 +87,30 @@ static int allocate(struct demo *d)
 	size_t bytes = (size_t)groups * GROUP * sizeof(float);
 	struct kfd *k = &d->k;
 
-	STEP("alloc+map_a", kfd_bo_create(k, bytes, KFD_FLAGS_VRAM, &d->a),
+	JOURNAL_STEP("alloc+map_a", kfd_bo_create(k, bytes, KFD_FLAGS_VRAM, &d->a),
 	     "kind=vram bytes=%zu va=%p handle=%#llx", bytes, d->a->va,
 	     (unsigned long long)d->a->handle);
-	STEP("alloc+map_b", kfd_bo_create(k, bytes, KFD_FLAGS_VRAM, &d->b),
+	JOURNAL_STEP("alloc+map_b", kfd_bo_create(k, bytes, KFD_FLAGS_VRAM, &d->b),
 	     "kind=vram bytes=%zu va=%p handle=%#llx", bytes, d->b->va,
 	     (unsigned long long)d->b->handle);
-	STEP("alloc+map_c", kfd_bo_create(k, bytes, KFD_FLAGS_GTT, &d->c),
+	JOURNAL_STEP("alloc+map_c", kfd_bo_create(k, bytes, KFD_FLAGS_GTT, &d->c),
 	     "kind=gtt bytes=%zu va=%p handle=%#llx", bytes, d->c->va,
 	     (unsigned long long)d->c->handle);
-	STEP("alloc+map_kernarg", kfd_bo_create(k, KFD_PAGE, KFD_FLAGS_GTT, &d->kernarg),
+	JOURNAL_STEP("alloc+map_kernarg", kfd_bo_create(k, KFD_PAGE, KFD_FLAGS_GTT, &d->kernarg),
 	     "kind=gtt bytes=%lu va=%p", KFD_PAGE, d->kernarg->va);
 	fill_inputs(d);
 	((uint64_t *)d->kernarg->va)[0] = kfd_va(d->a->va);
 	((uint64_t *)d->kernarg->va)[1] = kfd_va(d->b->va);
 	((uint64_t *)d->kernarg->va)[2] = kfd_va(d->c->va);
-	STEP("load_code", kfd_kernels(k, &d->code), "bytes=%zu va=%p", d->code.image_size,
+	JOURNAL_STEP("load_code", kfd_kernels(k, &d->code), "bytes=%zu va=%p", d->code.image_size,
 	     d->code.bo->va);
-	STEP("find_kernel", kfd_code_kernel(&d->code, "vecadd", &d->kernel),
+	JOURNAL_STEP("find_kernel", kfd_code_kernel(&d->code, "vecadd", &d->kernel),
 	     "name=vecadd descriptor=%#llx", (unsigned long long)d->kernel.descriptor);
 	/* Inputs and code are in VRAM. */
-	STEP("hdp_flush", kfd_hdp_flush(k), "va=%p", d->k.hdp->va);
-	STEP("event_page", kfd_event_create(k, KFD_IOC_EVENT_SIGNAL, true, &(uint32_t){ 0 }),
+	JOURNAL_STEP("hdp_flush", kfd_hdp_flush(k), "va=%p", d->k.hdp->va);
+	JOURNAL_STEP("event_page", kfd_event_create(k, KFD_IOC_EVENT_SIGNAL, true, &(uint32_t){ 0 }),
 	     "va=%p slots=4096", k->event_page->va);
-	STEP("create_event+signal", kfd_signal_create(k, 1, &d->signal),
+	JOURNAL_STEP("create_event+signal", kfd_signal_create(k, 1, &d->signal),
 	     "event=%u signal=%p mailbox=%#llx", d->signal.event_id, (void *)d->signal.s,
 	     (unsigned long long)d->signal.s->event_mailbox_ptr);
 	return 0;
@@ -137,12 +121,12 @@ static int create_queue(struct demo *d)
 	struct kfd_ioctl_create_queue_args args;
 	struct kfd_queue *q = &d->q;
 
-	STEP("queue_memory", kfd_queue_prepare(&d->k, q, 64, &args),
+	JOURNAL_STEP("queue_memory", kfd_queue_prepare(&d->k, q, 64, &args),
 	     "ring=%p bytes=%u descriptor=%p cwsr=%p cwsr_bytes=%zu", q->ring->va, args.ring_size,
 	     q->descriptor->va, q->cwsr->va, q->cwsr->size);
-	STEP("create_queue", kfd_queue_start(q, &args), "queue=%u doorbell_offset=%#llx", q->id,
+	JOURNAL_STEP("create_queue", kfd_queue_start(q, &args), "queue=%u doorbell_offset=%#llx", q->id,
 	     (unsigned long long)q->doorbell_offset);
-	STEP("mmap_doorbell", kfd_queue_map_doorbell(q), "slice=%p doorbell=%p",
+	JOURNAL_STEP("mmap_doorbell", kfd_queue_map_doorbell(q), "slice=%p doorbell=%p",
 	     (void *)d->k.doorbells, (void *)q->doorbell);
 	return 0;
 }
@@ -169,7 +153,7 @@ static int first_launch(struct demo *d)
 	journal_begin("doorbell_rung");
 	kfd_queue_ring(&d->q, index);
 	journal_end("address=%p value=%llu", (void *)d->q.doorbell, (unsigned long long)index);
-	STEP("wait_events", kfd_signal_wait(&d->k, &d->signal, WAIT_MS),
+	JOURNAL_STEP("wait_events", kfd_signal_wait(&d->k, &d->signal, WAIT_MS),
 	     "event=%u signal_value=%lld", d->signal.event_id, (long long)d->signal.s->value);
 	return 0;
 }
@@ -239,7 +223,7 @@ static int relaunch(struct demo *d, struct syscall_table *table)
 	int ret = syscalls_start();
 
 	if (ret)
-		return failed("tracing the launches", ret);
+		return journal_failed("tracing the launches", ret);
 	bad = launch_again(d);
 	syscalls_stop();
 	others = print_calls(table);
@@ -258,7 +242,7 @@ static int relaunch(struct demo *d, struct syscall_table *table)
 	ret = kfd_signal_wait(&d->k, &d->signal, WAIT_MS);
 	took = journal_now() - start;
 	if (ret)
-		return failed("the last launch", ret);
+		return journal_failed("the last launch", ret);
 	printf("a warm launch, from packet to wake-up: %.1f us\n", (double)took / 1e3);
 	return 0;
 }
@@ -313,7 +297,7 @@ static int demo(struct syscall_table *table)
 		return 1;
 	ret = tear_down(&d);
 	if (ret)
-		return failed("tear down", ret);
+		return journal_failed("tear down", ret);
 	printf("\nvecadd: %u sums right, %u launches, PASS\n", groups * GROUP, relaunches + 2);
 	return 0;
 }
