@@ -7,6 +7,7 @@ The guest and the GPU model have separate clocks. They are aligned at the doorbe
 the first dispatch, which both sides record.
 """
 
+import itertools
 import re
 import sys
 
@@ -92,16 +93,10 @@ def in_order(events, patterns):
 
 def merged(rows):
     """Merges successive rows of the GPU that differ in time only: a repeated access."""
-    last, count = None, 0
-    for row in rows:
-        if last and row[2] == "gpu" and last[2:] == row[2:]:
-            count += 1
-            continue
-        if last:
-            yield (*last[:4], last[4] + (f" ({count} times)" if count > 1 else ""))
-        last, count = row, 1
-    if last:
-        yield (*last[:4], last[4] + (f" ({count} times)" if count > 1 else ""))
+    for _, same in itertools.groupby(rows, lambda row: row[2:] if row[2] == "gpu" else row):
+        *first, values = next(same)
+        count = 1 + sum(1 for _ in same)
+        yield (*first, values + (f" ({count} times)" if count > 1 else ""))
 
 
 def main():
