@@ -1,0 +1,406 @@
+// SPDX-License-Identifier: GPL-2.0 OR MIT
+/*
+ * Tests of the debugger interface (DBG_TRAP) with waves: suspended queues, waves that start halted,
+ * with a trap or in single-step mode, watchpoints. The process debugs itself.
+ */
+#define _GNU_SOURCE
+#include <pthread.h>
+#include <unistd.h>
+
+#include "debugger.h"
+#include "waves.h"
+
+static volatile uint32_t *start_endless(struct fixture *f)
+{
+	volatile uint32_t *words = f->data->va;
+
+	start_waves(f);
+	ASSERT(becomes(&words[0], 11, WAIT_MS), "%u of 11 waves started", words[0]);
+	return words;
+}
+
+TEST(suspended_waves_go_on)
+{
+	struct kfd_context_save_area_header *header;
+	volatile uint32_t *words;
+	uint32_t ids[2], waves;
+	struct session s;
+	struct fixture f;
+
+	debug_queue(&s, &f);
+	expect_event(&s, EC(QUEUE_NEW), f.k.node.gpu_id, f.q.id);
+	words = start_endless(&f);
+	header = f.q.cwsr->va;
+	memset(&header->wave_state, 0, sizeof(header->wave_state));
+	ids[0] = f.q.id;
+	ids[1] = NO_SUCH_QUEUE;
+	EXPECT_RET(suspend_queues(&s, ids, 2, 0), 1);
+	EXPECT_EQ(ids[0], f.q.id);
+	EXPECT_EQ(ids[1], NO_SUCH_QUEUE | (uint32_t)KFD_DBG_QUEUE_INVALID_MASK);
+	EXPECT(header->wave_state.control_stack_size && header->wave_state.wave_state_size);
+	/* Twice is as once. */
+	EXPECT_RET(suspend_queues(&s, ids, 1, 0), 1);
+	EXPECT_EQ(ids[0], f.q.id);
+	/* The waves stand still. */
+	words[64] = 1;
+	usleep(300000);
+	EXPECT_EQ(f.signal.s->value, 1);
+	waves = words[0];
+	EXPECT_EQ(waves, 11);
+	ids[0] = f.q.id;
+	ids[1] = NO_SUCH_QUEUE;
+	EXPECT_RET(resume_queues(&s, ids, 2), 1);
+	EXPECT_EQ(ids[0], f.q.id);
+	EXPECT_EQ(ids[1], NO_SUCH_QUEUE | (uint32_t)KFD_DBG_QUEUE_INVALID_MASK);
+	EXPECT_OK(kfd_signal_wait(&f.k, &f.signal, WAIT_MS));
+	EXPECT_OK(kfd_queue_destroy(&f.q));
+}
+
+TEST(suspend_arguments)
+{
+	static uint32_t many[1025];
+	struct session s;
+	struct fixture f;
+	uint32_t id;
+
+	debug_queue(&s, &f);
+	/* The debugger does not know the queue yet. */
+	id = f.q.id;
+	EXPECT_RET(suspend_queues(&s, &id, 1, 0), 0);
+	EXPECT_EQ(id, f.q.id | (uint32_t)KFD_DBG_QUEUE_INVALID_MASK);
+	EXPECT_RET(suspend_queues(&s, NULL, 1, 0), -EINVAL);
+	EXPECT_RET(suspend_queues(&s, many, 1025, 0), -EINVAL);
+	EXPECT_RET(suspend_queues(&s, (uint32_t *)8, 1, 0), -EFAULT);
+	EXPECT_RET(resume_queues(&s, many, 1025), -EINVAL);
+	EXPECT_RET(resume_queues(&s, (uint32_t *)8, 1), -EFAULT);
+	EXPECT_RET(suspend_queues(&s, &id, 0, 0), 0);
+	expect_event(&s, EC(QUEUE_NEW), f.k.node.gpu_id, f.q.id);
+	id = f.q.id;
+	EXPECT_RET(suspend_queues(&s, &id, 1, 0), 1);
+	/* All queues. */
+	EXPECT_RET(resume_queues(&s, NULL, 0), 1);
+	EXPECT(fixture_works(&f));
+}
+
+/* The session's end resumes the queues. */
+TEST(queues_are_resumed_at_the_end)
+{
+	volatile uint32_t *words;
+	struct session s;
+	struct fixture f;
+	uint32_t id;
+
+	debug_queue(&s, &f);
+	expect_event(&s, EC(QUEUE_NEW), f.k.node.gpu_id, f.q.id);
+	words = start_endless(&f);
+	id = f.q.id;
+	ASSERT_RET(suspend_queues(&s, &id, 1, 0), 1);
+	words[64] = 1;
+	EXPECT_OK(dbg_trap_plain(&s, KFD_IOC_DBG_TRAP_DISABLE));
+	EXPECT_OK(kfd_signal_wait(&f.k, &f.signal, WAIT_MS));
+	EXPECT(fixture_works(&f));
+}
+
+static void *destroy_queue(void *data)
+{
+	struct caller *c = data;
+
+	c->ret = kfd_queue_stop((struct kfd_queue *)c->k);
+	return NULL;
+}
+
+/* A suspended queue is not destroyed, for the debugger reads its memory. */
+TEST(destroying_a_suspended_queue_waits)
+{
+	struct caller c = { .ret = RUNNING };
+	struct session s;
+	struct fixture f;
+	uint32_t id;
+
+	debug_queue(&s, &f);
+	expect_event(&s, EC(QUEUE_NEW), f.k.node.gpu_id, f.q.id);
+	id = f.q.id;
+	ASSERT_RET(suspend_queues(&s, &id, 1, 0), 1);
+	c.k = (struct kfd *)&f.q;
+	ASSERT(!pthread_create(&c.thread, NULL, destroy_queue, &c));
+	usleep(300000);
+	EXPECT_EQ(c.ret, RUNNING);
+	expect_no_event(&s);
+	EXPECT_RET(resume_queues(&s, &id, 1), 1);
+	EXPECT_OK(end_call(&c));
+	EXPECT(notified(&s) > 0);
+	expect_event(&s, EC(DEVICE_QUEUE_DELETE), f.k.node.gpu_id, 0);
+}
+
+/* Updates of a suspended queue do not resume it. */
+TEST(updated_while_suspended)
+{
+	struct kfd_ioctl_update_queue_args update = { .queue_percentage = 100,
+						      .queue_priority = 7 };
+	volatile uint32_t *words;
+	struct session s;
+	struct fixture f;
+	uint32_t id;
+
+	debug_queue(&s, &f);
+	expect_event(&s, EC(QUEUE_NEW), f.k.node.gpu_id, f.q.id);
+	words = start_endless(&f);
+	id = f.q.id;
+	ASSERT_RET(suspend_queues(&s, &id, 1, 0), 1);
+	update.ring_base_address = kfd_va(f.q.ring->va);
+	update.queue_id = f.q.id;
+	update.ring_size = f.q.packets * 64;
+	EXPECT_OK(kfd_ioctl(f.k.fd, AMDKFD_IOC_UPDATE_QUEUE, &update));
+	words[64] = 1;
+	usleep(300000);
+	EXPECT_EQ(f.signal.s->value, 1);
+	EXPECT_RET(resume_queues(&s, &id, 1), 1);
+	EXPECT_OK(kfd_signal_wait(&f.k, &f.signal, WAIT_MS));
+}
+
+static int set_flags(struct session *s, uint32_t *flags)
+{
+	struct kfd_ioctl_dbg_trap_args args = { .set_flags.flags = *flags };
+	int ret = dbg_trap(s, KFD_IOC_DBG_TRAP_SET_FLAGS, &args);
+
+	*flags = args.set_flags.flags;
+	return ret;
+}
+
+static int clear_watch(struct session *s, uint32_t gpu, uint32_t id)
+{
+	struct kfd_ioctl_dbg_trap_args args = { .clear_node_address_watch = {
+		.gpu_id = gpu,
+		.id = id,
+	} };
+
+	return dbg_trap(s, KFD_IOC_DBG_TRAP_CLEAR_NODE_ADDRESS_WATCH, &args);
+}
+
+#define ALL_TRAPS (0x1ffu | KFD_DBG_TRAP_MASK_TRAP_ON_WAVE_START | KFD_DBG_TRAP_MASK_TRAP_ON_WAVE_END)
+
+TEST(wave_launch_arguments)
+{
+	uint32_t enable, request, flags, supported;
+	struct session s;
+	struct kfd k;
+
+	debug_self(&s, &k);
+	enable_own_runtime(&s);
+	EXPECT_RET(launch_mode(&s, 2), -EINVAL);
+	EXPECT_RET(launch_mode(&s, 4), -EINVAL);
+	EXPECT_OK(launch_mode(&s, KFD_DBG_TRAP_WAVE_LAUNCH_MODE_HALT));
+	EXPECT_OK(launch_mode(&s, KFD_DBG_TRAP_WAVE_LAUNCH_MODE_DEBUG));
+	EXPECT_OK(launch_mode(&s, KFD_DBG_TRAP_WAVE_LAUNCH_MODE_NORMAL));
+
+	enable = request = 0;
+	EXPECT_RET(launch_override(&s, 2, &enable, &request), -EPERM);
+	enable = 0;
+	request = 1u << 9;
+	EXPECT_RET(launch_override(&s, KFD_DBG_TRAP_OVERRIDE_OR, &enable, &request), -EACCES);
+	EXPECT_EQ(request, ALL_TRAPS);
+	enable = request = KFD_DBG_TRAP_MASK_DBG_ADDRESS_WATCH | KFD_DBG_TRAP_MASK_FP_INVALID;
+	EXPECT_OK(launch_override(&s, KFD_DBG_TRAP_OVERRIDE_OR, &enable, &request));
+	EXPECT_EQ(enable, 0);
+	EXPECT_EQ(request, ALL_TRAPS);
+	/* Only what is requested changes. */
+	enable = 0;
+	request = KFD_DBG_TRAP_MASK_FP_INVALID;
+	EXPECT_OK(launch_override(&s, KFD_DBG_TRAP_OVERRIDE_REPLACE, &enable, &request));
+	EXPECT_EQ(enable, KFD_DBG_TRAP_MASK_DBG_ADDRESS_WATCH | KFD_DBG_TRAP_MASK_FP_INVALID);
+	enable = request = 0;
+	EXPECT_OK(launch_override(&s, KFD_DBG_TRAP_OVERRIDE_OR, &enable, &request));
+	EXPECT_EQ(enable, KFD_DBG_TRAP_MASK_DBG_ADDRESS_WATCH);
+
+	supported = is_gfx12(&k.node) ? KFD_DBG_TRAP_FLAG_SINGLE_ALU_OP
+				      : KFD_DBG_TRAP_FLAG_SINGLE_MEM_OP;
+	flags = supported;
+	EXPECT_OK(set_flags(&s, &flags));
+	EXPECT_EQ(flags, 0);
+	flags = KFD_DBG_TRAP_FLAG_SINGLE_MEM_OP | KFD_DBG_TRAP_FLAG_SINGLE_ALU_OP;
+	EXPECT_RET(set_flags(&s, &flags), -EACCES);
+	EXPECT_EQ(flags, supported);
+	flags = KFD_DBG_TRAP_FLAG_LDS_OUT_OF_ADDR_RANGE;
+	EXPECT_RET(set_flags(&s, &flags), -EACCES);
+	flags = 0;
+	EXPECT_OK(set_flags(&s, &flags));
+	EXPECT_EQ(flags, supported);
+	/* The end of the session resets all. */
+	EXPECT_OK(dbg_trap_plain(&s, KFD_IOC_DBG_TRAP_DISABLE));
+	ASSERT_OK(session_enable(&s, ALL_EVENTS));
+	enable = request = 0;
+	EXPECT_OK(launch_override(&s, KFD_DBG_TRAP_OVERRIDE_OR, &enable, &request));
+	EXPECT_EQ(enable, 0);
+}
+
+TEST(watchpoints_are_counted)
+{
+	uint32_t ids[5], seen = 0;
+	struct session s;
+	struct kfd k;
+
+	debug_self(&s, &k);
+	enable_own_runtime(&s);
+	EXPECT_RET(set_watch(&s, NO_SUCH_GPU, &s, 0, ids), -ENODEV);
+	EXPECT_RET(clear_watch(&s, NO_SUCH_GPU, 0), -ENODEV);
+	EXPECT_RET(clear_watch(&s, k.node.gpu_id, 0), -EINVAL);
+	EXPECT_RET(clear_watch(&s, k.node.gpu_id, 4), -EINVAL);
+	for (unsigned int i = 0; i < 4; i++) {
+		ASSERT_OK(set_watch(&s, k.node.gpu_id, &s, 0, &ids[i]));
+		seen |= 1u << ids[i];
+	}
+	EXPECT_EQ(seen, 15);
+	EXPECT_RET(set_watch(&s, k.node.gpu_id, &s, 0, &ids[4]), -ENOMEM);
+	EXPECT_OK(clear_watch(&s, k.node.gpu_id, 2));
+	EXPECT_RET(clear_watch(&s, k.node.gpu_id, 2), -EINVAL);
+	EXPECT_OK(set_watch(&s, k.node.gpu_id, &s, 0, &ids[4]));
+	EXPECT_EQ(ids[4], 2);
+	/* They are those of the GPU, and free after the session. */
+	EXPECT_OK(dbg_trap_plain(&s, KFD_IOC_DBG_TRAP_DISABLE));
+	ASSERT_OK(session_enable(&s, ALL_EVENTS));
+	for (unsigned int i = 0; i < 4; i++)
+		ASSERT_OK(set_watch(&s, k.node.gpu_id, &s, 0, &ids[i]));
+}
+
+/* All of these bits are set. */
+static void expect_bits(uint32_t *hwregs, void *data)
+{
+	const struct wave_bits *bits = data;
+
+	EXPECT_EQ(hwregs[STATUS] & bits->status, bits->status);
+	EXPECT_EQ(hwregs[TRAPSTS] & bits->trapsts, bits->trapsts);
+}
+
+static void continue_wave(uint32_t *hwregs, void *data)
+{
+	const struct wave_bits *halted = data;
+
+	hwregs[STATUS] &= ~halted->status;
+}
+
+/* Suspends the queue and expects that all its waves are halted and have these exceptions. */
+static void expect_saved(struct session *s, struct fixture *f, uint32_t trapsts)
+{
+	struct wave_bits bits = { bits_halt(&f->k.node).status, trapsts };
+	uint32_t id = f->q.id;
+
+	ASSERT_RET(suspend_queues(s, &id, 1, 0), 1);
+	/* The 11 workgroups have 64 work-items. */
+	ASSERT_EQ(for_each_wave(&f->q, expect_bits, &bits), is_gfx12(&f->k.node) ? 22 : 11);
+}
+
+static void debug_new_queue(struct session *s, struct fixture *f)
+{
+	debug_queue(s, f);
+	expect_event(s, EC(QUEUE_NEW), f->k.node.gpu_id, f->q.id);
+}
+
+/* Starts 11 waves of the endless kernel, which do not get far. */
+static volatile uint32_t *start_stopped(struct fixture *f)
+{
+	volatile uint32_t *words = f->data->va;
+
+	start_waves(f);
+	usleep(300000);
+	EXPECT_EQ(words[0], 0);
+	return words;
+}
+
+/* Waves start halted, and continue when the debugger clears the bit. */
+TEST(waves_start_halted)
+{
+	volatile uint32_t *words;
+	struct wave_bits halted;
+	struct session s;
+	struct fixture f;
+	uint32_t id;
+
+	debug_new_queue(&s, &f);
+	ASSERT_OK(launch_mode(&s, KFD_DBG_TRAP_WAVE_LAUNCH_MODE_HALT));
+	words = start_stopped(&f);
+	expect_saved(&s, &f, 0);
+	ASSERT_OK(launch_mode(&s, KFD_DBG_TRAP_WAVE_LAUNCH_MODE_NORMAL));
+	halted = bits_halt(&f.k.node);
+	for_each_wave(&f.q, continue_wave, &halted);
+	ASSERT_OK(kfd_hdp_flush(&f.k));
+	id = f.q.id;
+	ASSERT_RET(resume_queues(&s, &id, 1), 1);
+	ASSERT(becomes(&words[0], 11, WAIT_MS), "%u of 11 waves", words[0]);
+	words[64] = 1;
+	EXPECT_OK(kfd_signal_wait(&f.k, &f.signal, WAIT_MS));
+}
+
+/* A suspend may come while halted waves are being restored. */
+TEST(halted_waves_are_suspended_again)
+{
+	struct session s;
+	struct fixture f;
+	uint32_t id;
+
+	debug_new_queue(&s, &f);
+	ASSERT_OK(launch_mode(&s, KFD_DBG_TRAP_WAVE_LAUNCH_MODE_HALT));
+	start_stopped(&f);
+	for (int i = 0; i < 200; i++) {
+		expect_saved(&s, &f, 0);
+		id = f.q.id;
+		ASSERT_RET(resume_queues(&s, &id, 1), 1);
+	}
+}
+
+/* A trap before the first instruction halts a wave without a second-level handler. */
+TEST(trap_on_wave_start)
+{
+	uint32_t enable = KFD_DBG_TRAP_MASK_TRAP_ON_WAVE_START, request = enable;
+	struct session s;
+	struct fixture f;
+
+	debug_new_queue(&s, &f);
+	ASSERT_OK(launch_override(&s, KFD_DBG_TRAP_OVERRIDE_OR, &enable, &request));
+	start_stopped(&f);
+	expect_saved(&s, &f, is_gfx12(&f.k.node) ? 1u << 8 : 1u << 23);
+}
+
+/* A wave in single-step mode traps after its first instruction. */
+TEST(single_step)
+{
+	struct session s;
+	struct fixture f;
+
+	debug_new_queue(&s, &f);
+	ASSERT_OK(launch_mode(&s, KFD_DBG_TRAP_WAVE_LAUNCH_MODE_DEBUG));
+	start_stopped(&f);
+	expect_saved(&s, &f, is_gfx12(&f.k.node) ? 1u << 11 : 1u << 25);
+}
+
+/* Waves that read a watched word trap. */
+TEST(watchpoint)
+{
+	uint32_t enable = KFD_DBG_TRAP_MASK_DBG_ADDRESS_WATCH, request = enable, id;
+	volatile uint32_t *words;
+	struct session s;
+	struct fixture f;
+
+	debug_new_queue(&s, &f);
+	ASSERT_OK(launch_override(&s, KFD_DBG_TRAP_OVERRIDE_OR, &enable, &request));
+	words = f.data->va;
+	/* Not that of the other mode. */
+	ASSERT_OK(set_watch(&s, f.k.node.gpu_id, &words[64],
+			    KFD_DBG_TRAP_ADDRESS_WATCH_MODE_NONREAD, &id));
+	EXPECT_EQ(id, 0);
+	start_endless(&f);
+	words[64] = 1;
+	ASSERT_OK(kfd_signal_wait(&f.k, &f.signal, WAIT_MS));
+	EXPECT_OK(clear_watch(&s, f.k.node.gpu_id, id));
+	words[0] = words[64] = 0;
+	ASSERT_OK(set_watch(&s, f.k.node.gpu_id, &words[64],
+			    KFD_DBG_TRAP_ADDRESS_WATCH_MODE_READ, &id));
+	EXPECT_EQ(id, 0);
+	start_waves(&f);
+	ASSERT(becomes(&words[0], 11, WAIT_MS), "%u of 11 waves", words[0]);
+	usleep(300000);
+	/* It has no effect on waves that are halted. */
+	words[64] = 1;
+	usleep(300000);
+	EXPECT_EQ(f.signal.s->value, 1);
+	expect_saved(&s, &f, is_gfx12(&f.k.node) ? 1u << 0 : 1u << 7);
+}
