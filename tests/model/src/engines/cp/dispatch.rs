@@ -15,34 +15,31 @@
 //! The workgroups of a job on several XCCs are distributed over them in turn, and use the memory
 //! hub and the CUs of theirs; the workers are those of the XCC that executes the packet.
 
+mod host;
+
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
-use gpu_regs::{gc_12_0_0 as gc12, gc_9_4_3 as gc};
-use gpu_wave::{
-    Dispatch, Fault, FaultKind, Gws, GwsReply, GwsResources, Host, Isa, Message, Stop, WaveSlots,
-    WaveStart, Where,
-};
+use gpu_wave::{Dispatch, GwsResources, Isa, Stop, WaveSlots};
 
 use super::cwsr::{SavedGroup, Saving};
-use super::env::{client, vm_fault, Env, ShaderMemory};
+use super::env::{Env, ShaderMemory};
 use super::shader::{Running, Shader};
 use super::shared::{Site, Space, Waves};
 use super::Wake;
 use crate::chips::{Cu, Generation};
+use crate::event;
 use crate::mailbox::Mailbox;
-use crate::{event, strict};
+use host::WorkerHost;
 
 /// Time slice of a job while others wait.
 const SLICE: Duration = Duration::from_millis(2);
 /// Time slice of a workgroup while others of its job are runnable: normally, and once workgroups
 /// seem to wait for each other.
 const TURN: [Duration; 2] = [Duration::from_millis(8), Duration::from_millis(1)];
-/// Pause of the worker of a wave whose access has to be retried.
-const NACK_POLL: Duration = Duration::from_micros(50);
 /// Number of slices without the end of a workgroup after which they seem to.
 const STUCK: u32 = 4;
 /// One time slice of this many goes to the job that waits longest, whatever its priority: waves
@@ -586,164 +583,6 @@ impl Default for Pool {
             wake: Condvar::new(),
             busy: Arc::default(),
         }
-    }
-}
-
-/// Values of `SPI_GDBG_PER_VMID_CNTL.LAUNCH_MODE`.
-const LAUNCH_HALT: u32 = 1;
-const LAUNCH_KILL: u32 = 2;
-const LAUNCH_SINGLE_STEP: u32 = 3;
-
-/// The host interface of a running workgroup.
-struct WorkerHost<'a> {
-    env: &'a dyn Env,
-    /// The XCC that runs it.
-    on: &'a dyn Env,
-    pool: &'a Pool,
-    job: &'a Job,
-    mail: &'a Mailbox<Wake>,
-    space: Space,
-    /// Index of the workgroup.
-    index: u64,
-    /// SAVECTX is raised in its waves.
-    is_saving: bool,
-    /// End of the time slice.
-    deadline: Instant,
-    turn: Instant,
-    /// A wave waits for others of its dispatch.
-    waits: AtomicBool,
-    /// A wave waits for a page.
-    nacked: AtomicBool,
-}
-
-impl Host for WorkerHost<'_> {
-    fn message(&self, message: &Message) -> bool {
-        // MSG_INTERRUPT; the engine adds the queue's doorbell.
-        if message.id == 1 {
-            lock(&self.job.messages).push(WaveMessage {
-                m0: message.m0,
-                privileged: message.privileged,
-                space: self.space,
-            });
-            self.mail.send(Wake::Job(self.job.id));
-        }
-        message.id == 1
-    }
-
-    fn wave_start(&self) -> WaveStart {
-        // The fields are at the same positions in both generations.
-        let reg = match self.on.generation() {
-            Generation::Gfx9 => gc::regSPI_GDBG_PER_VMID_CNTL,
-            Generation::Gfx12 => gc12::regSPI_GDBG_PER_VMID_CNTL,
-        };
-        let value = self.on.vmid_reg(self.space.vmid, reg);
-        let mode = gc::SPI_GDBG_PER_VMID_CNTL__LAUNCH_MODE.get(value);
-        let end = gc::SPI_GDBG_PER_VMID_CNTL__TRAP_ON_END.is_set(value);
-        if end || mode == LAUNCH_KILL || gc::SPI_GDBG_PER_VMID_CNTL__STALL_VMID.is_set(value) {
-            strict!(
-                self.env.strict(),
-                "sq",
-                "SPI_GDBG_PER_VMID_CNTL = {value:#x}: not modelled"
-            );
-        }
-        WaveStart {
-            halted: mode == LAUNCH_HALT,
-            single_step: mode == LAUNCH_SINGLE_STEP,
-            exceptions: gc::SPI_GDBG_PER_VMID_CNTL__EXCP_EN.get(value),
-            replace: gc::SPI_GDBG_PER_VMID_CNTL__EXCP_REPLACE.is_set(value),
-            trap_on_start: gc::SPI_GDBG_PER_VMID_CNTL__TRAP_ON_START.is_set(value),
-        }
-    }
-
-    fn trapped(&self, at: &Where, why: &str) {
-        event!(
-            self.env.trace(),
-            "sq",
-            "trap",
-            "job={} why={why:?} {at}",
-            self.job.id
-        );
-    }
-
-    fn nack(&self, fault: &Fault, write: bool) {
-        let client = match fault.kind {
-            FaultKind::Execute => client::SQC_INST,
-            _ => client::TCP,
-        };
-        self.on
-            .raise_retry(&vm_fault(self.space, fault, write), client);
-        self.nacked.store(true, Ordering::Relaxed);
-    }
-
-    fn gws(&self, request: &Gws) -> Option<GwsReply> {
-        let share = self.job.gws.as_ref()?;
-        if u32::from(request.resource) >= share.size {
-            return None;
-        }
-        let reply = share.resources.execute(request.resource.into(), request);
-        if let Some(GwsReply::Wait(_)) = reply {
-            self.waits.store(true, Ordering::Relaxed);
-        }
-        reply
-    }
-
-    fn gws_over(&self, ticket: u64) -> bool {
-        let share = self.job.gws.as_ref();
-        let over = share.is_none_or(|share| share.resources.over(ticket));
-        if !over {
-            self.waits.store(true, Ordering::Relaxed);
-        }
-        over
-    }
-
-    fn cancel_gws(&self, ticket: u64) -> bool {
-        let share = self.job.gws.as_ref();
-        share.is_some_and(|share| share.resources.cancel(ticket))
-    }
-
-    fn save_waves(&self, _: [u32; 3], waves: &[u32]) -> Option<Vec<u64>> {
-        let (saving, first) = lock(&self.job.state).saving.clone()?;
-        let place = self.job.place_of(self.index);
-        let dispatch = &self.job.shares[place].dispatch;
-        let records = saving.push(first + place, dispatch, (self.job.id, self.index), waves);
-        if records.is_none() {
-            self.waits.store(true, Ordering::Relaxed);
-        }
-        records
-    }
-
-    fn realtime(&self) -> u64 {
-        self.env.clock()
-    }
-
-    fn shader_clock(&self) -> u64 {
-        // The shader clock runs at 2.1 GHz: 21 times the reference.
-        self.env.clock().wrapping_mul(21)
-    }
-
-    fn poll(&self) -> bool {
-        if self.job.stop.load(Ordering::Acquire) {
-            return true;
-        }
-        if self.job.saves.load(Ordering::Acquire) && !self.is_saving {
-            return true;
-        }
-        if self.nacked.swap(false, Ordering::Relaxed) {
-            std::thread::sleep(NACK_POLL);
-            if self.job.has_work() {
-                return true;
-            }
-        }
-        if self.waits.load(Ordering::Relaxed) {
-            if self.job.has_work() {
-                return true;
-            }
-            self.waits.store(false, Ordering::Relaxed);
-            std::thread::yield_now();
-        }
-        let now = Instant::now();
-        (now >= self.deadline && self.pool.others_wait(self.job.id))
-            || (now >= self.turn && self.job.has_work())
     }
 }
 
