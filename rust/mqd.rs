@@ -58,7 +58,7 @@ impl Mqd {
 
     fn new_sdma(gpu: &Arc<Gpu>, place: SdmaQueueId, spec: &QueueSpec) -> Result<Self> {
         let hal = gpu.generation().sdma_queue;
-        let mut image = KVec::from_elem(0u32, hal.dwords(), GFP_KERNEL)?;
+        let mut image = KVec::<u32>::zeroed(hal.dwords(), GFP_KERNEL)?;
         hal.update(place, spec, &mut image)?;
         let buffer = gpu.system_buffer(PAGE_SIZE)?;
         buffer.write_dwords(0, &image)?;
@@ -90,7 +90,7 @@ impl Mqd {
             sdma: None,
         };
         let hal = gpu.generation().mqd;
-        let mut image = KVec::from_elem(0u32, hal.dwords(), GFP_KERNEL)?;
+        let mut image = KVec::<u32>::zeroed(hal.dwords(), GFP_KERNEL)?;
         for xcc in 0..mqd.count {
             hal.init(&mqd.context(xcc), spec, &mut image)?;
             mqd.buffer.write_dwords(mqd.offset(xcc), &image)?;
@@ -137,7 +137,7 @@ impl Mqd {
     pub(crate) fn update(&self, spec: &QueueSpec) -> Result {
         let g = self.gpu.generation();
         if let Some(place) = self.sdma {
-            let mut image = KVec::from_elem(0u32, self.dwords(), GFP_KERNEL)?;
+            let mut image = KVec::<u32>::zeroed(self.dwords(), GFP_KERNEL)?;
             self.buffer.read_dwords(0, &mut image)?;
             g.sdma_queue.update(place, spec, &mut image)?;
             return self.buffer.write_dwords(0, &image);
@@ -204,7 +204,7 @@ impl Mqd {
 
     /// Returns a copy of the MQD of one XCC. `ENOMEM` without memory.
     pub(crate) fn words(&self, xcc: u32) -> Result<KVec<u32>> {
-        let mut image = KVec::from_elem(0u32, self.dwords(), GFP_KERNEL)?;
+        let mut image = KVec::<u32>::zeroed(self.dwords(), GFP_KERNEL)?;
         self.gpu.mmio()?;
         self.buffer.read_dwords(self.offset(xcc), &mut image)?;
         Ok(image)

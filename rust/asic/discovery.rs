@@ -202,7 +202,7 @@ pub(crate) fn read(pdev: &pci::Device, mmio: &EarlyMmio, bar: &WcBar) -> Result<
 
 /// Reads the table.
 fn read_raw(bar: &WcBar, vram_size: u64) -> Result<KVec<u8>> {
-    let mut raw = KVec::from_elem(0u8, d::TMR_SIZE, GFP_KERNEL)?;
+    let mut raw = KVec::<u8>::zeroed(d::TMR_SIZE, GFP_KERNEL)?;
     bar.read(usize::try_from(vram_size - d::TMR_OFFSET)?, &mut raw)?;
     Ok(raw)
 }

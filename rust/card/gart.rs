@@ -50,7 +50,7 @@ impl PageTable {
         let mut used = BitmapVec::new(pages, GFP_KERNEL)?;
         // Address 0 stays unmapped: a null pointer faults.
         used.set_bit(0);
-        let ptes = KVVec::from_elem(0u64, pages, GFP_KERNEL)?;
+        let ptes = KVVec::<u64>::zeroed(pages, GFP_KERNEL)?;
         Ok(Self {
             used,
             in_use: 1,
@@ -322,7 +322,7 @@ impl BufferAccess<'_> {
     pub(crate) fn write32(&self, at: usize, value: u32) -> Result {
         match self {
             Self::System(access) => access.write32(at, value),
-            Self::Vram(_) => self.write32s(at, &[value]),
+            Self::Vram(range) => range.vram().bar().write32(bar_offset(range, at, 4)?, value),
         }
     }
 

@@ -24,7 +24,7 @@ impl PageMap {
     /// Returns a map of `bytes` of VRAM with all bits clear. `ENOMEM` without memory.
     pub(super) fn new(bytes: u64) -> Result<impl PinInit<Self, Error>> {
         let pages = usize::try_from(bytes / PAGE)?;
-        let words = KVVec::from_elem(0u64, pages.div_ceil(64), GFP_KERNEL)?;
+        let words = KVVec::<u64>::zeroed(pages.div_ceil(64), GFP_KERNEL)?;
         Ok(try_pin_init!(Self {
             inner <- new_mutex!(Bits { words, epoch: 0 }, "rkfd_pages"),
         }))

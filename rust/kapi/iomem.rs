@@ -21,7 +21,8 @@ use kernel::{
     devres::Devres,
     pci,
     prelude::*,
-    sync::aref::ARef, //
+    sync::aref::ARef,
+    transmute::AsBytes, //
 };
 
 use super::pci::raw;
@@ -164,23 +165,22 @@ impl WcBar {
         Ok(())
     }
 
+    /// Writes the 32-bit word at byte `offset`, which must be aligned.
+    pub(crate) fn write32(&self, offset: usize, value: u32) -> Result {
+        if offset % 4 != 0 {
+            return Err(EINVAL);
+        }
+        // SAFETY: `with()` passes the address of 4 mapped bytes, aligned as the mapping and
+        // `offset`.
+        self.with(offset, 4, |p| unsafe { bindings::writel(value, p.cast()) })
+    }
+
     /// Writes 32-bit words from byte `offset` on, which must be aligned.
     pub(crate) fn write32s(&self, offset: usize, from: &[u32]) -> Result {
         if offset % 4 != 0 {
             return Err(EINVAL);
         }
-        let mut at = offset;
-        for chunk in from.chunks(CHUNK / 4) {
-            let len = size_of_val(chunk);
-            self.with(at, len, |p| {
-                for (i, value) in chunk.iter().enumerate() {
-                    // SAFETY: `with()` passes `len` mapped bytes, which are the words of `chunk`.
-                    unsafe { bindings::writel(*value, p.add(i * 4).cast()) };
-                }
-            })?;
-            at += len;
-        }
-        Ok(())
+        self.write(offset, AsBytes::as_bytes(from))
     }
 
     /// Writes `count` 64-bit words from byte `offset` on, which must be aligned; `value(i)` returns

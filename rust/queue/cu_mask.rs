@@ -56,7 +56,7 @@ fn distribute_xcc(
     index: u32,
     xccs: u32,
 ) -> Result<KVec<u32>> {
-    let mut words = KVec::from_elem(0u32, u32_as_usize(config.num_se), GFP_KERNEL)?;
+    let mut words = KVec::<u32>::zeroed(u32_as_usize(config.num_se), GFP_KERNEL)?;
     // A mask that long names all CUs.
     let words_given = u32::try_from(mask.len()).unwrap_or(u32::MAX);
     let count = words_given.saturating_mul(u32::BITS).min(cus);

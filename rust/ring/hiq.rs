@@ -82,7 +82,7 @@ impl Hiq {
             gws: false,
             pm4_target_xcc: 0,
         };
-        let mut image = KVec::from_elem(0u32, g.mqd.dwords(), GFP_KERNEL)?;
+        let mut image = KVec::<u32>::zeroed(g.mqd.dwords(), GFP_KERNEL)?;
         for index in 0..xccs.len() {
             let cx = MqdContext {
                 kind: MqdKind::Hiq,
@@ -233,7 +233,7 @@ impl Hiq {
     /// Returns a copy of the MQD of the XCC with this index in the node, for debugfs. `ENOMEM`
     /// without memory.
     pub(crate) fn mqd_words(&self, card: &Card, index: usize) -> Result<KVec<u32>> {
-        let mut words = KVec::from_elem(0u32, card.generation().mqd.dwords(), GFP_KERNEL)?;
+        let mut words = KVec::<u32>::zeroed(card.generation().mqd.dwords(), GFP_KERNEL)?;
         self.writer.buffer().read_dwords(mqd(index), &mut words)?;
         Ok(words)
     }

@@ -191,7 +191,7 @@ impl Kiq {
             gws: false,
             pm4_target_xcc: 0,
         };
-        let mut image = KVec::from_elem(0u32, g.mqd.dwords(), GFP_KERNEL)?;
+        let mut image = KVec::<u32>::zeroed(g.mqd.dwords(), GFP_KERNEL)?;
         let cx = MqdContext {
             kind: MqdKind::Kiq,
             addr: base + MQD as u64,

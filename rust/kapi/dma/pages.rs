@@ -141,7 +141,7 @@ impl Pages {
     /// for the copy.
     pub(crate) fn for_runs(&self, mut f: impl FnMut(usize, &[u8]) -> Result) -> Result {
         const WORD: usize = size_of::<u64>();
-        let mut copy = KVec::from_elem(0u8, PAGE_SIZE, GFP_KERNEL)?;
+        let mut copy = KVec::<u8>::zeroed(PAGE_SIZE, GFP_KERNEL)?;
         for at in (0..self.size()).step_by(PAGE_SIZE) {
             let from = self.cpu(at, PAGE_SIZE)?.cast::<u64>();
             for (i, to) in copy.chunks_exact_mut(WORD).enumerate() {

@@ -157,7 +157,7 @@ impl Ring {
         Ok(Self {
             pipe,
             writer,
-            image: KVec::from_elem(0u32, card.generation().mqd.dwords(), GFP_KERNEL)?,
+            image: KVec::<u32>::zeroed(card.generation().mqd.dwords(), GFP_KERNEL)?,
             emitted: 0,
             hung: false,
             submitted: [0; OPCODES],
