@@ -18,6 +18,9 @@ impl Pages {
     /// No page.
     pub(crate) const NONE: Self = Self([0; BLOCK_PAGES / 64]);
 
+    /// All pages.
+    pub(crate) const ALL: Self = Self([u64::MAX; BLOCK_PAGES / 64]);
+
     /// Returns the pages from `first` to below `end`.
     pub(crate) fn range(first: usize, end: usize) -> Self {
         let mut pages = Self::NONE;
@@ -78,18 +81,40 @@ impl Pages {
         self.0.iter().map(|word| word.count_ones() as usize).sum()
     }
 
+    /// Returns the first page of the set from `from` on.
+    pub(crate) fn next(&self, from: usize) -> Option<usize> {
+        let rest = self.0.iter().enumerate().skip(from / 64);
+        let mut mask = u64::MAX << (from % 64);
+        for (i, word) in rest {
+            let word = word & mask;
+            if word != 0 {
+                return Some(i * 64 + word.trailing_zeros() as usize);
+            }
+            mask = u64::MAX;
+        }
+        None
+    }
+
+    /// Returns the last page of the set up to `to`.
+    pub(crate) fn last(&self, to: usize) -> Option<usize> {
+        let rest = self.0.iter().enumerate().take(to / 64 + 1).rev();
+        let mut mask = u64::MAX >> (63 - to % 64);
+        for (i, word) in rest {
+            let word = word & mask;
+            if word != 0 {
+                return Some(i * 64 + word.ilog2() as usize);
+            }
+            mask = u64::MAX;
+        }
+        None
+    }
+
     /// Calls `f` with the first page and the end of each run of pages.
     pub(crate) fn runs(self, mut f: impl FnMut(usize, usize) -> Result) -> Result {
+        let others = Self::ALL.without(self);
         let mut page = 0;
-        while page < BLOCK_PAGES {
-            if !self.has(page) {
-                page += 1;
-                continue;
-            }
-            let first = page;
-            while page < BLOCK_PAGES && self.has(page) {
-                page += 1;
-            }
+        while let Some(first) = self.next(page) {
+            page = others.next(first).unwrap_or(BLOCK_PAGES);
             f(first, page)?;
         }
         Ok(())

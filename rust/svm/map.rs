@@ -21,7 +21,8 @@ use super::{
     migrate::Destination,
     shared::{State, Svm, MAX_GPUS},
     window::{
-        Block, BlockMap, Garbage, Piece, Segment, UnmapTrigger, Where, WindowRef, WINDOW_PAGES,
+        Block, BlockMap, Found, Garbage, Piece, Segment, UnmapTrigger, Where, WindowRef,
+        WINDOW_PAGES,
     },
 };
 use crate::{
@@ -234,20 +235,19 @@ impl Svm {
             .fold(wanted, |rest, segment| rest.without(segment.pages()))
     }
 
-    /// Faults the pages of `segments` in, and finds where they are. The lists have an element for
-    /// each page of the block. Pages in VRAM of `card` stay there.
+    /// Faults the pages of `segments` in, and finds where they are. Pages in VRAM of `card` stay
+    /// there.
     fn find(
         window: &WindowRef,
         index: usize,
         segments: &[Segment],
         card: Option<&Gpu>,
-        found: &mut [FoundPage],
-        places: &mut [Where],
+        found: &mut Found,
     ) -> Result {
         let base = index * BLOCK_PAGES;
         let owner = card.map(|gpu| gpu.migrated().key());
         for segment in segments {
-            let pages = found.get_mut(segment.first..segment.end).ok_or(EINVAL)?;
+            let pages = found.pages_mut(segment.first..segment.end)?;
             let wanted = if segment.writable {
                 Wanted::Write
             } else {
@@ -262,7 +262,7 @@ impl Svm {
             let mut at = segment.first;
             while at < segment.end {
                 let shared = |page: &FoundPage| page.is_some() && !page.is_writable();
-                let rest = found.get_mut(at..segment.end).unwrap_or_default();
+                let rest = found.pages_mut(at..segment.end)?;
                 let count = rest.iter().take_while(|page| shared(page)).count();
                 if count > 0 {
                     let pages = rest.get_mut(..count).ok_or(EINVAL)?;
@@ -271,7 +271,8 @@ impl Svm {
                 at += count.max(1);
             }
         }
-        for (place, page) in places.iter_mut().zip(found.iter()) {
+        let Found { pages, places, .. } = found;
+        for (place, page) in places.iter_mut().zip(pages.iter()) {
             *place = if page.is_some() {
                 Where::System
             } else {
@@ -279,7 +280,7 @@ impl Svm {
             };
         }
         if let Some(gpu) = card {
-            gpu.migrated().locate(found, |page, offset| {
+            gpu.migrated().locate(pages, |page, offset| {
                 if let Some(place) = places.get_mut(page) {
                     *place = Where::Vram(offset);
                 }
@@ -296,22 +297,17 @@ impl Svm {
     }
 
     /// Maps found pages for DMA by the devices of all GPUs.
-    fn prepare(
-        &self,
-        gpus: u64,
-        segments: &[Segment],
-        found: &[FoundPage],
-        places: &[Where],
-    ) -> Result<KVec<Prepared>> {
+    fn prepare(&self, gpus: u64, segments: &[Segment], found: &Found) -> Result<KVec<Prepared>> {
         let mut all = KVec::new();
         for gpu in gpus_in(gpus) {
             let (mut pages, mut system) = (Pages::NONE, Pages::NONE);
             for segment in segments.iter().filter(|s| s.gpus >> gpu & 1 != 0) {
-                for page in segment.first..segment.end {
-                    match places.get(page) {
-                        None | Some(Where::Nowhere) => continue,
-                        Some(Where::System) => system.add(page),
-                        Some(Where::Vram(_)) => {}
+                let places = found.places(segment.first..segment.end);
+                for (page, place) in (segment.first..).zip(places) {
+                    match place {
+                        Where::Nowhere => continue,
+                        Where::System => system.add(page),
+                        Where::Vram(_) => {}
                     }
                     pages.add(page);
                 }
@@ -319,12 +315,10 @@ impl Svm {
             let Some(vm) = self.vm(gpu).filter(|_| !pages.is_empty()) else {
                 continue;
             };
-            let present = found.iter().enumerate();
-            let present = present.filter_map(|(page, found)| system.has(page).then_some(found));
             let memory = if system.is_empty() {
                 None
             } else {
-                Some(Mapped::new(vm.gpu().dma(), present)?)
+                Some(Mapped::new(vm.gpu().dma(), found.among(system))?)
             };
             let piece = Some(Piece::new(pages, memory)?);
             all.push(Prepared { gpu, piece }, GFP_KERNEL)?;
@@ -364,10 +358,6 @@ impl Svm {
         }
         self.add_block(&window, index, target.gpus)?;
         self.claim(&window, index, target.gpus, attributes)?;
-        let mut found = KVec::with_capacity(BLOCK_PAGES, GFP_KERNEL)?;
-        found.resize(BLOCK_PAGES, FoundPage::NONE, GFP_KERNEL)?;
-        let mut places = KVec::with_capacity(BLOCK_PAGES, GFP_KERNEL)?;
-        places.resize(BLOCK_PAGES, Where::Nowhere, GFP_KERNEL)?;
         for attempt in 0..TRIES {
             let pages = target.base..target.base + BLOCK_PAGES as u64;
             if let Some(access) = target.access.filter(|a| pages.contains(&a.page)) {
@@ -385,20 +375,13 @@ impl Svm {
             if !block.valid().and(part).is_empty() {
                 // The rest of fragments that are replaced.
                 (target.first, target.end) = (0, BLOCK_PAGES);
-                target.gpus |= block.mapped_by(Pages::range(0, BLOCK_PAGES));
+                target.gpus |= block.mapped_by(Pages::ALL);
             }
             drop(state);
             let segments = self.plan(mm, attributes, target, holes)?;
-            found.fill(FoundPage::NONE);
+            let mut found = Found::new(target.first..target.end)?;
             let card = self.card_of(target.gpus);
-            match Self::find(
-                &window,
-                index,
-                &segments,
-                card.as_deref(),
-                &mut found,
-                &mut places,
-            ) {
+            match Self::find(&window, index, &segments, card.as_deref(), &mut found) {
                 // The memory changes: look at it again.
                 Err(e) if e == EBUSY => continue,
                 Err(e) if e == EFAULT || e == EPERM => {
@@ -411,7 +394,7 @@ impl Svm {
                 }
                 other => other?,
             }
-            let mut prepared = self.prepare(target.gpus, &segments, &found, &places)?;
+            let mut prepared = self.prepare(target.gpus, &segments, &found)?;
             let absent = Self::absent(attributes, target, &segments);
             if self.show(
                 &window,
@@ -419,7 +402,7 @@ impl Svm {
                 target,
                 absent,
                 &segments,
-                &places,
+                &found,
                 &mut prepared,
             )? {
                 return Ok(());
@@ -437,7 +420,7 @@ impl Svm {
         target: &Target,
         absent: Pages,
         segments: &[Segment],
-        found: &[Where],
+        found: &Found,
         prepared: &mut [Prepared],
     ) -> Result<bool> {
         // What is not used any more is dropped after the lock is released.

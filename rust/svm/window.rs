@@ -18,7 +18,7 @@ use crate::{
     hw::PteAttrs,
     kapi::{
         dma::Runs,
-        hmm::{Interval, Invalidation, Mapped, Reason, Watch},
+        hmm::{FoundPage, Interval, Invalidation, Mapped, Reason, Watch},
         sched_mm::NoReclaim,
     },
     mmu::{Mirror, Pages, BLOCK_PAGES},
@@ -103,6 +103,8 @@ pub(super) struct BlockMap {
     writable: Pages,
     /// First pages of fragments.
     heads: Pages,
+    /// Pages of all pieces, each of which is in one piece.
+    covered: Pages,
     pieces: Garbage,
 }
 
@@ -114,6 +116,7 @@ impl BlockMap {
             valid: Pages::NONE,
             writable: Pages::NONE,
             heads: Pages::NONE,
+            covered: Pages::NONE,
             pieces: Garbage(None),
         }
     }
@@ -137,22 +140,19 @@ impl BlockMap {
     /// Returns the valid pages of all fragments that contain one of `pages`: a TLB may hold any of
     /// them as part of one entry.
     fn fragments(&self, pages: Pages) -> Pages {
+        let (hit, others) = (self.valid.and(pages), Pages::ALL.without(self.valid));
         let mut all = Pages::NONE;
         let mut page = 0;
-        while page < BLOCK_PAGES {
-            if !self.valid.has(page) {
-                page += 1;
-                continue;
-            }
-            let first = page;
-            page += 1;
-            while page < BLOCK_PAGES && self.valid.has(page) && !self.heads.has(page) {
-                page += 1;
-            }
-            let fragment = Pages::range(first, page);
-            if !fragment.and(pages).is_empty() {
-                all = all.or(fragment);
-            }
+        while let Some(at) = hit.next(page) {
+            let after_gap = others.last(at).map_or(0, |gap| gap + 1);
+            let first = self.heads.last(at).unwrap_or(0).max(after_gap);
+            let before_gap = others.next(at).unwrap_or(BLOCK_PAGES);
+            page = self
+                .heads
+                .next(at + 1)
+                .unwrap_or(before_gap)
+                .min(before_gap);
+            all = all.or(Pages::range(first, page));
         }
         all
     }
@@ -181,13 +181,17 @@ impl BlockMap {
 
     /// Replaces DMA mappings of the pages of `new` by it. Returns those that are not used any more.
     fn replace_pieces(&mut self, mut new: KBox<Piece>) -> Garbage {
+        let mut left = self.covered.and(new.pages);
+        self.covered = self.covered.or(new.pages);
         let mut old = self.pieces.0.take();
         let mut garbage = None;
-        let pages = new.pages;
         let mut kept = None;
-        while let Some(mut piece) = old {
+        // The pieces behind the last one that overlaps stay as they are.
+        while !left.is_empty() {
+            let Some(mut piece) = old else { break };
             old = piece.next.take();
-            piece.pages = piece.pages.without(pages);
+            left = left.without(piece.pages);
+            piece.pages = piece.pages.without(new.pages);
             let list = if piece.pages.is_empty() {
                 &mut garbage
             } else {
@@ -196,7 +200,12 @@ impl BlockMap {
             piece.next = list.take();
             *list = Some(piece);
         }
-        new.next = kept;
+        while let Some(mut piece) = kept {
+            kept = piece.next.take();
+            piece.next = old;
+            old = Some(piece);
+        }
+        new.next = old;
         self.pieces.0 = Some(new);
         Garbage(garbage)
     }
@@ -340,6 +349,53 @@ pub(super) enum Where {
     Vram(u64),
 }
 
+/// Pages of a part of a block, as they were found.
+pub(super) struct Found {
+    /// First page of the part.
+    first: usize,
+    /// The pages.
+    pub(super) pages: KVec<FoundPage>,
+    /// Where they are.
+    pub(super) places: KVec<Where>,
+}
+
+impl Found {
+    /// Returns a part of which nothing was found. `ENOMEM` without memory.
+    pub(super) fn new(part: Range<usize>) -> Result<Self> {
+        let mut pages = KVec::new();
+        pages.resize(part.len(), FoundPage::NONE, GFP_KERNEL)?;
+        let mut places = KVec::new();
+        places.resize(part.len(), Where::Nowhere, GFP_KERNEL)?;
+        let first = part.start;
+        Ok(Self {
+            first,
+            pages,
+            places,
+        })
+    }
+
+    fn within(&self, pages: Range<usize>) -> Range<usize> {
+        pages.start.saturating_sub(self.first)..pages.end.saturating_sub(self.first)
+    }
+
+    /// Returns pages of the part; `EINVAL` for others.
+    pub(super) fn pages_mut(&mut self, pages: Range<usize>) -> Result<&mut [FoundPage]> {
+        let within = self.within(pages);
+        self.pages.get_mut(within).ok_or(EINVAL)
+    }
+
+    /// Returns where pages of the part are; nothing for others.
+    pub(super) fn places(&self, pages: Range<usize>) -> &[Where] {
+        self.places.get(self.within(pages)).unwrap_or_default()
+    }
+
+    /// Returns those of `pages` that were found.
+    pub(super) fn among(&self, pages: Pages) -> impl Iterator<Item = &FoundPage> {
+        let all = self.pages.iter().enumerate();
+        all.filter_map(move |(at, found)| pages.has(self.first + at).then_some(found))
+    }
+}
+
 impl Block {
     /// Writes the PTEs of `found` pages on a GPU, whose DMA mapping is `new`. Takes it, and
     /// returns DMA mappings that are not used any more. `EINVAL` if the GPU has no mirror.
@@ -349,7 +405,7 @@ impl Block {
         &mut self,
         gpu: usize,
         segments: &[Segment],
-        found: &[Where],
+        found: &Found,
         new: &mut Option<KBox<Piece>>,
     ) -> Result<Garbage> {
         let map = self.map(gpu).ok_or(EINVAL)?;
@@ -365,7 +421,7 @@ impl Block {
         for segment in segments.iter().filter(|s| s.gpus >> gpu & 1 != 0) {
             let mut page = segment.first;
             while page < segment.end {
-                let here = found.get(page..segment.end).unwrap_or_default();
+                let here = found.places(page..segment.end);
                 let (addr, count, attrs) = match here.first() {
                     None | Some(Where::Nowhere) => {
                         page += 1;
@@ -461,9 +517,8 @@ impl WindowState {
     /// Removes a block with all its PTEs.
     pub(super) fn take(&mut self, index: usize) -> Option<KBox<Block>> {
         let mut block = self.blocks.get_mut(index)?.take()?;
-        let all = Pages::range(0, BLOCK_PAGES);
         for map in block.maps.iter_mut().flatten() {
-            if !map.zap(all).is_empty() {
+            if !map.zap(Pages::ALL).is_empty() {
                 map.mirror.flush();
             }
         }
@@ -479,7 +534,7 @@ impl WindowState {
     pub(super) fn remove_gpu(&mut self, index: usize, gpu: usize) -> Option<BlockMap> {
         let block = self.blocks.get_mut(index)?.as_mut()?;
         let mut map = block.maps.get_mut(gpu)?.take()?;
-        if !map.zap(Pages::range(0, BLOCK_PAGES)).is_empty() {
+        if !map.zap(Pages::ALL).is_empty() {
             map.mirror.flush();
         }
         Some(map)
