@@ -296,7 +296,11 @@ impl Clearing {
     /// Waits for a card reset to end, for 30 s at most, then returns `EIO`. `ERESTARTSYS` after a
     /// signal.
     pub(super) fn make_clean(&self, pieces: &[(u64, u64)]) -> Result {
-        for _ in 0..RESET_POLLS {
+        for poll in 0..RESET_POLLS {
+            // The caller may hold locks of its process.
+            if poll > 0 && kernel::current!().signal_pending() {
+                return Err(ERESTARTSYS);
+            }
             if !self.lost.load(Acquire) {
                 let epoch = self.clean.epoch();
                 self.clear_dirty(pieces)?;

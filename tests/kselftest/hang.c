@@ -6,6 +6,7 @@
  */
 #define _GNU_SOURCE
 #include <signal.h>
+#include <sys/time.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -148,6 +149,48 @@ TEST_TIMEOUT(vram_of_a_hung_gpu_is_not_allocated, 120)
 	EXPECT_RET(kfd_ioctl(k.fd, AMDKFD_IOC_ALLOC_MEMORY_OF_GPU, &args), -EIO);
 	args.flags = KFD_FLAGS_GTT;
 	EXPECT_OK(kfd_ioctl(k.fd, AMDKFD_IOC_ALLOC_MEMORY_OF_GPU, &args));
+}
+
+static void ignore(int signal)
+{
+	(void)signal;
+}
+
+/*
+ * rkfd does not allocate VRAM while the card is reset: a call waits for the end of the reset. A
+ * signal ends it, as it holds locks of the process.
+ */
+TEST_TIMEOUT(alloc_during_reset_ends_at_a_signal, 180)
+{
+	const struct itimerval tick = { { 0, 20000 }, { 0, 20000 } }, off = { { 0, 0 }, { 0, 0 } };
+	const struct sigaction action = { .sa_handler = ignore };
+	double end, longest = 0;
+	int resets, signals = 0;
+	struct kfd k;
+
+	if (!is_reset() || gpu_is_gfx12())
+		SKIP("this GPU is not reset, or MES hangs once");
+	resets = listen_for_resets();
+	fixture_open(&k);
+	ktap_in_child(hang_gpu, NULL);
+	ASSERT(sigaction(SIGALRM, &action, NULL) == 0);
+	ASSERT(setitimer(ITIMER_REAL, &tick, NULL) == 0);
+	for (end = seconds_now() + 5; seconds_now() < end;) {
+		double start = seconds_now(), took;
+		struct kfd_bo *bo;
+		int ret = kfd_bo_alloc(&k, 4096, KFD_FLAGS_VRAM, &bo);
+
+		took = seconds_now() - start;
+		longest = took > longest ? took : longest;
+		signals += ret == -EINTR;
+		if (!ret)
+			EXPECT_OK(kfd_bo_free(&k, bo));
+	}
+	ASSERT(setitimer(ITIMER_REAL, &off, NULL) == 0);
+	ktap_note("%d calls ended by a signal, the longest took %.3f s", signals, longest);
+	EXPECT(signals > 0 || !ktap_is_rkfd());
+	EXPECT(longest < 0.3 * ktap_time_factor(), "%.3f s", longest);
+	expect_reset(resets);
 }
 
 static void work(void *data)
