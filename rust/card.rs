@@ -59,7 +59,7 @@ use hub::Hub;
 use ih::Ih;
 use psp::{Psp, PspContext};
 use smu::Smu;
-use vram::{Vram, VramRange};
+use vram::{Vram, VramRange, VramUser};
 
 /// The BAR of the registers.
 const MMIO_BAR: u32 = 5;
@@ -239,9 +239,9 @@ impl Card {
             // The probe has failed already; the error of the close adds nothing.
             let _ = generation.nbio.stop(&mmio);
         });
-        let table = vram.alloc(Gart::TABLE_BYTES, true)?;
+        let table = vram.alloc(Gart::TABLE_BYTES, VramUser::Driver)?;
         let gart = Gart::new(hub.clone(), dma.clone(), &layout, table)?;
-        let scratch = vram.alloc(SZ_4K as u64, true)?;
+        let scratch = vram.alloc(SZ_4K as u64, VramUser::Driver)?;
         hub.hdp_flush()?;
 
         generation.gfx.read_config(&mmio, &xccs, &mut config)?;

@@ -8,6 +8,7 @@
 //! | `mqds` | MQDs of the queues of each process, and of the scheduler's queue |
 //! | `rls` | the last runlist of each GPU |
 //! | `rings` | use of the GART; the kernel's rings: pointers, jobs or MES frames, registers |
+//! | `vram` | VRAM of each GPU by user, in bytes; `used` is what the render node reports |
 //! | `mem_limit` | system memory that is used by buffers of processes, and its limit |
 //! | `process/<pid>/pasid` | the PASID of the process on each GPU |
 //! | `process/<pid>/queues` | its queues |
@@ -39,7 +40,7 @@ const DWORDS_PER_LINE: usize = 8;
 /// The directory. Dropping it removes all files.
 pub(crate) struct Root {
     // Field order: children are removed first.
-    _files: [Pin<KBox<File<()>>>; 5],
+    _files: [Pin<KBox<File<()>>>; 6],
     _processes: process::debugfs::Root,
     _topology: topology::DebugfsRegistration,
 }
@@ -53,6 +54,7 @@ pub(crate) fn new() -> Result<Root> {
             KBox::pin_init(dir.read_callback_file(c"mqds", (), &mqds), GFP_KERNEL)?,
             KBox::pin_init(dir.read_callback_file(c"rls", (), &runlists), GFP_KERNEL)?,
             KBox::pin_init(dir.read_callback_file(c"rings", (), &rings), GFP_KERNEL)?,
+            KBox::pin_init(dir.read_callback_file(c"vram", (), &vram), GFP_KERNEL)?,
             KBox::pin_init(
                 dir.read_callback_file(c"mem_limit", (), &limits),
                 GFP_KERNEL,
@@ -68,6 +70,21 @@ fn limits(_: &(), f: &mut fmt::Formatter<'_>) -> fmt::Result {
     let [all, gtt] = account::system();
     for (what, (used, limit)) in [("System", all), ("TTM", gtt)] {
         writeln!(f, "{what} mem used {}M out of {}M", used >> 20, limit >> 20)?;
+    }
+    Ok(())
+}
+
+/// Prints `vram`. Cards with several nodes have the section of their first one only.
+fn vram(_: &(), f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    for node in nodes().iter().filter(|node| node.index() == 0) {
+        heading(node, f)?;
+        let vram = node.gpu().vram();
+        for (name, bytes) in vram.ledger() {
+            writeln!(f, "  {name} {bytes}")?;
+        }
+        writeln!(f, "  used {}", vram.used() + vram.reserved())?;
+        writeln!(f, "  uncleared {}", vram.uncleared())?;
+        writeln!(f, "  size {}", vram.size())?;
     }
     Ok(())
 }

@@ -23,7 +23,7 @@ use crate::{
         partition::ComputePartition,
         xcc::{XccList, MAX_XCCS},
     },
-    card::{gart::Buffer, Card},
+    card::{gart::Buffer, vram::VramUser, Card},
     hw::{self, FlushType, SqSender, VmFault},
     kapi::{devmem::Region, irq::Irq},
     ring::{kiq::Kiqs, mes::Mes, sdma::Sdma},
@@ -312,11 +312,17 @@ impl Gpu {
             .alloc_or_evict(self.vram(), Victims::All, &range, alloc)
     }
 
-    /// Allocates a zeroed buffer of the driver in VRAM, with eviction. Errors as
-    /// [`Gpu::alloc_or_evict`].
-    pub(crate) fn vram_buffer(&self, size: usize) -> Result<Buffer> {
+    /// Allocates a zeroed buffer for `user` in VRAM, which never moves, with eviction of others.
+    /// Errors as [`Gpu::alloc_or_evict`].
+    pub(crate) fn vram_buffer(&self, size: usize, user: VramUser) -> Result<Buffer> {
         self.alloc_or_evict(None, || {
-            Buffer::vram(self.hub(), self.vram(), self.layout().vram_start, size)
+            Buffer::vram(
+                self.hub(),
+                self.vram(),
+                self.layout().vram_start,
+                size,
+                user,
+            )
         })
     }
 }

@@ -10,7 +10,10 @@ use kernel::{page::PAGE_SIZE, prelude::*, sync::Arc};
 
 use crate::{
     asic::xcc::XccList,
-    card::gart::{Buffer, BufferAccess},
+    card::{
+        gart::{Buffer, BufferAccess},
+        vram::VramUser,
+    },
     gpu::Gpu,
     hw::{MqdContext, MqdKind, QueueSpec, SaveState, SdmaQueueId, Words},
 };
@@ -77,7 +80,7 @@ impl Mqd {
         let (stride, buffer) = if gpu.generation().caps.control_stack_in_mqd {
             let ctl_stack = (spec.ctl_stack_size as usize).next_multiple_of(PAGE_SIZE);
             let stride = PAGE_SIZE + ctl_stack;
-            (stride, gpu.vram_buffer(stride * num_xcc)?)
+            (stride, gpu.vram_buffer(stride * num_xcc, VramUser::Mqd)?)
         } else {
             (PAGE_SIZE, gpu.system_buffer(PAGE_SIZE * num_xcc)?)
         };

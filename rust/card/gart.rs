@@ -18,7 +18,7 @@ use kernel::{
 
 use super::{
     hub::Hub,
-    vram::{Vram, VramRange},
+    vram::{Vram, VramRange, VramUser},
 };
 use crate::{
     hw::{FlushType, McLayout},
@@ -367,15 +367,16 @@ impl Buffer {
         })
     }
 
-    /// Allocates a zeroed buffer of at least `size` bytes in VRAM. `vram_start` is the address of
-    /// VRAM in VMID 0. Errors as [`Vram::alloc`].
+    /// Allocates a zeroed buffer of at least `size` bytes in VRAM for `user`. `vram_start` is the
+    /// address of VRAM in VMID 0. Errors as [`Vram::alloc`].
     pub(crate) fn vram(
         hub: &Arc<Hub>,
         vram: &Arc<Vram>,
         vram_start: u64,
         size: usize,
+        user: VramUser,
     ) -> Result<Self> {
-        let range = vram.alloc(size as u64, true)?;
+        let range = vram.alloc(size as u64, user)?;
         Ok(Self {
             placement: BufferPlacement::Vram {
                 addr: vram_start + range.start(),

@@ -39,19 +39,49 @@ pub(crate) struct Vram {
     size: u64,
     /// Bytes allocated.
     used: Atomic<u64>,
-    /// Bytes allocated by evictable BOs.
-    buffers: Atomic<u64>,
+    /// Bytes allocated by each [`VramUser`].
+    by_user: [Atomic<u64>; VramUser::ALL.len()],
 }
 
 /// Use of an allocation.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum User {
-    /// The driver and the firmware; never moves.
-    Kernel,
-    /// A page table.
+pub(crate) enum VramUser {
+    /// The driver: GART, scratch page. Never moves.
+    Driver,
+    /// MQDs and control stacks of user queues. Never move.
+    Mqd,
+    /// Page tables. Never move.
     Table,
-    /// An evictable BO.
-    Buffer,
+    /// Evictable BOs of `/dev/kfd`.
+    Process,
+    /// Evictable BOs of render nodes.
+    Render,
+    /// Migrated pages of shared virtual memory.
+    Svm,
+}
+
+impl VramUser {
+    /// All of them, in the order of their values.
+    const ALL: [Self; 6] = [
+        Self::Driver,
+        Self::Mqd,
+        Self::Table,
+        Self::Process,
+        Self::Render,
+        Self::Svm,
+    ];
+
+    /// Returns the name in debugfs.
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Driver => "driver",
+            Self::Mqd => "mqds",
+            Self::Table => "page_tables",
+            Self::Process => "kfd_bos",
+            Self::Render => "render_bos",
+            Self::Svm => "svm",
+        }
+    }
 }
 
 /// A range of VRAM, in one piece or several. Dropping it zeroes and frees it.
@@ -60,7 +90,7 @@ pub(crate) struct VramRange {
     /// `Some` until drop.
     blocks: Option<Blocks>,
     size: u64,
-    user: User,
+    user: VramUser,
 }
 
 impl Vram {
@@ -100,7 +130,7 @@ impl Vram {
                 clearing,
                 size,
                 used: Atomic::new(0),
-                buffers: Atomic::new(0),
+                by_user: VramUser::ALL.map(|_| Atomic::new(0)),
             }),
             GFP_KERNEL,
         )
@@ -154,6 +184,32 @@ impl Vram {
         self.used.load(Relaxed)
     }
 
+    /// Returns the bytes that are reserved for firmware, or beyond the BAR.
+    pub(crate) fn reserved(&self) -> u64 {
+        self.size - self.usable()
+    }
+
+    /// Returns the bytes that a kind of user has allocated.
+    fn used_by(&self, user: VramUser) -> u64 {
+        self.by_user[user as usize].load(Relaxed)
+    }
+
+    /// Returns the name and the bytes of each user of VRAM. Without concurrent changes the sum is
+    /// [`Vram::used`] and [`Vram::reserved`].
+    pub(crate) fn ledger(&self) -> impl Iterator<Item = (&'static str, u64)> + '_ {
+        let users = VramUser::ALL.iter();
+        Iterator::chain(
+            core::iter::once(("reserved", self.reserved())),
+            users.map(|user| (user.name(), self.used_by(*user))),
+        )
+    }
+
+    /// Returns the bytes that were freed and are not cleared yet.
+    pub(crate) fn uncleared(&self) -> u64 {
+        let taken = self.usable().saturating_sub(self.pool.free(None));
+        taken.saturating_sub(self.used())
+    }
+
     /// Returns offset and size of everything that is allocated or not cleared yet.
     pub(crate) fn held(&self) -> Result<KVVec<(u64, u64)>> {
         self.pool.held()
@@ -203,10 +259,7 @@ impl Vram {
     /// Returns the bytes that can be reserved in a partition when page tables need `tables` bytes
     /// there. Memory of the driver may be in any partition.
     fn reservable(&self, memory: &MemoryPartition, tables: u64) -> u64 {
-        let kernel = self
-            .used()
-            .saturating_sub(self.buffers.load(Relaxed))
-            .saturating_sub(self.tables(None));
+        let kernel = self.used_by(VramUser::Driver) + self.used_by(VramUser::Mqd);
         (memory.usable().end - memory.usable().start)
             .saturating_sub(kernel)
             .saturating_sub(tables.max(self.tables(Some(memory))))
@@ -226,11 +279,11 @@ impl Vram {
         memory.reserved.lock().add(bytes, all)
     }
 
-    /// Allocates `size` zeroed bytes for the driver, with `contiguous` in one piece. The HDP is not
-    /// flushed. `ENOMEM` when there is no room, `EIO` when a card reset does not end, `ERESTARTSYS`
-    /// after a signal.
-    pub(crate) fn alloc(self: &Arc<Self>, size: u64, contiguous: bool) -> Result<VramRange> {
-        self.take(size, contiguous, User::Kernel, None)
+    /// Allocates `size` zeroed bytes in one piece, which never move. The HDP is not flushed.
+    /// `ENOMEM` when there is no room, `EIO` when a card reset does not end, `ERESTARTSYS` after a
+    /// signal.
+    pub(crate) fn alloc(self: &Arc<Self>, size: u64, user: VramUser) -> Result<VramRange> {
+        self.take(size, true, user, None)
     }
 
     /// Allocates a page table of `size` bytes in a memory partition, or anywhere. Errors as
@@ -240,14 +293,15 @@ impl Vram {
         size: u64,
         memory: Option<u32>,
     ) -> Result<VramRange> {
-        self.take(size, true, User::Table, memory)
+        self.take(size, true, VramUser::Table, memory)
     }
 
-    /// Allocates memory of an evictable BO in a memory partition, or anywhere. Errors as
-    /// [`Vram::alloc`]; `ENOMEM` also when page tables could not grow to `tables` bytes there
-    /// afterwards.
-    pub(crate) fn alloc_for_buffer(
+    /// Allocates evictable memory in a memory partition, or anywhere, with `contiguous` in one
+    /// piece. Errors as [`Vram::alloc`]; `ENOMEM` also when page tables could not grow to `tables`
+    /// bytes there afterwards.
+    pub(crate) fn alloc_evictable(
         self: &Arc<Self>,
+        user: VramUser,
         size: u64,
         contiguous: bool,
         tables: u64,
@@ -261,14 +315,14 @@ impl Vram {
         {
             return Err(ENOMEM);
         }
-        self.take(size, contiguous, User::Buffer, memory)
+        self.take(size, contiguous, user, memory)
     }
 
     fn take(
         self: &Arc<Self>,
         size: u64,
         contiguous: bool,
-        user: User,
+        user: VramUser,
         memory: Option<u32>,
     ) -> Result<VramRange> {
         let size = size
@@ -283,8 +337,7 @@ impl Vram {
             size,
             user,
         };
-        self.used.fetch_add(size, Relaxed);
-        if let Some(counter) = range.counter() {
+        for counter in range.counters() {
             counter.fetch_add(size, Relaxed);
         }
         self.clearing.make_clean(range.pieces())?;
@@ -302,18 +355,17 @@ impl VramRange {
         self.blocks.as_ref().map_or(&[], |b| b.pieces())
     }
 
-    /// Returns the counter of its kind of user, if there is one besides [`Vram::used`]. A page
-    /// table is in one memory partition.
-    fn counter(&self) -> Option<&Atomic<u64>> {
-        match self.user {
-            User::Kernel => None,
-            User::Table => {
-                let mut partitions = self.vram.partitions().iter();
-                let memory = partitions.find(|memory| memory.usable().contains(&self.start()))?;
-                Some(&memory.tables)
-            }
-            User::Buffer => Some(&self.vram.buffers),
-        }
+    /// Returns the counters of its size. A page table is in one memory partition.
+    fn counters(&self) -> impl Iterator<Item = &Atomic<u64>> {
+        let mut partitions = self.vram.partitions().iter();
+        let tables = match self.user {
+            VramUser::Table => partitions
+                .find(|memory| memory.usable().contains(&self.start()))
+                .map(|memory| &memory.tables),
+            _ => None,
+        };
+        let of_user = &self.vram.by_user[self.user as usize];
+        Iterator::chain([&self.vram.used, of_user].into_iter(), tables)
     }
 
     /// Returns whether a piece of it is in `range` of VRAM.
@@ -348,8 +400,7 @@ impl VramRange {
 
 impl Drop for VramRange {
     fn drop(&mut self) {
-        self.vram.used.fetch_sub(self.size, Relaxed);
-        if let Some(counter) = self.counter() {
+        for counter in self.counters() {
             counter.fetch_sub(self.size, Relaxed);
         }
         if let Some(blocks) = self.blocks.take() {

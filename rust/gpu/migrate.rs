@@ -22,7 +22,7 @@ use super::{
     Gpu,
 };
 use crate::{
-    card::account,
+    card::{account, vram::VramUser},
     kapi::{
         devmem::{Filling, Region},
         migrate::{self, Migration},
@@ -123,7 +123,7 @@ impl Gpu {
             .lru()
             .alloc_or_evict(self.vram(), victims, &within, || {
                 self.vram()
-                    .alloc_for_buffer(bytes, false, reserved, place.memory)
+                    .alloc_evictable(VramUser::Svm, bytes, false, reserved, place.memory)
             })?;
         let mut done = 0;
         while done < bytes {

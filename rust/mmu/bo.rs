@@ -11,7 +11,10 @@ use super::{
     userptr::{self, UserptrNotifier},
 };
 use crate::{
-    card::{account::Reservation, vram::VramRange},
+    card::{
+        account::Reservation,
+        vram::{VramRange, VramUser},
+    },
     doorbell::Slice,
     gpu::{lru::Victims, Gpu},
     kapi::{
@@ -40,7 +43,7 @@ impl Bo {
     ) -> Result<Self> {
         gpu.mmio()?;
         let size = page_up(size)?;
-        let range = evict::alloc(gpu, size, flags, Victims::All)?;
+        let range = evict::alloc(gpu, VramUser::Process, size, flags, Victims::All)?;
         Self::in_vram(gpu, size, flags, range, Some(reservation))
     }
 
@@ -49,7 +52,7 @@ impl Bo {
     pub(crate) fn prefer_vram(gpu: &Arc<Gpu>, size: u64, flags: BoFlags) -> Result<Self> {
         gpu.mmio()?;
         let size = page_up(size)?;
-        match evict::alloc(gpu, size, flags, Victims::All) {
+        match evict::alloc(gpu, VramUser::Render, size, flags, Victims::All) {
             Ok(range) => Self::in_vram(gpu, size, flags, range, None),
             Err(e) if e == ENOMEM => {
                 let placement = Placement::System(SystemPages::new(gpu.card(), size)?);

@@ -14,7 +14,10 @@ use super::{
     placement::{BoFlags, BoKind, Placement, SystemPages},
 };
 use crate::{
-    card::{account, vram::VramRange},
+    card::{
+        account,
+        vram::{VramRange, VramUser},
+    },
     gpu::{
         lru::{EvictableBo, Victims},
         Gpu,
@@ -28,6 +31,7 @@ use crate::{
 /// [`EvictionLru::alloc_or_evict`]: crate::gpu::lru::EvictionLru::alloc_or_evict
 pub(super) fn alloc(
     gpu: &Arc<Gpu>,
+    user: VramUser,
     size: u64,
     flags: BoFlags,
     victims: Victims,
@@ -42,7 +46,7 @@ pub(super) fn alloc(
     }
     gpu.lru().alloc_or_evict(gpu.vram(), victims, &range, || {
         gpu.vram()
-            .alloc_for_buffer(size, flags.contiguous, reserved, flags.memory)
+            .alloc_evictable(user, size, flags.contiguous, reserved, flags.memory)
     })
 }
 
@@ -113,7 +117,13 @@ fn wait_idle(bo: &BoInner) -> Result {
 fn move_to_vram(bo: &Arc<BoInner>) -> Result {
     let gpu = bo.gpu();
     gpu.check_usable()?;
-    let range = alloc(gpu, bo.size(), bo.flags(), Victims::NoUserQueues)?;
+    let range = alloc(
+        gpu,
+        bo.vram_user(),
+        bo.size(),
+        bo.flags(),
+        Victims::NoUserQueues,
+    )?;
     // Processes may have mapped the BO since its eviction: their queues run.
     evict_queues(bo)?;
     wait_idle(bo)?;

@@ -24,7 +24,7 @@ use super::{
     userptr::UserMemory,
 };
 use crate::{
-    card::account::Reservation,
+    card::{account::Reservation, vram::VramUser},
     gpu::{
         dma::{self, Direction},
         Gpu,
@@ -114,7 +114,7 @@ pub(super) struct BoInner {
     /// CPU mappings.
     view: SetOnce<View>,
     /// Returned with the memory, not with the handle.
-    _reservation: Option<Reservation>,
+    reservation: Option<Reservation>,
     /// See [`EvictableBo::stamp`](crate::gpu::lru::EvictableBo::stamp).
     pub(super) stamp: Atomic<u64>,
     in_vram: AtomicFlag,
@@ -180,7 +180,7 @@ impl BoInner {
                 user,
                 mappings <- new_mutex!(KVVec::new()),
                 view: SetOnce::new(),
-                _reservation: reservation,
+                reservation,
                 stamp: Atomic::new(0),
                 in_vram: AtomicFlag::new(in_vram),
                 retired: AtomicFlag::new(false),
@@ -212,6 +212,14 @@ impl BoInner {
     /// Returns the reservation.
     pub(super) fn resv(&self) -> &Arc<Resv> {
         &self.resv
+    }
+
+    /// Returns what its VRAM is accounted as: only BOs of processes have a reservation.
+    pub(super) fn vram_user(&self) -> VramUser {
+        match self.reservation {
+            Some(_) => VramUser::Process,
+            None => VramUser::Render,
+        }
     }
 
     /// Returns the pages of a BO that never leaves system memory.

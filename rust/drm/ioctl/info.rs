@@ -267,7 +267,7 @@ const MAX_REGISTERS: u32 = 128;
 
 /// Returns the used bytes of VRAM. As in the C driver, this includes memory reserved for firmware.
 fn used(vram: &Vram) -> u64 {
-    vram.used() + (vram.size() - vram.usable())
+    vram.used() + vram.reserved()
 }
 
 /// Returns the description of a heap; all arguments are in bytes.

@@ -1,0 +1,224 @@
+// SPDX-License-Identifier: GPL-2.0 OR MIT
+/* Tests the accounts of VRAM in debugfs: each byte has an owner, and is back after SIGKILL. */
+#define _GNU_SOURCE
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <drm/amdgpu_drm.h>
+
+#include "svm.h"
+#include "watch.h"
+
+#define LEDGER "/sys/kernel/debug/kfd/vram"
+#define MIB (1ul << 20)
+
+/* Users of VRAM, in the order of the file, then other figures. */
+enum { RESERVED, DRIVER, MQDS, PAGE_TABLES, KFD_BOS, RENDER_BOS, SVM, USERS, USED = USERS, UNCLEARED, SIZE, FIGURES };
+
+static const char *const names[FIGURES] = { "reserved",   "driver", "mqds", "page_tables", "kfd_bos",
+					    "render_bos", "svm",    "used", "uncleared",   "size" };
+
+struct ledger {
+	uint64_t bytes[FIGURES];
+};
+
+static bool has_ledger(void)
+{
+	return access(LEDGER, R_OK) == 0;
+}
+
+/* Reads the section of a GPU; without the file only what the render node reports as used. */
+static struct ledger ledger(struct kfd *k)
+{
+	char heading[64], *text, *at, *rest;
+	struct ledger l = { 0 };
+
+	if (!has_ledger()) {
+		l.bytes[USED] = amdgpu_info(k, AMDGPU_INFO_VRAM_USAGE);
+		return l;
+	}
+	text = watch_read(LEDGER);
+	snprintf(heading, sizeof(heading), "gpu_id %x:\n", k->node.gpu_id);
+	at = strstr(text, heading);
+	ASSERT(at, "no '%s' in '%s'", heading, text);
+	strtok_r(at, "\n", &rest);
+	for (int i = 0; i < FIGURES; i++) {
+		char *line = strtok_r(NULL, "\n", &rest), name[32] = "";
+		unsigned long long bytes = 0;
+
+		ASSERT(line && sscanf(line, " %31s %llu", name, &bytes) == 2 && !strcmp(name, names[i]),
+		       "'%s' is not %s", line ? line : "", names[i]);
+		l.bytes[i] = bytes;
+	}
+	free(text);
+	return l;
+}
+
+/* Waits until nothing is left to be cleared and nothing changes. */
+static struct ledger settled(struct kfd *k)
+{
+	struct ledger l = ledger(k), last;
+
+	for (int i = 0; i < 100; i++) {
+		last = l;
+		usleep(100000);
+		l = ledger(k);
+		if (!l.bytes[UNCLEARED] && !memcmp(&l, &last, sizeof(l)))
+			break;
+	}
+	return l;
+}
+
+/* The users have all VRAM that the render node reports as used. */
+static void expect_sum(struct kfd *k, const struct ledger *l)
+{
+	uint64_t sum = 0;
+
+	for (int i = 0; i < USERS; i++)
+		sum += l->bytes[i];
+	EXPECT_EQ(sum, l->bytes[USED]);
+	EXPECT_EQ(sum, amdgpu_info(k, AMDGPU_INFO_VRAM_USAGE));
+	EXPECT_EQ(l->bytes[SIZE], all_vram_bytes(k));
+}
+
+/* A user has `bytes` more than before. */
+static void expect_growth(struct kfd *k, struct ledger *before, int user, uint64_t bytes)
+{
+	struct ledger now = settled(k);
+
+	EXPECT(now.bytes[user] == before->bytes[user] + bytes, "%s: %llu bytes, %llu before",
+	       names[user], (unsigned long long)now.bytes[user],
+	       (unsigned long long)before->bytes[user]);
+	expect_sum(k, &now);
+	*before = now;
+}
+
+static void create_render_bo(struct kfd *k, uint64_t size)
+{
+	union drm_amdgpu_gem_create args = { .in = { .bo_size = size,
+						     .domains = AMDGPU_GEM_DOMAIN_VRAM } };
+
+	ASSERT_OK(kfd_ioctl(k->drm, DRM_IOCTL_AMDGPU_GEM_CREATE, &args));
+}
+
+/* Returns memory that the process shares with the GPU, in VRAM. */
+static void *shared_in_vram(struct kfd *k, size_t size)
+{
+	char *start = mmap(NULL, size + 2 * MIB, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,
+			   -1, 0);
+
+	ASSERT(start != MAP_FAILED);
+	start = (char *)(((uintptr_t)start + 2 * MIB - 1) & ~(2 * MIB - 1));
+	memset(start, 1, size);
+	ASSERT_OK(svm_to_vram(k, start, size));
+	return start;
+}
+
+TEST(each_user_has_its_line)
+{
+	/* Far from all other memory. */
+	struct kfd_bo *bo, far = { .va = (void *)0x10000000000, .size = 4096 };
+	struct kfd_ioctl_alloc_memory_of_gpu_args args = {
+		.va_addr = kfd_va(far.va), .size = far.size, .flags = KFD_FLAGS_GTT,
+	};
+	struct ledger before, after;
+	struct fixture f;
+
+	if (!has_ledger())
+		SKIP("no " LEDGER);
+	fixture_load(&f);
+	args.gpu_id = f.k.node.gpu_id;
+	before = settled(&f.k);
+	expect_sum(&f.k, &before);
+	EXPECT(before.bytes[RESERVED] > 0 && before.bytes[DRIVER] > 0 && before.bytes[PAGE_TABLES] > 0);
+	ASSERT_OK(kfd_bo_alloc(&f.k, 3 * MIB, KFD_FLAGS_VRAM, &bo));
+	expect_growth(&f.k, &before, KFD_BOS, 3 * MIB);
+	ASSERT_OK(kfd_ioctl(f.k.fd, AMDKFD_IOC_ALLOC_MEMORY_OF_GPU, &args));
+	far.handle = args.handle;
+	ASSERT_OK(kfd_bo_map_gpu(&f.k, &far));
+	after = settled(&f.k);
+	EXPECT(after.bytes[PAGE_TABLES] > before.bytes[PAGE_TABLES]);
+	expect_sum(&f.k, &after);
+	before = after;
+	create_render_bo(&f.k, 5 * MIB);
+	expect_growth(&f.k, &before, RENDER_BOS, 5 * MIB);
+	ASSERT_OK(kfd_queue_create(&f.k, &f.q, 64));
+	after = settled(&f.k);
+	/* MQDs of gfx942 contain the control stack, and are in VRAM. */
+	EXPECT_EQ(after.bytes[MQDS] > before.bytes[MQDS], !is_gfx12(&f.k.node));
+	expect_sum(&f.k, &after);
+	before = after;
+	if (f.k.node.capability & SVM_CAPABLE) {
+		shared_in_vram(&f.k, 4 * MIB);
+		expect_growth(&f.k, &before, SVM, 4 * MIB);
+	}
+}
+
+/* Takes VRAM of every kind, and waits for its end with a running kernel. */
+static void take_all(int ready)
+{
+	struct kfd_bo *bo;
+	struct fixture f;
+
+	fixture_launch(&f);
+	ASSERT_OK(kfd_bo_create(&f.k, 24 * MIB, KFD_FLAGS_VRAM, &bo));
+	create_render_bo(&f.k, 8 * MIB);
+	if (f.k.node.capability & SVM_CAPABLE)
+		shared_in_vram(&f.k, 8 * MIB);
+	fixture_endless(&f, 4);
+	ASSERT(write(ready, "", 1) == 1);
+	for (;;)
+		pause();
+}
+
+/* Kills a process with VRAM of every kind; all of it is back within `seconds` of the signal. */
+static void kill_and_expect(double seconds)
+{
+	struct ledger before, during, after;
+	double start, took = 0;
+	int ready[2];
+	struct kfd k;
+	pid_t child;
+	char byte;
+
+	fixture_open(&k);
+	before = settled(&k);
+	ASSERT(pipe(ready) == 0);
+	child = fork_child();
+	if (!child)
+		take_all(ready[1]);
+	ASSERT(read(ready[0], &byte, 1) == 1);
+	during = settled(&k);
+	EXPECT(during.bytes[USED] >= before.bytes[USED] + 32 * MIB);
+	if (has_ledger())
+		expect_sum(&k, &during);
+	start = seconds_now();
+	ASSERT(kill(child, SIGKILL) == 0);
+	do {
+		after = ledger(&k);
+		took = seconds_now() - start;
+		usleep(20000);
+	} while (took < 2 * seconds * ktap_time_factor() &&
+		 (after.bytes[USED] != before.bytes[USED] || after.bytes[UNCLEARED]));
+	for (int i = 0; i <= USED; i++)
+		EXPECT(after.bytes[i] == before.bytes[i], "%s: %llu bytes, %llu before", names[i],
+		       (unsigned long long)after.bytes[i], (unsigned long long)before.bytes[i]);
+	EXPECT_EQ(after.bytes[UNCLEARED], 0);
+	ktap_note("all VRAM is free and cleared %.1f s after SIGKILL", took);
+	EXPECT(took < seconds * ktap_time_factor(), "after %.1f s", took);
+	ASSERT(waitpid(child, NULL, 0) == child);
+}
+
+TEST_TIMEOUT(killed_process_leaves_nothing, 120)
+{
+	kill_and_expect(5);
+}
+
+/* The scheduler fails to preempt the queue, which is reset after its timeout. */
+TEST_TIMEOUT(killed_with_a_stuck_queue, 120)
+{
+	kill_and_expect(15);
+}
