@@ -72,6 +72,10 @@ pub(crate) trait HangHandler: Send + Sync {
     /// Returns whether the card is going to be reset after a hang.
     fn will_reset(&self) -> bool;
 
+    /// Records the state of the card, which hangs because of `why`. Called with any locks held but
+    /// those of the DMA rings.
+    fn before_halt(&self, why: &str);
+
     /// Ends all jobs, notifies processes and schedules a reset. Called once per hang, with any
     /// locks held.
     fn on_hang(&self);
@@ -545,6 +549,9 @@ impl Card {
         };
         dev_err!(self.dev(), "GPU {:#x} hangs ({why}); {prospect}\n", self.id);
         trace::gpu_hang(self.id);
+        if let Some(handler) = &handler {
+            handler.before_halt(why);
+        }
         self.halt_engines();
         if let Some(handler) = handler {
             handler.on_hang();

@@ -19,23 +19,19 @@
 
 use kernel::{
     debugfs::{Dir, File},
-    fmt::{self, Write},
+    fmt,
     prelude::*,
     sync::Arc,
 };
 
 use crate::{
-    asic::xcc::Xcc,
     card::{account, gart::Gart},
-    gpu::Gpu,
-    hw::{HqdSlot, SdmaQueueId},
+    gpu::dump,
+    hw::SdmaQueueId,
     node::{self, Node},
     process::{self, table},
     topology,
 };
-
-/// Dwords in a line of a dump.
-const DWORDS_PER_LINE: usize = 8;
 
 /// The directory. Dropping it removes all files.
 pub(crate) struct Root {
@@ -89,26 +85,6 @@ fn vram(_: &(), f: &mut fmt::Formatter<'_>) -> fmt::Result {
     Ok(())
 }
 
-/// Prints dwords, each line with its offset in bytes.
-fn dump(f: &mut fmt::Formatter<'_>, words: &[u32]) -> fmt::Result {
-    for (line, chunk) in words.chunks(DWORDS_PER_LINE).enumerate() {
-        write!(f, "    {:08x}:", line * DWORDS_PER_LINE * 4)?;
-        for word in chunk {
-            write!(f, " {word:08x}")?;
-        }
-        f.write_char('\n')?;
-    }
-    Ok(())
-}
-
-/// Prints dwords, or the error of reading them.
-fn dump_or_error(f: &mut fmt::Formatter<'_>, words: Result<KVec<u32>>) -> fmt::Result {
-    match words {
-        Ok(words) => dump(f, &words),
-        Err(e) => writeln!(f, "    unavailable: {e:?}"),
-    }
-}
-
 /// Returns all nodes; none without memory for the list.
 fn nodes() -> KVec<Arc<Node>> {
     node::list().unwrap_or_default()
@@ -125,60 +101,9 @@ fn hqds(_: &(), f: &mut fmt::Formatter<'_>) -> fmt::Result {
     for node in &nodes() {
         let gpu = node.gpu();
         heading(node, f)?;
-        for xcc in node.xccs().iter() {
-            compute_hqds(gpu, *xcc, f)?;
-        }
-        sdma_hqds(node, f)?;
-    }
-    Ok(())
-}
-
-/// Prints the active SDMA queues of a node.
-fn sdma_hqds(node: &Node, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-    let (gpu, engines) = (node.gpu(), node.sdma());
-    let hal = gpu.generation().sdma_queue;
-    for engine in 0..engines.count {
-        for queue in 0..gpu.config().sdma_queues_per_engine {
-            let place = SdmaQueueId {
-                engine: engines.first + engine,
-                queue,
-            };
-            match gpu.mmio().and_then(|mmio| hal.dump(mmio, place)) {
-                Ok(Some(registers)) => {
-                    writeln!(f, "  SDMA Engine {engine}, RLC {queue}")?;
-                    for (name, value) in &registers {
-                        writeln!(f, "    {name} {value:08x}")?;
-                    }
-                }
-                Ok(None) => {}
-                Err(e) => return writeln!(f, "  unavailable: {e:?}"),
-            }
-        }
-    }
-    Ok(())
-}
-
-/// Prints the active compute HQDs of an XCC.
-fn compute_hqds(gpu: &Gpu, xcc: Xcc, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-    let caps = gpu.generation().caps;
-    for pipe in 0..caps.pipes_per_mec {
-        for queue in 0..caps.queues_per_pipe {
-            let slot = HqdSlot { me: 1, pipe, queue };
-            let registers = gpu
-                .mmio()
-                .and_then(|mmio| gpu.generation().gfx.dump_hqd(mmio, xcc, slot));
-            match registers {
-                // The first register is `CP_HQD_ACTIVE`.
-                Ok(registers) if registers.first().is_some_and(|(_, active)| *active != 0) => {
-                    writeln!(f, "  Inst {}, CP Pipe {pipe}, Queue {queue}", xcc.logical)?;
-                    for (name, value) in &registers {
-                        writeln!(f, "    {name} {value:08x}")?;
-                    }
-                }
-                Ok(_) => {}
-                Err(e) => return writeln!(f, "  unavailable: {e:?}"),
-            }
-        }
+        dump::compute_hqds(gpu, node.xccs(), f)?;
+        let engines = node.sdma();
+        dump::sdma_queues(gpu, engines.first..engines.first + engines.count, f)?;
     }
     Ok(())
 }
@@ -203,7 +128,7 @@ fn mqds(_: &(), f: &mut fmt::Formatter<'_>) -> fmt::Result {
             }
             for xcc in 0..queue.hw().mqd().count() {
                 writeln!(f, "   Inst {xcc}")?;
-                dump_or_error(f, queue.hw().mqd().words(xcc))?;
+                dump::dwords_or_error(f, queue.hw().mqd().words(xcc))?;
             }
         }
     }
@@ -212,7 +137,7 @@ fn mqds(_: &(), f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "{ring} on device {:x}", node.id())?;
         for xcc in 0..node.xccs().len() {
             writeln!(f, "   Inst {xcc}")?;
-            dump_or_error(f, node.dqm().scheduler_mqd(xcc))?;
+            dump::dwords_or_error(f, node.dqm().scheduler_mqd(xcc))?;
         }
     }
     Ok(())
@@ -229,7 +154,7 @@ fn runlists(_: &(), f: &mut fmt::Formatter<'_>) -> fmt::Result {
             "  {} processes, {} queues, {} active, {} runlists sent",
             counts.processes, counts.queues, counts.active, counts.runlists
         )?;
-        dump_or_error(f, dqm.runlist_words())?;
+        dump::dwords_or_error(f, dqm.runlist_words())?;
     }
     Ok(())
 }

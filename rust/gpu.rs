@@ -25,12 +25,14 @@ use crate::{
     },
     card::{gart::Buffer, vram::VramUser, Card},
     hw::{self, FlushType, SqSender, VmFault},
-    kapi::{devmem::Region, irq::Irq},
+    kapi::{devmem::Region, irq::Irq, workqueue::Delayed},
     ring::{kiq::Kiqs, mes::Mes, sdma::Sdma},
 };
 
 mod bring_up;
+mod coredump;
 pub(crate) mod dma;
+pub(crate) mod dump;
 mod image;
 mod interrupts;
 pub(crate) mod lru;
@@ -40,6 +42,7 @@ mod reset;
 pub(crate) mod spaces;
 mod suspend;
 
+use coredump::Coredump;
 use image::VramImage;
 use lru::{EvictionLru, Victims};
 use migrated::Migrated;
@@ -148,6 +151,7 @@ pub(crate) struct Gpu {
     /// Contents of VRAM while the device is suspended.
     #[pin]
     image: Mutex<Option<VramImage>>,
+    coredump: Arc<Delayed<Coredump>>,
 }
 
 impl Deref for Gpu {
@@ -175,6 +179,7 @@ impl Gpu {
         let mode = initial_mode(&card).inspect_err(stop)?;
         let partitions = mode.partitions(card.xccs().count());
         let migrated = Region::new().inspect_err(stop)?;
+        let coredump = Coredump::new(card.dev()).inspect_err(stop)?;
         let gpu = Arc::pin_init(
             pin_init!(Self {
                 card,
@@ -191,6 +196,7 @@ impl Gpu {
                 no_migration: AtomicFlag::new(false),
                 spaces <- SpaceList::new(),
                 image <- new_mutex!(None),
+                coredump,
             }),
             GFP_KERNEL,
         );

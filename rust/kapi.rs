@@ -13,6 +13,7 @@ pub(crate) mod capability;
 pub(crate) mod chardev;
 pub(crate) mod cpufeature;
 pub(crate) mod cpufreq;
+pub(crate) mod devcoredump;
 pub(crate) mod device_file;
 pub(crate) mod devmem;
 pub(crate) mod dma;

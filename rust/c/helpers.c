@@ -4,6 +4,7 @@
  */
 
 #include <linux/cpumask.h>
+#include <linux/devcoredump.h>
 #include <linux/device.h>
 #include <linux/dma-buf.h>
 #include <linux/dma-fence.h>
@@ -384,6 +385,11 @@ void rkfd_helper_sysfs_attr_init(struct attribute *attr)
 void rkfd_helper_sysfs_device_attr_init(struct attribute *attr)
 {
 	sysfs_attr_init(attr);
+}
+
+void rkfd_helper_dev_coredump(struct device *dev, void *data, size_t len)
+{
+	dev_coredumpv(dev, data, len, GFP_KERNEL);
 }
 
 static void dma_mask_release(struct device *dev, void *res)

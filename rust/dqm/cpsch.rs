@@ -6,7 +6,7 @@
 use kernel::{fmt, prelude::*};
 
 use super::{
-    queues::{DqmProcess, Queues},
+    queues::{DqmProcess, DqmQueue, Queues},
     runlist,
     sched::{Needs, NodeResources, SchedOps, Scope},
     slots,
@@ -84,6 +84,7 @@ impl Cpsch {
                 gpu.dev(),
                 "queues were not preempted within {PREEMPTION_TIMEOUT_MS} ms\n"
             );
+            self.record_coredump(gpu, queues, "preemption timed out", None);
             self.fail(gpu, "preemption timed out");
             return Err(e);
         }
@@ -128,6 +129,8 @@ impl Cpsch {
                     continue;
                 };
                 let queue = queues.find_doorbell(doorbell).ok_or(ENOENT)?;
+                let why = "a compute queue was not preempted";
+                self.record_coredump(gpu, queues, why, Some(&queue));
                 hal.reset_slot(mmio, *xcc, slot)?;
                 // A queue has a slot on several XCCs.
                 queues.mark_lost(gpu, &queue);
@@ -157,6 +160,8 @@ impl Cpsch {
             "queue {queue} of SDMA engine {engine} (doorbell {doorbell:#x}) was not preempted\n"
         );
         if let Some(owner) = queues.find_doorbell(doorbell) {
+            let why = "an SDMA queue was not preempted";
+            self.record_coredump(gpu, queues, why, Some(&owner));
             queues.mark_lost(gpu, &owner);
         }
         if then_reset {
@@ -175,6 +180,16 @@ impl Cpsch {
             return Err(ETIME);
         }
         Ok(())
+    }
+
+    /// Returns the runlist of the hardware; empty if there is none.
+    fn words(&self) -> &[u32] {
+        let list = self.list.as_ref().filter(|_| self.active);
+        list.map_or(&[], |buffer| buffer.words())
+    }
+
+    fn record_coredump(&self, gpu: &Gpu, queues: &Queues, why: &str, failed: Option<&DqmQueue>) {
+        queues.record_coredump(gpu, why, failed, self.words(), |f| self.show_ring(f));
     }
 
     fn fail(&mut self, gpu: &Gpu, why: &str) {
@@ -351,9 +366,7 @@ impl SchedOps for Cpsch {
 
     fn runlist_words(&self) -> Result<KVec<u32>> {
         let mut out = KVec::new();
-        if let Some(buffer) = self.list.as_ref().filter(|_| self.active) {
-            out.extend_from_slice(buffer.words(), GFP_KERNEL)?;
-        }
+        out.extend_from_slice(self.words(), GFP_KERNEL)?;
         Ok(out)
     }
 

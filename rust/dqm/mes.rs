@@ -137,6 +137,9 @@ impl Mes {
                 gpu.dev(),
                 "queue with doorbell {doorbell:#x} was not removed, resetting it\n"
             );
+            let why = "a queue was not removed from MES";
+            let mes = gpu.mes()?;
+            queues.record_coredump(gpu, why, Some(queue), &[], |f| mes.show(gpu, f));
             let has_status = removed != Err(Failure::NoStatus);
             self.reset(gpu, queue_type, doorbell, queue.context(), has_status)?;
         }

@@ -3,7 +3,7 @@
 //! Processes and queues of the DQM, and counts of active queues.
 
 use kernel::{
-    new_mutex,
+    fmt, new_mutex,
     prelude::*,
     sync::{
         atomic::{Atomic, Relaxed},
@@ -17,7 +17,7 @@ use kernel::{
 use super::sdma;
 use crate::{
     card::gart::Buffer,
-    gpu::Gpu,
+    gpu::{dump, Gpu},
     hw::{MapProcess, QueueSpec},
     mqd::{Mqd, QueuePlace},
 };
@@ -207,6 +207,46 @@ impl DqmQueue {
         &self.mqd
     }
 
+    /// Prints a line.
+    fn show(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let state = self.state.lock();
+        let flags = [
+            (state.active, " active"),
+            (state.evicted, " evicted"),
+            (state.suspended, " suspended"),
+            (state.reset, " lost"),
+        ];
+        write!(
+            f,
+            "  process {}, PASID {}, queue {}, doorbell {:#x}, ring {:#x} of {} bytes,",
+            self.process.pid(),
+            self.process.pasid(),
+            self.qid,
+            state.spec.doorbell,
+            state.spec.ring_va,
+            state.spec.ring_size
+        )?;
+        match state.spec.sdma {
+            Some(place) => write!(f, " SDMA engine {} RLC {}", place.engine, place.queue)?,
+            None => write!(f, " compute")?,
+        }
+        for (_, name) in flags.iter().filter(|(is_set, _)| *is_set) {
+            write!(f, "{name}")?;
+        }
+        writeln!(f)
+    }
+
+    /// Prints the queue, which failed, and its MQDs.
+    fn show_failed(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "\nFailed queue")?;
+        self.show(f)?;
+        for xcc in 0..self.mqd.count() {
+            writeln!(f, "  MQD of inst {xcc}")?;
+            dump::dwords_or_error(f, self.mqd.words(xcc))?;
+        }
+        Ok(())
+    }
+
     /// Returns whether a debugger has suspended the queue.
     pub(crate) fn is_suspended(&self) -> bool {
         self.state.lock().suspended
@@ -302,6 +342,33 @@ impl Queues {
         self.deactivate(queue);
         queue.process.state.lock().has_reset_queue = true;
         gpu.sink().queue_reset(gpu, queue.process.pasid);
+    }
+
+    /// Records a coredump with all queues, the MQDs of the one that failed, the runlist and what
+    /// `ring` prints about the scheduler's ring.
+    pub(super) fn record_coredump(
+        &self,
+        gpu: &Gpu,
+        why: &str,
+        failed: Option<&DqmQueue>,
+        runlist: &[u32],
+        ring: impl Fn(&mut fmt::Formatter<'_>) -> fmt::Result,
+    ) {
+        gpu.record_coredump(why, |f| {
+            if let Some(queue) = failed {
+                queue.show_failed(f)?;
+            }
+            writeln!(f, "\nQueues")?;
+            for process in &self.processes {
+                for queue in &process.state.lock().queues {
+                    queue.show(f)?;
+                }
+            }
+            writeln!(f, "\nRunlist")?;
+            dump::dwords(f, runlist)?;
+            writeln!(f, "\nScheduler ring")?;
+            ring(f)
+        });
     }
 
     /// Calls `f` with each process, until it fails.

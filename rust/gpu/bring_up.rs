@@ -178,6 +178,7 @@ impl Gpu {
         let irq = self.irq.lock().take();
         drop(irq);
         self.set_hang_handler(None);
+        self.coredump.end();
         self.hub().set_unplugged();
     }
 

@@ -20,6 +20,10 @@ impl HangHandler for Gpu {
         self.reset_handler().is_some() && self.can_reset()
     }
 
+    fn before_halt(&self, why: &str) {
+        self.record_coredump(why, |_| Ok(()));
+    }
+
     fn on_hang(&self) {
         self.fail_jobs();
         self.sink().gpu_reset(self);
