@@ -30,7 +30,7 @@ use crate::{
     },
     dqm::{Dqm, NodeResources, SdmaEngines, Vmids},
     gpu::Gpu,
-    kapi::global::global_mutex, //
+    kapi::{drm, global::global_mutex},
 };
 
 /// A node.
@@ -43,7 +43,12 @@ pub(crate) struct Node {
     /// Share of VRAM.
     memory: Arc<Share>,
     dqm: Arc<Dqm>,
+    /// Minor number of the render node; [`NO_MINOR`] until it is known.
+    render_minor: Atomic<u32>,
 }
+
+/// The number of no device: a process that may use some devices only must not have the node.
+const NO_MINOR: u32 = u32::MAX;
 
 impl Node {
     /// Returns node `index` of a device in a compute partition mode and starts its scheduler.
@@ -86,6 +91,7 @@ impl Node {
                 resources,
                 memory,
                 dqm: dqm.clone(),
+                render_minor: Atomic::new(NO_MINOR),
             },
             GFP_KERNEL,
         );
@@ -93,6 +99,17 @@ impl Node {
             // Reported by the queue manager.
             let _ = dqm.end();
         })?)
+    }
+
+    /// Sets the minor number of the render node, before [`add`].
+    pub(crate) fn set_render_minor(&self, minor: u32) {
+        self.render_minor.store(minor, Relaxed);
+    }
+
+    /// Checks that the current task may use the node: `EPERM` if its device cgroup denies the
+    /// render node (`kfd_devcgroup_check_permission`).
+    pub(crate) fn check_permission(&self) -> Result {
+        drm::check_render_node(self.render_minor.load(Relaxed))
     }
 
     /// Returns the device.

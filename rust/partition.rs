@@ -247,6 +247,7 @@ fn show(nodes: &[Arc<Node>], render_minors: &[u32]) -> Result {
     let mut gpus = KVec::with_capacity(nodes.len(), GFP_KERNEL)?;
     for node in nodes {
         let minor = render_minors.get(node.index() as usize).ok_or(EINVAL)?;
+        node.set_render_minor(*minor);
         gpus.push_within_capacity((node.clone(), *minor))?;
     }
     topology::add_gpus(&gpus)

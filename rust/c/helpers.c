@@ -6,6 +6,7 @@
 #include <linux/cpumask.h>
 #include <linux/devcoredump.h>
 #include <linux/device.h>
+#include <linux/device_cgroup.h>
 #include <linux/dma-buf.h>
 #include <linux/dma-fence.h>
 #include <linux/dma-mapping.h>
@@ -39,6 +40,7 @@
 
 #include <drm/drm_device.h>
 #include <drm/drm_gem.h>
+#include <drm/drm_ioctl.h>
 #include <drm/drm_syncobj.h>
 #include <drm/drm_vma_manager.h>
 #include <drm/gpu_scheduler.h>
@@ -385,6 +387,12 @@ void rkfd_helper_sysfs_attr_init(struct attribute *attr)
 void rkfd_helper_sysfs_device_attr_init(struct attribute *attr)
 {
 	sysfs_attr_init(attr);
+}
+
+int rkfd_helper_check_render_node(u32 minor)
+{
+	return devcgroup_check_permission(DEVCG_DEV_CHAR, DRM_MAJOR, minor,
+					  DEVCG_ACC_READ | DEVCG_ACC_WRITE);
 }
 
 void rkfd_helper_dev_coredump(struct device *dev, void *data, size_t len)

@@ -82,6 +82,7 @@ struct pci_dev;
 
 bool rkfd_helper_dma_mapping_error(struct device *dev, dma_addr_t addr);
 void rkfd_helper_sysfs_attr_init(struct attribute *attr);
+int rkfd_helper_check_render_node(u32 minor);
 void rkfd_helper_dev_coredump(struct device *dev, void *data, size_t len);
 void rkfd_helper_sysfs_device_attr_init(struct attribute *attr);
 struct page *rkfd_helper_alloc_zeroed_pages(unsigned int order);

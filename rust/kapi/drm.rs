@@ -631,6 +631,13 @@ impl<D: Driver> File<D> {
     }
 }
 
+/// Checks that the device cgroup of the current task permits to read and write the render node with
+/// this minor number. `EPERM` if it does not.
+pub(crate) fn check_render_node(minor: u32) -> Result {
+    // SAFETY: The function has no requirements; it looks at the cgroup of the current task.
+    to_result(unsafe { crate::bindings::rkfd_helper_check_render_node(minor) })
+}
+
 /// Returns the open file behind a descriptor of the current process. `EBADF` if there is none,
 /// `EINVAL` if it is not a file of a DRM device of this module.
 pub(crate) fn file_from_fd(fd: u32) -> Result<ARef<fs::File>> {

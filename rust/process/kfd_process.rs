@@ -108,11 +108,14 @@ impl_has_work! {
 }
 
 impl Process {
-    /// Creates the process of the address space `mm`. `EINVAL` without a GPU.
+    /// Creates the process of the address space `mm`, with the nodes that the current task may
+    /// use. `EINVAL` without any.
     pub(super) fn new(leader: ARef<Task>, mm: usize) -> Result<Arc<Self>> {
         let mut devices = KVec::new();
         for node in node::list()? {
-            devices.push(ProcessDevice::new(node)?, GFP_KERNEL)?;
+            if node.check_permission().is_ok() {
+                devices.push(ProcessDevice::new(node)?, GFP_KERNEL)?;
+            }
         }
         if devices.is_empty() {
             return Err(EINVAL);

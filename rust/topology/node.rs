@@ -10,7 +10,7 @@ use core::fmt;
 use kernel::prelude::*;
 
 use super::cache::Cache;
-use crate::{dqm::SdmaEngines, uapi};
+use crate::{dqm::SdmaEngines, kapi::drm, uapi};
 
 /// Heap type of a memory bank (`HSA_MEM_HEAP_TYPE_*` of `kfd_topology.h`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -256,6 +256,15 @@ pub(crate) struct Node {
 }
 
 impl Node {
+    /// Checks that the current task may use the node: `EPERM` if its device cgroup denies the
+    /// render node.
+    pub(crate) fn check_permission(&self) -> Result {
+        match self.gpu_id {
+            0 => Ok(()),
+            _ => drm::check_render_node(self.lines.drm_render_minor),
+        }
+    }
+
     /// Returns the contents of the file `properties`.
     pub(crate) fn properties(&self) -> Properties<'_> {
         Properties(self)

@@ -43,8 +43,8 @@ fn put(out: &mut Text<'_>, what: fmt::Arguments<'_>) -> Result {
     out.write_fmt(what).map_err(|_| EFBIG)
 }
 
-/// Returns a list of one file, which prints `part` of a node; reading fails with `ENODEV` if the
-/// node has no such part.
+/// Returns a list of one file, which prints `part` of a node; reading fails with `EPERM` if the
+/// task may not use the node, `ENODEV` if that has no such part.
 fn text<T, F>(name: &CStr, node: &Arc<Node>, part: F) -> Result<KVec<File>>
 where
     T: Display,
@@ -52,6 +52,7 @@ where
 {
     let node = node.clone();
     one(File::new(name, move |out: &mut Text<'_>| {
+        node.check_permission()?;
         let part = part(&node).ok_or(ENODEV)?;
         put(out, format_args!("{part}"))
     })?)
@@ -144,12 +145,13 @@ impl NodeDirs {
     }
 }
 
-/// Returns the files of every node.
+/// Returns the files of every node; reading fails with `EPERM` if the task may not use it.
 fn node_files(node: &Arc<Node>) -> Result<KVec<File>> {
     let mut files = KVec::with_capacity(3, GFP_KERNEL)?;
     let of = node.clone();
     files.push(
         File::new(c"gpu_id", move |out: &mut Text<'_>| {
+            of.check_permission()?;
             put(out, format_args!("{}\n", of.gpu_id))
         })?,
         GFP_KERNEL,
@@ -157,6 +159,7 @@ fn node_files(node: &Arc<Node>) -> Result<KVec<File>> {
     let of = node.clone();
     files.push(
         File::new(c"name", move |out: &mut Text<'_>| {
+            of.check_permission()?;
             put(out, format_args!("{}\n", of.name))
         })?,
         GFP_KERNEL,
@@ -164,6 +167,7 @@ fn node_files(node: &Arc<Node>) -> Result<KVec<File>> {
     let of = node.clone();
     files.push(
         File::new(c"properties", move |out: &mut Text<'_>| {
+            of.check_permission()?;
             put(out, format_args!("{}", of.properties()))
         })?,
         GFP_KERNEL,
