@@ -316,8 +316,9 @@ impl Engine<'_> {
             self.env.trace(),
             "aql",
             "kernel_dispatch",
-            "queue={} pasid={} vmid={vmid} packet={index:#x} job={} header={:#x} grid={:?} \
+            "xcc={} queue={} pasid={} vmid={vmid} packet={index:#x} job={} header={:#x} grid={:?} \
              workgroup={:?} workgroups={} kernel={object:#x} kernarg={:#x} signal={:#x}",
+            self.env.xcc(),
             queue.slot,
             queue.pasid,
             job.id,
@@ -390,7 +391,8 @@ impl Engine<'_> {
             self.env.trace(),
             "aql",
             "barrier",
-            "queue={} pasid={} packet={index:#x} all={} signals={given} signal={:#x}",
+            "xcc={} queue={} pasid={} packet={index:#x} all={} signals={given} signal={:#x}",
+            self.env.xcc(),
             queue.slot,
             queue.pasid,
             u8::from(all),
@@ -433,7 +435,8 @@ impl Engine<'_> {
                             self.env.trace(),
                             "aql",
                             "dispatch_end",
-                            "queue={slot} job={} packet={:#x}",
+                            "xcc={} queue={slot} job={} packet={:#x}",
+                            self.env.xcc(),
                             job.id,
                             flight.index
                         );

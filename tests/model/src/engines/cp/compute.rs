@@ -133,7 +133,8 @@ impl Engine<'_> {
             self.env.trace(),
             "cp",
             "dispatch_begin",
-            "queue={} job={} workgroups={}",
+            "xcc={} queue={} job={} workgroups={}",
+            self.env.xcc(),
             queue.slot,
             job.id,
             job.total
@@ -163,7 +164,8 @@ impl Engine<'_> {
                         self.env.trace(),
                         "cp",
                         "dispatch_end",
-                        "queue={} job={}",
+                        "xcc={} queue={} job={}",
+                        self.env.xcc(),
                         queue.slot,
                         job.id
                     );

@@ -16,6 +16,7 @@
 //! hub and the CUs of theirs; the workers are those of the XCC that executes the packet.
 
 mod host;
+mod place;
 
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::Range;
@@ -23,7 +24,7 @@ use std::sync::atomic::{AtomicBool, AtomicU8, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
-use gpu_wave::{Dispatch, GwsResources, Isa, Stop, WaveSlots};
+use gpu_wave::{Dispatch, GwsResources, Stop, WaveSlots};
 
 use super::cwsr::{SavedGroup, Saving};
 use super::env::{Env, ShaderMemory};
@@ -33,7 +34,10 @@ use super::Wake;
 use crate::chips::{Cu, Generation};
 use crate::event;
 use crate::mailbox::Mailbox;
+use crate::trace::Trace;
 use host::WorkerHost;
+pub use place::fits;
+use place::{slots, Place};
 
 /// Time slice of a job while others wait.
 const SLICE: Duration = Duration::from_millis(2);
@@ -45,14 +49,10 @@ const STUCK: u32 = 4;
 /// One time slice of this many goes to the job that waits longest, whatever its priority: waves
 /// that run are not preempted on silicon.
 const FAIR: u64 = 8;
-/// Maximum number of multi-wave workgroups on a compute unit.
-const GROUPS: u64 = 16;
 /// Bytes of LDS of a compute unit.
 pub const LDS: u32 = 64 << 10;
 /// Wave slots of a compute unit, in both generations.
 pub const WAVES: u64 = 32;
-/// `COMPUTE_PGM_RSRC1.WGP_MODE` of gfx12: a workgroup uses both CUs of a workgroup processor.
-const WGP_MODE: u32 = 1 << 29;
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(|e| e.into_inner())
@@ -110,6 +110,8 @@ struct State {
     live: BTreeMap<u64, (usize, u32)>,
     /// Number of these in each share.
     live_in: Vec<usize>,
+    /// Number of ended workgroups of each share.
+    done_in: Vec<u64>,
     /// Occupied slots of each execution unit.
     slots: Vec<u64>,
     /// Saved workgroups to restore.
@@ -164,57 +166,6 @@ pub struct Job {
     /// job, not in the engine's mailbox: the job may end before the engine reads its mailbox again.
     messages: Mutex<Vec<WaveMessage>>,
     state: Mutex<State>,
-}
-
-/// Resources of a workgroup's execution unit: a CU, or the two of a workgroup processor.
-struct Place {
-    cus: u32,
-    simds: u64,
-    /// Wave slots of a SIMD.
-    waves: u64,
-    /// VGPRs of a SIMD, for one lane of one wave.
-    vgprs: u64,
-}
-
-impl Place {
-    fn of(d: &Dispatch) -> Self {
-        match d.isa {
-            Isa::Gfx942 => Self {
-                cus: 1,
-                simds: 4,
-                waves: 8,
-                vgprs: 512,
-            },
-            Isa::Gfx1201 => {
-                let cus = if d.rsrc1 & WGP_MODE != 0 { 2 } else { 1 };
-                Self {
-                    cus,
-                    simds: 2 * u64::from(cus),
-                    waves: 16,
-                    vgprs: if d.wave32 { 1536 } else { 768 },
-                }
-            }
-        }
-    }
-}
-
-/// Returns whether a SIMD has enough registers for the waves of one workgroup.
-pub fn fits(d: &Dispatch) -> bool {
-    let place = Place::of(d);
-    let waves = u64::from(d.waves_per_workgroup()).div_ceil(place.simds);
-    waves * d.vgprs() as u64 <= place.vgprs
-}
-
-/// Returns the number of workgroups that fit on an execution unit, at most 64.
-fn slots(d: &Dispatch, place: &Place) -> u32 {
-    let waves = u64::from(d.waves_per_workgroup()).max(1);
-    let in_simd = (place.vgprs / d.vgprs().max(1) as u64).clamp(1, place.waves);
-    let by_waves = (place.simds * in_simd / waves).max(1);
-    let by_lds = (LDS * place.cus)
-        .checked_div(d.lds_bytes)
-        .map_or(u64::MAX, u64::from);
-    let by_slots = if waves > 1 { GROUPS } else { u64::MAX };
-    by_waves.min(by_lds).min(by_slots).clamp(1, 64) as u32
 }
 
 impl Job {
@@ -281,6 +232,7 @@ impl Job {
             state: Mutex::new(State {
                 slots: vec![0; units],
                 live_in: vec![0; shares.len()],
+                done_in: vec![0; shares.len()],
                 ..State::default()
             }),
             shares,
@@ -394,6 +346,13 @@ impl Job {
         }
     }
 
+    /// Returns the number of workgroups of a share.
+    fn count_in(&self, place: usize) -> u64 {
+        let round = self.chunk.saturating_mul(self.shares.len().max(1) as u64);
+        let rest = (self.total % round).saturating_sub(place as u64 * self.chunk);
+        self.total / round * self.chunk + rest.min(self.chunk)
+    }
+
     /// Returns whether workers may run workgroups: the job is submitted to all of its XCCs, and
     /// neither stopped nor failed.
     fn may_run(&self, state: &State) -> bool {
@@ -451,7 +410,7 @@ impl Job {
 
     /// Returns the next workgroup to run, its time slice, and its address space. Interrupted
     /// workgroups come first unless they seem to wait for one that has not started.
-    fn take(&self, shader: &dyn Shader) -> Option<(Unit, Duration, Space)> {
+    fn take(&self, shader: &dyn Shader, trace: &Trace) -> Option<(Unit, Duration, Space)> {
         let mut state = lock(&self.state);
         if !self.may_run(&state) {
             return None;
@@ -470,6 +429,7 @@ impl Job {
             let index = state.next;
             state.next += 1;
             let slots = self.take_slots(&mut state, index);
+            self.trace_start(&state, index, trace);
             Unit {
                 index,
                 state: shader.start(
@@ -491,6 +451,24 @@ impl Job {
         Some((unit, TURN[usize::from(stuck)], space))
     }
 
+    /// Logs the start of the first workgroup on an XCC.
+    fn trace_start(&self, state: &State, index: u64, trace: &Trace) {
+        let place = self.place_of(index);
+        if index != place as u64 * self.chunk {
+            return;
+        }
+        let (xcc, groups) = (state.spaces[place].xcc, self.count_in(place));
+        event!(
+            trace,
+            "sq",
+            "waves_start",
+            "job={} xcc={xcc} workgroups={groups} waves={} cus={}",
+            self.id,
+            groups * u64::from(self.dispatch.waves_per_workgroup()),
+            self.shares[place].cus.len()
+        );
+    }
+
     /// Returns whether a workgroup is runnable.
     fn has_work(&self) -> bool {
         let state = lock(&self.state);
@@ -504,14 +482,26 @@ impl Job {
         (unit, space): (Unit, Space),
         result: Result<(), Stop>,
         waits: bool,
-        now: u64,
+        env: &dyn Env,
     ) -> bool {
         let mut state = lock(&self.state);
         state.running -= 1;
         match result {
             Ok(()) => {
+                let place = self.place_of(unit.index);
                 state.done += 1;
-                state.ended = now;
+                state.done_in[place] += 1;
+                if state.done_in[place] == self.count_in(place) {
+                    event!(
+                        env.trace(),
+                        "sq",
+                        "waves_end",
+                        "job={} xcc={}",
+                        self.id,
+                        space.xcc
+                    );
+                }
+                state.ended = env.clock();
                 state.stuck = 0;
                 self.leave_slots(&mut state, unit.index);
             }
@@ -688,7 +678,7 @@ impl Pool {
         let deadline = Instant::now() + SLICE;
         loop {
             let was_launched = job.is_launched();
-            let Some((mut unit, turn, space)) = job.take(shader) else {
+            let Some((mut unit, turn, space)) = job.take(shader, env.trace()) else {
                 break;
             };
             let other = match space.xcc == env.xcc() {
@@ -722,7 +712,7 @@ impl Pool {
                 event!(env.trace(), "sq", "halted", "job={} {halted}", job.id);
             }
             let waits = host.waits.load(Ordering::Relaxed);
-            if job.complete_workgroup((unit, space), result, waits, env.clock()) {
+            if job.complete_workgroup((unit, space), result, waits, env) {
                 mail.send(Wake::Job(job.id));
             }
             if interrupted || Instant::now() >= deadline {
@@ -765,5 +755,27 @@ mod tests {
         assert!(!job.has_work());
         pool.submit(&job, &[site(0), site(1)], 0);
         assert!(job.has_work());
+    }
+
+    #[test]
+    fn the_workgroups_of_all_xccs_are_counted_once() {
+        for (groups, xccs, chunk) in [(1, 3, 1), (17, 4, 2), (24, 8, 1), (23, 3, 5), (7, 1, 4)] {
+            let dispatch = || Dispatch {
+                grid: [64 * groups, 1, 1],
+                workgroup: [64, 1, 1],
+                ..Dispatch::default()
+            };
+            let on = (0..xccs).map(|_| (dispatch(), Arc::default())).collect();
+            let job = Job::spread(1, on, chunk, None);
+            let mut counted = vec![0; xccs];
+            for index in 0..job.total {
+                counted[job.place_of(index)] += 1;
+            }
+            let computed: Vec<_> = (0..xccs).map(|place| job.count_in(place)).collect();
+            assert_eq!(
+                computed, counted,
+                "{groups} on {xccs}, {chunk} in succession"
+            );
+        }
     }
 }

@@ -524,7 +524,8 @@ impl<'a> Engine<'a> {
             self.env.trace(),
             "cp",
             "fault",
-            "queue={} pasid={} {fault}",
+            "xcc={} queue={} pasid={} {fault}",
+            self.env.xcc(),
             queue.slot,
             queue.pasid
         );

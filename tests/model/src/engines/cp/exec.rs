@@ -124,7 +124,8 @@ impl Engine<'_> {
                 self.env.trace(),
                 "cp",
                 "interrupt_disabled",
-                "queue={} source={source}",
+                "xcc={} queue={} source={source}",
+                self.env.xcc(),
                 queue.slot
             );
             return;
@@ -176,7 +177,8 @@ impl Engine<'_> {
                     self.env.trace(),
                     "cp",
                     "write_data",
-                    "queue={} va={va:#x} data={data:x?}",
+                    "xcc={} queue={} va={va:#x} data={data:x?}",
+                    self.env.xcc(),
                     queue.slot
                 );
                 if let (&[lo, hi], false, true) = (data, one, va % 8 == 0) {
@@ -209,7 +211,8 @@ impl Engine<'_> {
             self.env.trace(),
             "cp",
             "write_reg",
-            "queue={} reg={reg:#x} value={value:#x}",
+            "xcc={} queue={} reg={reg:#x} value={value:#x}",
+            self.env.xcc(),
             queue.slot
         );
         self.env.reg_write(reg, value);
@@ -310,7 +313,8 @@ impl Engine<'_> {
             self.env.trace(),
             "cp",
             "copy_data",
-            "queue={} src={src} dst={dst} value={value:#x} to={to:#x}",
+            "xcc={} queue={} src={src} dst={dst} value={value:#x} to={to:#x}",
+            self.env.xcc(),
             queue.slot
         );
         Ok(Outcome::Next)
@@ -432,7 +436,8 @@ impl Engine<'_> {
             self.env.trace(),
             "cp",
             "release_mem",
-            "queue={} va={narrow:#x} data={data:#x} data_sel={data_sel} int_sel={int_sel} ctx={:#x}",
+            "xcc={} queue={} va={narrow:#x} data={data:#x} data_sel={data_sel} int_sel={int_sel} ctx={:#x}",
+ self.env.xcc(),
             queue.slot,
             p.get(rm::INT_CTXID)
         );
@@ -500,7 +505,8 @@ impl Engine<'_> {
             self.env.trace(),
             "cp",
             "indirect_buffer",
-            "queue={} vmid={vmid} va={base:#x} dwords={size} chain={}",
+            "xcc={} queue={} vmid={vmid} va={base:#x} dwords={size} chain={}",
+            self.env.xcc(),
             queue.slot,
             p.get(ib::CHAIN)
         );
@@ -570,7 +576,8 @@ impl Engine<'_> {
             self.env.trace(),
             "cp",
             "dma_data",
-            "queue={} src={src:#x} dst={dst:#x} bytes={bytes} fill={}",
+            "xcc={} queue={} src={src:#x} dst={dst:#x} bytes={bytes} fill={}",
+            self.env.xcc(),
             queue.slot,
             u8::from(fill)
         );

@@ -190,7 +190,8 @@ impl Engine<'_> {
             self.env.trace(),
             "cp",
             "unmap_start",
-            "queue={slot} how={how:?} pasid={} in_flight={}",
+            "xcc={} queue={slot} how={how:?} pasid={} in_flight={}",
+            self.env.xcc(),
             queue.pasid,
             u8::from(queue.work.in_flight())
         );
@@ -225,7 +226,8 @@ impl Engine<'_> {
             self.env.trace(),
             "cp",
             "queue_dropped",
-            "queue={slot} pasid={} why={why:?}",
+            "xcc={} queue={slot} pasid={} why={why:?}",
+            self.env.xcc(),
             queue.pasid
         );
     }

@@ -44,7 +44,8 @@ impl Engine<'_> {
                 self.env.trace(),
                 "cp",
                 "doorbell_unmapped",
-                "index={index:#x} value={value:#x}"
+                "xcc={} index={index:#x} value={value:#x}",
+                self.env.xcc()
             );
             return;
         };

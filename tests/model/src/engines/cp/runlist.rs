@@ -312,7 +312,8 @@ impl Engine<'_> {
             self.env.trace(),
             "hws",
             "vmid",
-            "vmid={vmid} pasid={} root={:#x}",
+            "xcc={} vmid={vmid} pasid={} root={:#x}",
+            self.env.xcc(),
             process.pasid,
             process.root
         );
@@ -374,7 +375,8 @@ impl Engine<'_> {
                     self.env.trace(),
                     "hws",
                     "slice",
-                    "from={} to={start} queues={}",
+                    "xcc={} from={} to={start} queues={}",
+                    self.env.xcc(),
                     list.start,
                     next.len()
                 );

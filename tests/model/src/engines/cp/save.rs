@@ -395,7 +395,8 @@ impl Engine<'_> {
             self.env.trace(),
             "cp",
             "queue_end",
-            "queue={slot} pasid={} how={how:?} rptr={:#x} wptr={:#x} in_flight={}",
+            "xcc={} queue={slot} pasid={} how={how:?} rptr={:#x} wptr={:#x} in_flight={}",
+            self.env.xcc(),
             queue.pasid,
             queue.rptr,
             queue.wptr,
@@ -665,7 +666,8 @@ impl Engine<'_> {
             self.env.trace(),
             "cp",
             "queue_restored",
-            "queue={} pasid={} token={token}",
+            "xcc={} queue={} pasid={} token={token}",
+            self.env.xcc(),
             queue.slot,
             queue.pasid
         );

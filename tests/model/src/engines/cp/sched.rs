@@ -110,7 +110,8 @@ impl Engine<'_> {
             self.env.trace(),
             "hws",
             "set_resources",
-            "queue={} vmid_mask={vmid_mask:#x} queue_mask={queue_mask:#x} latency_ms={}",
+            "xcc={} queue={} vmid_mask={vmid_mask:#x} queue_mask={queue_mask:#x} latency_ms={}",
+            self.env.xcc(),
             queue.slot,
             latency.as_millis()
         );
@@ -215,7 +216,8 @@ impl Engine<'_> {
             self.env.trace(),
             "hws",
             "kiq_map",
-            "slot={slot} class={class:?} mqd={:#x} doorbell={:#x}",
+            "xcc={} slot={slot} class={class:?} mqd={:#x} doorbell={:#x}",
+            self.env.xcc(),
             map.mqd,
             map.doorbell
         );
@@ -247,7 +249,8 @@ impl Engine<'_> {
             self.env.trace(),
             "hws",
             "query_status",
-            "queue={} command={command} addr={to:#x} data={data:#x} written={}",
+            "xcc={} queue={} command={command} addr={to:#x} data={data:#x} written={}",
+            self.env.xcc(),
             queue.slot,
             u8::from(!never && command != qs::COMMAND_INTERRUPT_ONLY)
         );

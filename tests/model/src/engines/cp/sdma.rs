@@ -137,7 +137,8 @@ impl Engine<'_> {
                 self.env.trace(),
                 "hws",
                 "sdma_unmap",
-                "queue={slot} pasid={} how={how:?}",
+                "xcc={} queue={slot} pasid={} how={how:?}",
+                self.env.xcc(),
                 queue.pasid
             );
         }
@@ -232,7 +233,8 @@ impl Engine<'_> {
                 self.env.trace(),
                 "hws",
                 "sdma_map",
-                "queue={slot} vmid={} pasid={} mqd={:#x} doorbell={:#x} wptr={wptr:#x}",
+                "xcc={} queue={slot} vmid={} pasid={} mqd={:#x} doorbell={:#x} wptr={wptr:#x}",
+                self.env.xcc(),
                 map.vmid,
                 map.pasid,
                 map.mqd,
@@ -282,7 +284,8 @@ impl Engine<'_> {
                 self.env.trace(),
                 "hws",
                 "sdma_unmapped",
-                "queue={} pasid={} mqd={:#x}",
+                "xcc={} queue={} pasid={} mqd={:#x}",
+                self.env.xcc(),
                 queue.slot,
                 queue.pasid,
                 queue.mqd

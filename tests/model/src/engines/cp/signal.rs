@@ -121,7 +121,8 @@ impl Engine<'_> {
             self.env.trace(),
             "aql",
             "signal",
-            "queue={} va={at:#x} value={} start={} end={}",
+            "xcc={} queue={} va={at:#x} value={} start={} end={}",
+            self.env.xcc(),
             queue.slot,
             old.wrapping_sub(1) as i64,
             times.0,
@@ -146,7 +147,8 @@ impl Engine<'_> {
             self.env.trace(),
             "aql",
             "mailbox",
-            "queue={} va={mailbox:#x} event={id}",
+            "xcc={} queue={} va={mailbox:#x} event={id}",
+            self.env.xcc(),
             queue.slot
         );
         // The driver reads the slot in the interrupt handler, so the slot is written first.
@@ -172,7 +174,8 @@ impl Engine<'_> {
             self.env.trace(),
             "aql",
             "inactive_signal",
-            "queue={} pasid={} va={at:#x} code={code:#x}",
+            "xcc={} queue={} pasid={} va={at:#x} code={code:#x}",
+            self.env.xcc(),
             queue.slot,
             queue.pasid
         );
@@ -303,7 +306,8 @@ impl Engine<'_> {
             self.env.trace(),
             "cp",
             "dispatch_failed",
-            "queue={} pasid={} job={} {stop}",
+            "xcc={} queue={} pasid={} job={} {stop}",
+            self.env.xcc(),
             queue.slot,
             queue.pasid,
             job.id

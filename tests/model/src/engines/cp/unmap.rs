@@ -65,7 +65,8 @@ impl Engine<'_> {
             self.env.trace(),
             "hws",
             "unmap_done",
-            "queue={} failed={}",
+            "xcc={} queue={} failed={}",
+            self.env.xcc(),
             queue.slot,
             left.len()
         );
@@ -100,7 +101,8 @@ impl Engine<'_> {
             self.env.trace(),
             "hws",
             "unmap_queues",
-            "queue={} action={action} select={select} param={:#x}",
+            "xcc={} queue={} action={action} select={select} param={:#x}",
+            self.env.xcc(),
             queue.slot,
             p.words[2]
         );
@@ -216,7 +218,8 @@ impl Engine<'_> {
                 self.env.trace(),
                 "hws",
                 "preemption_failed",
-                "queue={slot} pasid={pasid} doorbell={doorbell:#x}"
+                "xcc={} queue={slot} pasid={pasid} doorbell={doorbell:#x}",
+                self.env.xcc()
             );
             let knob = &self.env.knobs().hws_stuck_xcc;
             if !is_sdma && self.no_preemption().is_none() && self.is_in(knob) {

@@ -38,7 +38,8 @@ impl Engine<'_> {
                     self.env.trace(),
                     "aql",
                     "pm4_ib",
-                    "queue={} pasid={} packet={index:#x} va={base:#x} dwords={size}",
+                    "xcc={} queue={} pasid={} packet={index:#x} va={base:#x} dwords={size}",
+                    self.env.xcc(),
                     queue.slot,
                     queue.pasid
                 );
