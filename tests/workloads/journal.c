@@ -24,6 +24,7 @@
 struct step {
 	uint64_t start, end;
 	unsigned int order;
+	int tid;
 	char layer[8], name[40], values[256];
 };
 
@@ -46,6 +47,7 @@ void journal_begin(const char *step)
 	snprintf(s->layer, sizeof(s->layer), "user");
 	snprintf(s->name, sizeof(s->name), "%s", step);
 	s->order = count;
+	s->tid = gettid();
 	s->start = journal_now();
 	if (!epoch)
 		epoch = s->start;
@@ -115,12 +117,15 @@ static void name_event(struct step *s, const char *event, const char *fields)
 /* "  task-pid  [cpu] flags  seconds.micros: event: fields" */
 static void add_trace_line(char *line)
 {
-	char *cpu = strstr(line, " ["), *event, *fields, *dot;
+	char *cpu = strstr(line, " ["), *event, *fields, *dot, *tid;
 	struct step *s = &steps[count];
 	unsigned long long seconds, micros;
 
 	if (line[0] == '#' || !cpu || count >= MAX_STEPS)
 		return;
+	/* The name of the task may contain a dash. */
+	*cpu++ = 0;
+	tid = strrchr(line, '-');
 	dot = strchr(cpu, ']');
 	if (!dot || sscanf(dot + 1, " %*s %llu.%llu:", &seconds, &micros) != 2)
 		return;
@@ -139,6 +144,7 @@ static void add_trace_line(char *line)
 	}
 	s->start = s->end = seconds * 1000000000ull + micros * 1000ull;
 	s->order = count;
+	s->tid = tid ? atoi(tid + 1) : 0;
 	snprintf(s->layer, sizeof(s->layer), "kernel");
 	name_event(s, strncmp(event, "rkfd_", 5) ? event : event + 5, fields);
 	snprintf(s->values, sizeof(s->values), "%s", fields);
@@ -193,9 +199,10 @@ void journal_print(void)
 		printf("%-6s  %-24s %s\n", s->layer, s->name, s->values);
 	}
 	for (unsigned int i = 0; i < count; i++)
-		printf("rkfd-demo: t=%llu layer=%s step=%s took=%llu %s\n",
+		printf("rkfd-demo: t=%llu layer=%s step=%s took=%llu tid=%d %s\n",
 		       (unsigned long long)steps[i].start, steps[i].layer, steps[i].name,
-		       (unsigned long long)(steps[i].end - steps[i].start), steps[i].values);
+		       (unsigned long long)(steps[i].end - steps[i].start), steps[i].tid,
+		       steps[i].values);
 }
 
 const char *journal_misses(const char *const *names, unsigned int names_count)
