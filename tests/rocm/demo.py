@@ -3,7 +3,8 @@
 """Traces vecadd on HIP: number and cost of HIP calls, HSA calls, ioctls, driver steps, interrupts.
 Checks that launches cause neither ioctls nor driver activity.
 
-usage: demo.py [table] [quiet]     (default: both)
+usage: demo.py [--journal] [table] [quiet]     (default: both)
+--journal: also print the events of the table
 """
 
 import collections
@@ -12,28 +13,10 @@ import re
 import sys
 
 from ktap import Report
-from traceway import TRACEFS, Recording, calls, system_call
+from names import CLIENTS, SOURCES, ioctl_name
+from traceway import TRACEFS, Recording, calls, layer, print_journal, system_call
 
 PROGRAM = os.path.join(os.path.dirname(os.path.abspath(__file__)), "vecadd")
-
-KFD = {
-    0x01: "GET_VERSION", 0x02: "CREATE_QUEUE", 0x03: "DESTROY_QUEUE", 0x04: "SET_MEMORY_POLICY",
-    0x05: "GET_CLOCK_COUNTERS", 0x06: "GET_PROCESS_APERTURES", 0x07: "UPDATE_QUEUE",
-    0x08: "CREATE_EVENT", 0x09: "DESTROY_EVENT", 0x0A: "SET_EVENT", 0x0B: "RESET_EVENT",
-    0x0C: "WAIT_EVENTS", 0x11: "SET_SCRATCH_BACKING_VA", 0x12: "GET_TILE_CONFIG",
-    0x13: "SET_TRAP_HANDLER", 0x14: "GET_PROCESS_APERTURES_NEW", 0x15: "ACQUIRE_VM",
-    0x16: "ALLOC_MEMORY_OF_GPU", 0x17: "FREE_MEMORY_OF_GPU", 0x18: "MAP_MEMORY_TO_GPU",
-    0x19: "UNMAP_MEMORY_FROM_GPU", 0x1A: "SET_CU_MASK", 0x1C: "GET_DMABUF_INFO",
-    0x1D: "IMPORT_DMABUF", 0x1E: "ALLOC_QUEUE_GWS", 0x1F: "SMI_EVENTS", 0x20: "SVM",
-    0x21: "SET_XNACK_MODE", 0x23: "AVAILABLE_MEMORY", 0x24: "EXPORT_DMABUF",
-    0x25: "RUNTIME_ENABLE", 0x26: "DBG_TRAP",
-}
-DRM = {0x00: "VERSION", 0x05: "GET_CLIENT", 0x09: "GEM_CLOSE", 0x0C: "GET_CAP",
-       0x45: "AMDGPU_INFO"}
-# Client and source ids of IH entries, see rust/abi/ih.rs.
-CLIENTS = {10: "SE0SH", 20: "GRBM_CP", 8: "SDMA0", 9: "SDMA1", 1: "SDMA2", 4: "SDMA3"}
-SOURCES = {181: "end of pipe", 183: "bad opcode", 184: "bad register", 224: "SDMA trap",
-           239: "SQ message"}
 
 # Expected calls: (layer, name, number, functions in either version of the libraries, whether the
 # number is exact).
@@ -54,23 +37,6 @@ STUDY = (
 
 def say(text=""):
     print(f"# {text}".rstrip())
-
-
-def ioctl_name(cmd):
-    kind, nr = chr(cmd >> 8 & 0xFF), cmd & 0xFF
-    if kind == "K":
-        return "kfd", KFD.get(nr, f"{nr:#04x}")
-    if kind == "d":
-        return "drm", DRM.get(nr, f"{nr:#04x}")
-    return "other", f"{cmd:#x}"
-
-
-def layer(call):
-    if isinstance(call.name, int):
-        return ioctl_name(call.name)[0]
-    if call.name.startswith("mmap"):
-        return "mmap"
-    return "HSA" if call.name.startswith("hsa_") else "HIP"
 
 
 def table(title, rows):
@@ -158,9 +124,11 @@ def record(arguments, report):
     return events, calls(events)
 
 
-def show_table(report):
+def show_table(report, journal):
     """Prints calls, ioctls, driver actions and the steps of queue creation; checks the counts."""
     events, all_calls = record([], report)
+    if journal:
+        print_journal(events, all_calls)
     counts = collections.Counter(call.name for call in all_calls)
     say()
     say(f"{'calls':<34}{'expected':>14}{'counted':>8}")
@@ -187,7 +155,7 @@ def show_table(report):
                   "no rkfd_queue_step event")
 
 
-def show_quiet(report):
+def show_quiet(report, _journal):
     """Checks that launches cause no ioctl (but WAIT_EVENTS of other threads), job or runlist."""
     launches = 200
     events, all_calls = record(["16", str(launches)], report)
@@ -213,13 +181,14 @@ def show_quiet(report):
 
 def main():
     parts = {"table": show_table, "quiet": show_quiet}
-    wanted = sys.argv[1:] or list(parts)
+    journal = sys.argv[1:2] == ["--journal"]
+    wanted = sys.argv[1 + journal:] or list(parts)
     if not set(wanted) <= parts.keys():
         print(__doc__)
         return 2
     report = Report("demo", len(wanted))
     for name in wanted:
-        parts[name](report)
+        parts[name](report, journal)
         report.done(name)
     return report.failed != 0
 

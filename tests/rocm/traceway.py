@@ -12,6 +12,7 @@ import subprocess
 import time
 
 from elf import Elf
+from names import ioctl_name
 
 TRACEFS = "/sys/kernel/tracing"
 INSTANCE = TRACEFS + "/instances/rocm"
@@ -161,3 +162,34 @@ def calls(events):
         if isinstance(stack, list):
             done += [Call(tid, name, start, start) for start in stack]
     return sorted(done, key=lambda call: call.start)
+
+
+def layer(call):
+    """Returns the layer that a call is to: HIP, HSA, kfd, drm, other or mmap."""
+    if isinstance(call.name, int):
+        return ioctl_name(call.name)[0]
+    if call.name.startswith("mmap"):
+        return "mmap"
+    return "HSA" if call.name.startswith("hsa_") else "HIP"
+
+
+def print_journal(events, all_calls):
+    """Prints library calls, ioctls of render nodes and the driver's events, a machine-readable line
+    each, as tests/workloads/journal.c does."""
+    rows = []
+    for call in all_calls:
+        where, name = layer(call), call.name
+        # The driver's own event has the result too.
+        if where == "kfd" or name == "mmap":
+            continue
+        if isinstance(name, int):
+            name = f"{where}:{ioctl_name(name)[1]}"
+        where = {"HIP": "hip", "HSA": "hsa"}.get(where, "syscall")
+        rows.append((call.start, where, name.replace(" ", "_"), call.end - call.start, call.tid, ""))
+    for event in events:
+        if event.name.startswith("rkfd_"):
+            name = event.name[len("rkfd_"):]
+            detail = re.search(r" (?:step|what)=(\S+)", event.text)
+            rows.append((event.when, "kernel", f"{name}:{detail[1]}" if detail else name, 0.0, event.tid, event.text))
+    for start, where, name, took, tid, text in sorted(rows):
+        print(f"rkfd-demo: t={round(start * 1e9)} layer={where} step={name} took={round(took * 1e9)} tid={tid} {text}")
