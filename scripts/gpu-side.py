@@ -11,13 +11,11 @@ import collections
 import re
 import sys
 
+from launch_events import gpu_events, pairs
+
 USAGE = "usage: scripts/gpu-side.py GPU_TRACE"
 # SDMA COPY: bytes minus one in the second word.
 COPY_BYTES = re.compile(r"op=COPY words=\[[0-9a-f]+, ([0-9a-f]+),")
-
-
-def pairs(text):
-    return dict(re.findall(r"(\w+)=(\S+)", text))
 
 
 class Processes:
@@ -69,11 +67,8 @@ def main():
         print(USAGE)
         return 2
     processes = Processes()
-    with open(sys.argv[1], errors="replace") as lines:
-        for line in lines:
-            words = line.split(None, 3)
-            if len(words) == 4 and words[0].isdigit():
-                processes.event(words[1], words[2], words[3])
+    for _, layer, event, text in gpu_events(sys.argv[1]):
+        processes.event(layer, event, text)
     for number, (pasid, counts) in enumerate(processes.rows.items(), 1):
         print(f"\n{f'GPU events of process {number} (PASID {pasid})':<58}{'count':>9}")
         for what, count in sorted(counts.items()):
