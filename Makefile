@@ -20,7 +20,7 @@ clean: ## remove build products from this folder (the cache stays)
 setup: ## create or complete the cache: build root, kernel tree, firmware, the guest's Debian roots
 	@$(S)/setup --all
 
-demo: ## boot the stock kernel with the GPU model, load rkfd, launch a vector add, show each step
+demo: ## boot the stock kernel with the GPU model, load rkfd, launch a vector add, show each step and draw it
 	@$(S)/demo
 
 check: ## run every test; the last line is `N passed, N failed`

@@ -21,8 +21,8 @@ COLUMNS = 100
 C_LIKE = {".rs", ".c", ".h", ".s", ".cl", ".hip"}
 PROSE = {".rst", ".md"}
 GENERATED = re.compile(r"rust/abi/regs/(?!name\.rs).*\.rs")
-# Licence texts, lock files and Cargo manifests are not wrapped.
-SKIPPED = re.compile(r"LICENSES/|COPYING$|.*\.lock$|.*\.toml$")
+# Licence texts, lock files, Cargo manifests and images are not wrapped.
+SKIPPED = re.compile(r"LICENSES/|COPYING$|.*\.lock$|.*\.toml$|.*\.png$")
 # A term of a definition list that rkfd-compare reads: patterns on one line.
 RST_KEYS = re.compile(r"(``[^`]+``(, )?)+")
 RST_BORDER = re.compile(r"=+( +=+)+\s*$")
