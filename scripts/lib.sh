@@ -47,6 +47,10 @@ GDB_OPTIONS="--prefix=/usr --enable-targets=amdgcn-amd-amdhsa --with-amd-dbgapi 
 --disable-sim --disable-source-highlight --disable-tui --disable-unit-tests --without-babeltrace --without-debuginfod
 --without-expat --without-guile --without-intel-pt --without-lzma --without-python --without-xxhash --without-zstd"
 
+# Packages of the browser root, in which the picture of `make demo` is opened; created only when
+# that test is asked for.
+BROWSER_PACKAGES="chromium fonts-dejavu-core"
+
 # GPU firmware for the guest's driver: Debian's package, and the files of it that are kept
 # (amdgpu/NAME).
 FIRMWARE_PACKAGE=firmware-amd-graphics
@@ -116,6 +120,9 @@ guest_content() {
 # guest_dir ROOT: folder of a guest root: tree/ to build in, disk.erofs to boot from, `ready` with
 # the name of its content.
 guest_dir() { printf '%s/guest-%s-%s' "$RKFD_CACHE" "$1" "$(guest_content "$1" | sha256sum | cut -c1-12)"; }
+
+# Folder of the browser root: tree/, and `ready` once it is complete.
+browser_dir() { printf '%s/browser-%s' "$RKFD_CACHE" "$(printf '%s\n' "$RKFD_SUITE" $BROWSER_PACKAGES | sha256sum | cut -c1-12)"; }
 
 # Prints the release (uname -r) of the kernel in the cache, nothing before set-up.
 kernel_release() { cat "$RKFD_CACHE/kernel-$RKFD_SERIES.release" 2>/dev/null || true; }
