@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0
 """Draws a recorded run: an HTML page without external parts, and a trace for Perfetto in Chrome's
-JSON trace format. Fails if the path of a launch is incomplete.
+JSON trace format. Fails if the path of a launch is incomplete; --any: if there is no event.
 
 launch_events.py has the events and describes their clock, launch_edges.py the arrows.
 """
@@ -14,7 +14,7 @@ import sys
 from launch_edges import edges
 from launch_events import LANES, Run
 
-USAGE = "usage: scripts/launch-picture.py TITLE GUEST_OUTPUT GPU_TRACE HTML PERFETTO"
+USAGE = "usage: scripts/launch-picture.py [--any] TITLE GUEST_OUTPUT GPU_TRACE HTML PERFETTO"
 TEMPLATE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "launch-picture.html")
 # The path of a launch: each of these steps is caused by one before it.
 PATH = (r"aql\.kernel_dispatch|cp\.dispatch_begin", r"sq\.waves_start", r"aql\.dispatch_end|cp\.dispatch_end",
@@ -63,6 +63,8 @@ def views(run, doorbell, after):
         reached = [run.events[at] for at in follow(queue.at, after)]
         end = max(e.end for e in reached if e.end <= queue.end + queue.took)
         found.append(("create queue", queue.t, end, queue.at))
+    if doorbell is None:
+        return found
     reached = [run.events[at] for at in follow(doorbell, after)]
     start = run.events[doorbell].t
     written = [e.t for e in run.events if e.step == "packet_written" and e.t <= start]
@@ -75,9 +77,11 @@ def page(run, title, found, doorbell, after):
     number = {track: n for n, track in enumerate(tracks)}
     begin = run.begin
     rows = [[e.t - begin, e.took, number[e.lane, e.track], e.name, e.text] for e in run.events]
-    reached = [run.events[at] for at in sorted(follow(doorbell, after))]
-    kernel = max((e for e in reached if re.match(PATH[0], e.step)), key=lambda e: e.number("workgroups"))
-    expected = [kernel.name] + [f"{key}={kernel.v[key]}" for key in ("kernarg", "signal") if key in kernel.v]
+    expected = []
+    if doorbell is not None:
+        reached = [run.events[at] for at in sorted(follow(doorbell, after))]
+        kernel = max((e for e in reached if re.match(PATH[0], e.step)), key=lambda e: e.number("workgroups"))
+        expected = [kernel.name] + [f"{key}={kernel.v[key]}" for key in ("kernarg", "signal") if key in kernel.v]
     data = {"title": title, "clock": run.clock.describe(), "tracks": tracks, "events": rows, "edges": found,
             "views": [(name, start - begin, end - begin, at) for name, start, end, at in views(run, doorbell, after)],
             "doorbell": doorbell, "expected": expected}
@@ -147,6 +151,9 @@ def missing(run, reached):
 
 
 def main():
+    required = sys.argv[1:2] != ["--any"]
+    if not required:
+        del sys.argv[1]
     if len(sys.argv) != 6 or sys.argv[1] in ("-h", "--help"):
         print(USAGE)
         return 2
@@ -160,7 +167,7 @@ def main():
     after = effects_of(found)
     doorbell = launch_doorbell(run, found)
     step = "doorbell" if doorbell is None else missing(run, follow(doorbell, after))
-    if step:
+    if required and step:
         print(f"launch-picture: no arrow leads to the step {step} of the launch", file=sys.stderr)
         return 1
     with open(html, "w", encoding="utf-8") as file:

@@ -43,14 +43,19 @@ def integer(text):
 
 
 def guest_steps(path):
-    """The `rkfd-demo:` lines: (start ns, took ns, layer, step, values, thread or 0)."""
+    """Returns the `rkfd-demo:` lines of the last recording: (start ns, took ns, layer, step,
+    values, thread or 0)."""
     pattern = re.compile(r"rkfd-demo: t=(\d+) layer=(\S+) step=(\S+) took=(\d+)(?: tid=(\d+))? ?(.*)")
+    steps = []
     with open(path, errors="replace") as lines:
         for line in lines:
             match = pattern.search(line)
             if match:
                 t, layer, step, took, tid, values = match.groups()
-                yield int(t), int(took), layer, step, values.strip(), int(tid or 0)
+                steps.append((int(t), int(took), layer, step, values.strip(), int(tid or 0)))
+            elif line.startswith("rkfd-demo: begin"):
+                steps = []
+    return steps
 
 
 def gpu_events(path):
@@ -241,7 +246,7 @@ class Run:
     """The events of a run in order of time."""
 
     def __init__(self, out_log, gpu_trace=None):
-        steps = list(guest_steps(out_log))
+        steps = guest_steps(out_log)
         if not steps:
             raise ValueError("the program printed no steps")
         self.log = log = list(gpu_events(gpu_trace)) if gpu_trace else []

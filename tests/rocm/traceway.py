@@ -56,7 +56,11 @@ def library(stem):
 
 
 def probes(program):
-    """Yields (group, function, file, offset) of the HIP and HSA functions that are called."""
+    """Yields (group, function, file, offset) of the HIP and HSA functions that are called, none for
+    a script."""
+    with open(program, "rb") as f:
+        if f.read(4) != b"\x7fELF":
+            return
     hip, hsa = library("libamdhip64"), library("libhsa-runtime64")
     wanted = Elf(program).needed()
     if hip:
@@ -173,7 +177,7 @@ def layer(call):
     return "HSA" if call.name.startswith("hsa_") else "HIP"
 
 
-def print_journal(events, all_calls):
+def print_journal(events, all_calls, out=None):
     """Prints library calls, ioctls of render nodes and the driver's events, a machine-readable line
     each, as tests/workloads/journal.c does."""
     rows = []
@@ -192,4 +196,5 @@ def print_journal(events, all_calls):
             detail = re.search(r" (?:step|what)=(\S+)", event.text)
             rows.append((event.when, "kernel", f"{name}:{detail[1]}" if detail else name, 0.0, event.tid, event.text))
     for start, where, name, took, tid, text in sorted(rows):
-        print(f"rkfd-demo: t={round(start * 1e9)} layer={where} step={name} took={round(took * 1e9)} tid={tid} {text}")
+        print(f"rkfd-demo: t={round(start * 1e9)} layer={where} step={name} took={round(took * 1e9)} tid={tid} {text}",
+              file=out)
