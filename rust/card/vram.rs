@@ -190,7 +190,7 @@ impl Vram {
     }
 
     /// Returns the bytes that a kind of user has allocated.
-    fn used_by(&self, user: VramUser) -> u64 {
+    pub(crate) fn used_by(&self, user: VramUser) -> u64 {
         self.by_user[user as usize].load(Relaxed)
     }
 

@@ -178,6 +178,10 @@ impl Gpu {
         pages: Range<u64>,
         mut begin: impl FnMut(),
     ) -> Result {
+        // A walk of the pages invalidates what GPUs map of them.
+        if self.vram().used_by(VramUser::Svm) == 0 {
+            return Ok(());
+        }
         for piece in pieces(pages) {
             let locked = mm.mmap_read_lock();
             migrate::for_each_movable(&locked, piece, |area, pages| {

@@ -350,7 +350,7 @@ pub(crate) enum Wanted {
 }
 
 /// A page that [`Interval::find_pages`] found, or none.
-#[derive(Clone, Copy, Default)]
+#[derive(Clone, Copy, Default, Zeroable)]
 #[repr(transparent)]
 pub(crate) struct FoundPage(c_ulong);
 

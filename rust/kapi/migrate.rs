@@ -108,14 +108,10 @@ pub(crate) struct Migration<'a> {
 
 impl<'a> Migration<'a> {
     fn new(pages: usize, to_system: bool) -> Result<Self> {
-        let mut src = KVVec::with_capacity(pages, GFP_KERNEL)?;
-        src.resize(pages, 0, GFP_KERNEL)?;
-        let mut dst = KVVec::with_capacity(pages, GFP_KERNEL)?;
-        dst.resize(pages, 0, GFP_KERNEL)?;
         Ok(Self {
             origin: Origin::Pages,
-            src,
-            dst,
+            src: KVVec::zeroed(pages, GFP_KERNEL)?,
+            dst: KVVec::zeroed(pages, GFP_KERNEL)?,
             to_system,
             committed: false,
             _area: PhantomData,

@@ -146,8 +146,7 @@ impl Svm {
     fn is_in_vram(&self, gpu: &Gpu, pages: Range<u64>) -> Result<bool> {
         let window = self.window(pages.start).ok_or(EINVAL)?;
         let count = (pages.end - pages.start) as usize;
-        let mut found = KVec::with_capacity(count, GFP_KERNEL)?;
-        found.resize(count, FoundPage::NONE, GFP_KERNEL)?;
+        let mut found = KVec::<FoundPage>::zeroed(count, GFP_KERNEL)?;
         let first = (pages.start - window.watch().first()) as usize;
         let owner = Some(gpu.migrated().key());
         window.find_pages(first, &mut found, Wanted::Nothing, owner)?;

@@ -362,8 +362,7 @@ pub(super) struct Found {
 impl Found {
     /// Returns a part of which nothing was found. `ENOMEM` without memory.
     pub(super) fn new(part: Range<usize>) -> Result<Self> {
-        let mut pages = KVec::new();
-        pages.resize(part.len(), FoundPage::NONE, GFP_KERNEL)?;
+        let pages = KVec::zeroed(part.len(), GFP_KERNEL)?;
         let mut places = KVec::new();
         places.resize(part.len(), Where::Nowhere, GFP_KERNEL)?;
         let first = part.start;
