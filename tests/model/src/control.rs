@@ -130,6 +130,7 @@ mod tests {
             boot: Boot::Warm,
             vram: 64 << 20,
             hive_node: None,
+            vbios: None,
             strict: Arc::new(Strict::quiet()),
             trace: Arc::new(Trace::to_writer(Box::new(std::io::sink()))),
             knobs: Arc::default(),

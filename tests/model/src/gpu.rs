@@ -20,7 +20,7 @@ use crate::engines::cp::Cp;
 use crate::engines::doorbells::Doorbells;
 use crate::engines::firmware::{Firmware, Fw};
 use crate::engines::gc::Gc;
-use crate::engines::gmc::placement::Placement;
+use crate::engines::gmc::placement::{firmware_region, Placement};
 use crate::engines::gmc::{Gmc, Hub};
 use crate::engines::hdp::Hdp;
 use crate::engines::ih::{Ih, Msix};
@@ -166,6 +166,9 @@ pub struct Options {
     pub vram: u64,
     /// Position in an xGMI hive, below `HIVE_GPUS`; `None` for a card alone.
     pub hive_node: Option<u8>,
+    /// Bytes at the end of video memory that the VBIOS reserves, below the size of that; `None` for
+    /// a card of gfx9 without a VBIOS. The VBIOS of gfx12 has its own number.
+    pub vbios: Option<u64>,
     /// Boot state.
     pub boot: Boot,
     /// Strict log.
@@ -185,6 +188,7 @@ impl Gpu {
             chip,
             vram,
             hive_node,
+            vbios,
             boot,
             strict,
             trace,
@@ -193,7 +197,8 @@ impl Gpu {
         } = options;
         let placement = Placement::new(chip, vram, hive_node);
         let regs = RegisterMap::build(chip, &declare::all(chip, vram)).map_err(io::Error::other)?;
-        let rom = Rom::new(chip, vram);
+        let firmware = firmware_region(chip, vram, vbios);
+        let rom = Rom::new(chip, vram, vbios);
         let vram = Arc::new(Vram::new(vram)?);
         let dma = Arc::new(GuestMemory::default());
         let msix = Arc::new(Msix::default());
@@ -206,6 +211,7 @@ impl Gpu {
             selfring.clone(),
             chip,
             placement,
+            firmware,
         );
         let gmc = Arc::new(gmc.with_adversary(adversary.clone()));
         let ih = Ih::new(

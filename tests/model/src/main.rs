@@ -43,6 +43,9 @@ usage: rkfd-gpu --socket PATH [options]
                        (default: {})
   --hive-node N        the card is GPU N (0 to {}) of an xGMI hive, and no other one answers
                        (default: no hive; gfx9 only)
+  --vbios SIZE         the card has an expansion ROM with a VBIOS, which reserves SIZE at the end
+                       of video memory for the boot firmware (default: no VBIOS, as passed to a
+                       virtual machine; gfx9 only)
   --boot cold|warm     cold: only the PSP boot loader runs, as after a power cycle (default
                        of {}); warm: the secure OS runs and all
                        firmware is loaded, as left by another driver
@@ -97,6 +100,7 @@ struct Args {
     chip: Option<&'static Chip>,
     vram: Option<u64>,
     hive_node: Option<u8>,
+    vbios: Option<u64>,
     boot: Option<Boot>,
     trace: Option<PathBuf>,
     details: Vec<Detail>,
@@ -158,6 +162,10 @@ fn parse_args(mut words: impl Iterator<Item = String>) -> Result<Args, String> {
                 let node = text.parse().ok().filter(|node| *node < HIVE_GPUS);
                 args.hive_node = Some(node.ok_or(format!("{text}: 0 to {}", HIVE_GPUS - 1))?);
             }
+            "--vbios" => {
+                let text = value()?;
+                args.vbios = Some(parse_size(&text).ok_or(format!("{text}: not a size"))?);
+            }
             "--boot" => {
                 args.boot = Some(match value()?.as_str() {
                     "cold" => Boot::Cold,
@@ -215,6 +223,16 @@ fn run() -> Result<ExitCode, String> {
     if args.hive_node.is_some() && chip.generation != Generation::Gfx9 {
         return Err(format!("--hive-node: {} has no xGMI", chip.name));
     }
+    let vram = args.vram.unwrap_or(chip.default_vram);
+    if args.vbios.is_some() && chip.generation != Generation::Gfx9 {
+        return Err(format!("--vbios: {} has one of its own", chip.name));
+    }
+    if args
+        .vbios
+        .is_some_and(|size| size >= vram || size % 1024 != 0)
+    {
+        return Err("--vbios: not a multiple of 1K below the size of video memory".into());
+    }
     let trace = match &args.trace {
         Some(path) => Trace::to_file(path).map_err(|e| format!("{}: {e}", path.display()))?,
         None => Trace::off(),
@@ -230,8 +248,9 @@ fn run() -> Result<ExitCode, String> {
     }
     let gpu = Gpu::new(Options {
         chip,
-        vram: args.vram.unwrap_or(chip.default_vram),
+        vram,
         hive_node: args.hive_node,
+        vbios: args.vbios,
         boot,
         strict: Arc::new(Strict::new(args.expect)),
         trace: Arc::new(trace),

@@ -5,6 +5,7 @@
 //! | offset | what |
 //! |---|---|
 //! | 0x00 | type 0 header; BAR0 VRAM and BAR2 doorbells (64-bit, prefetchable), BAR5 registers |
+//! | 0x30 | expansion ROM, if the card has a VBIOS that is read through it |
 //! | 0x50 | power management |
 //! | 0x64 | PCI Express, version 2, endpoint, with function-level reset |
 //! | 0xc0 | MSI-X: 4 vectors, table in BAR5 at 0x42000, pending bits in BAR5 at 0x43000 |
@@ -16,6 +17,7 @@
 //! pages never arrive here.
 
 use crate::chips::Chip;
+use crate::engines::rom::Rom;
 use crate::gpu::DOORBELL_BAR;
 
 /// Bytes of extended configuration space.
@@ -32,6 +34,8 @@ const ATOMIC_REQUESTER: u8 = 1 << 6;
 
 /// Offset of the doorbell BAR, BAR2.
 const DOORBELL_BAR_AT: usize = 0x18;
+/// Expansion ROM: address decode enable (`PCI_ROM_ADDRESS_ENABLE`).
+const ROM_ENABLE: u32 = 1;
 const CAP_PM: usize = 0x50;
 const CAP_EXP: usize = 0x64;
 const CAP_MSIX: usize = 0xc0;
@@ -63,15 +67,27 @@ pub fn frame_buffer_bar(vram: u64) -> u64 {
     vram.next_power_of_two()
 }
 
+/// Returns the size of the BAR of the expansion ROM: a power of two, 0 if there is none.
+pub fn expansion_rom(rom: &Rom) -> u64 {
+    match rom.expansion() {
+        0 => 0,
+        size => size.next_power_of_two().max(2048) as u64,
+    }
+}
+
 impl Config {
-    /// Returns the configuration space of `chip` with `vram` bytes behind BAR0.
-    pub fn new(chip: &Chip, vram: u64) -> Self {
+    /// Returns the configuration space of `chip` with `vram` bytes behind BAR0 and an expansion ROM
+    /// of `rom` bytes.
+    pub fn new(chip: &Chip, vram: u64, rom: u64) -> Self {
         let mut config = Self {
             bytes: Box::new([0; CONFIG_SIZE]),
             writable: Box::new([0; CONFIG_SIZE]),
             initial: Box::new([0; CONFIG_SIZE]),
         };
         config.header(chip, vram);
+        if rom != 0 {
+            config.put32(0x30, 0, !(rom as u32 - 1) | ROM_ENABLE);
+        }
         config.power_management();
         config.express();
         config.msix();
@@ -227,7 +243,7 @@ mod tests {
 
     #[test]
     fn ids_of_the_card() {
-        let config = Config::new(&ONE_XCC, 8 << 30);
+        let config = Config::new(&ONE_XCC, 8 << 30, 0);
         assert_eq!(read32(&config, 0), 0x74a1_1002);
         assert_eq!(read32(&config, 8) >> 8, 0x12_0000);
         assert_eq!(read32(&config, 0x2c), 0x74a1_1002);
@@ -235,7 +251,7 @@ mod tests {
 
     #[test]
     fn graphics_card_class_and_register_bar() {
-        let mut config = Config::new(&crate::chips::rx9070::CHIP, 8 << 30);
+        let mut config = Config::new(&crate::chips::rx9070::CHIP, 8 << 30, 0);
         assert_eq!(read32(&config, 0), 0x7550_1002);
         assert_eq!(read32(&config, 8) >> 8, 0x03_0000);
         config.write(0x24, &[0xff; 4]);
@@ -244,7 +260,7 @@ mod tests {
 
     #[test]
     fn bar_sizing() {
-        let mut config = Config::new(&ONE_XCC, 8 << 30);
+        let mut config = Config::new(&ONE_XCC, 8 << 30, 0);
         let mut size = |at: u64| {
             let old = read32(&config, at);
             config.write(at, &[0xff; 4]);
@@ -261,7 +277,7 @@ mod tests {
 
     #[test]
     fn capability_list_is_finite() {
-        let config = Config::new(&ONE_XCC, 8 << 30);
+        let config = Config::new(&ONE_XCC, 8 << 30, 0);
         let mut at = read32(&config, 0x34) & 0xff;
         let mut ids = Vec::new();
         while at != 0 {
@@ -279,7 +295,7 @@ mod tests {
 
     #[test]
     fn read_only_bits_and_flr() {
-        let mut config = Config::new(&ONE_XCC, 8 << 30);
+        let mut config = Config::new(&ONE_XCC, 8 << 30, 0);
         assert_eq!(config.write(0, &[0xff; 4]), Effect::None);
         assert_eq!(read32(&config, 0), 0x74a1_1002);
         config.write(4, &[0x06, 0x04]);

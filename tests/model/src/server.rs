@@ -12,7 +12,7 @@ use vfio_bindings::bindings::vfio::{
     vfio_region_info, vfio_region_sparse_mmap_area, VFIO_IRQ_INFO_EVENTFD,
     VFIO_IRQ_SET_DATA_EVENTFD, VFIO_PCI_BAR0_REGION_INDEX, VFIO_PCI_BAR2_REGION_INDEX,
     VFIO_PCI_BAR5_REGION_INDEX, VFIO_PCI_CONFIG_REGION_INDEX, VFIO_PCI_MSIX_IRQ_INDEX,
-    VFIO_PCI_NUM_IRQS, VFIO_PCI_NUM_REGIONS, VFIO_REGION_INFO_FLAG_MMAP,
+    VFIO_PCI_NUM_IRQS, VFIO_PCI_NUM_REGIONS, VFIO_PCI_ROM_REGION_INDEX, VFIO_REGION_INFO_FLAG_MMAP,
     VFIO_REGION_INFO_FLAG_READ, VFIO_REGION_INFO_FLAG_WRITE,
 };
 use vfio_user::{
@@ -21,7 +21,7 @@ use vfio_user::{
 
 use crate::event;
 use crate::gpu::{Gpu, Reset, DOORBELL_BAR};
-use crate::pci::{frame_buffer_bar, Config, Effect, CONFIG_SIZE, MSIX_VECTORS};
+use crate::pci::{expansion_rom, frame_buffer_bar, Config, Effect, CONFIG_SIZE, MSIX_VECTORS};
 use crate::strict;
 
 /// State of one connection.
@@ -70,6 +70,7 @@ fn regions(gpu: &Gpu) -> Vec<ServerRegion> {
                 VFIO_PCI_BAR2_REGION_INDEX => (DOORBELL_BAR, false),
                 VFIO_PCI_BAR5_REGION_INDEX => (gpu.chip.register_bar, false),
                 VFIO_PCI_CONFIG_REGION_INDEX => (CONFIG_SIZE as u64, false),
+                VFIO_PCI_ROM_REGION_INDEX => (expansion_rom(&gpu.rom), false),
                 _ => (0, false),
             };
             let mut flags = if size != 0 { read_write } else { 0 };
@@ -102,7 +103,7 @@ fn regions(gpu: &Gpu) -> Vec<ServerRegion> {
 impl Device {
     /// Returns the state for a new client.
     pub fn new(gpu: Arc<Gpu>) -> Self {
-        let config = Config::new(gpu.chip, gpu.vram.len());
+        let config = Config::new(gpu.chip, gpu.vram.len(), expansion_rom(&gpu.rom));
         Self { gpu, config }
     }
 
@@ -198,6 +199,7 @@ impl ServerBackend for Device {
                 self.config.read(offset, data);
             }
             VFIO_PCI_BAR5_REGION_INDEX => self.read_registers(offset, data),
+            VFIO_PCI_ROM_REGION_INDEX => self.gpu.rom.read(offset, data),
             // Doorbells are write-only. User space maps them and may read: it gets 0.
             VFIO_PCI_BAR2_REGION_INDEX => {
                 event!(

@@ -236,6 +236,7 @@ impl Gmc {
         selfring: Arc<SelfRing>,
         chip: &Chip,
         placement: Placement,
+        firmware: Range<u64>,
     ) -> Self {
         let hubs = |ip, hub: fn(u8) -> Hub| {
             let state = |n| HubState {
@@ -247,7 +248,6 @@ impl Gmc {
             (0..chip.span(ip)).map(state).collect()
         };
         let (gfx, mm) = (hubs(Ip::Gc, Hub::Gfx), hubs(Ip::Mmhub, Hub::Mm));
-        let firmware = placement::firmware_region(chip, vram.len());
         Self {
             strict,
             trace,

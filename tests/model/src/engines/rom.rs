@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
 //! The board's ROM with the VBIOS image, which the driver reads through SMUIO
-//! (`amdgpu_soc15_read_bios_from_rom`).
+//! (`amdgpu_soc15_read_bios_from_rom`) on gfx12, and through the expansion ROM
+//! (`amdgpu_read_bios`) on gfx9.
 //!
 //! The image holds what `amdgpu_get_bios`, `amdgpu_atom_parse` and `amdgpu_atomfirmware.c` read of
 //! it, in the layout of `include/atomfirmware.h`: identification, the master lists, and the data
@@ -11,7 +12,7 @@
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use gpu_regs::{nbif_6_3_1 as nbif, smuio_14_0_2 as smuio};
+use gpu_regs::{nbif_6_3_1 as nbif, nbio_7_9_0 as nbio, smuio_14_0_2 as smuio};
 
 use crate::chips::{Chip, Generation};
 use crate::gpu::Gpu;
@@ -28,6 +29,10 @@ pub const ASIC_INIT_COMPLETE: u32 = 1 << 9;
 mod fixed {
     /// Length in units of 512 bytes.
     pub const LENGTH: usize = 2;
+    /// Code that the BIOS of the machine calls.
+    pub const ENTRY: usize = 3;
+    /// Offset of the PCI data structure.
+    pub const PCI_DATA: usize = 0x18;
     /// Number of strings (`OFFSET_TO_GET_ATOMBIOS_NUMBER_OF_STRINGS`).
     pub const STRING_COUNT: usize = 0x2f;
     /// `ATOM_ATI_MAGIC`.
@@ -53,13 +58,39 @@ mod data_table {
 const FUNCTIONS: usize = 81;
 /// `ATOM_OP_EOT`.
 const END_OF_FUNCTION: u8 = 91;
-/// `ATOM_DGPU_VRAM_TYPE_GDDR6`.
-const GDDR6: u8 = 0x70;
+/// RET (far) of x86.
+const RETURN: u8 = 0xcb;
+/// Bytes of the PCI data structure.
+const PCI_DATA_SIZE: usize = 0x18;
+/// Last image, in the indicator of the PCI data structure.
+const LAST_IMAGE: u8 = 1 << 7;
 /// Reference clock of the card in 10 kHz.
 const REFERENCE_CLOCK: u32 = 10_000;
-/// Channels of the memory, and the logarithm of their width in bits: 256 bits in all, from AMD's
-/// specification of the card.
-const CHANNELS: (u8, u8) = (16, 4);
+
+/// What differs between the images of the generations.
+struct Board {
+    /// Part number, ASIC, bus and memory, as strings of the image.
+    names: &'static [u8],
+    /// `ATOM_DGPU_VRAM_TYPE_*`.
+    vram_type: u8,
+    /// Channels of the memory, and the logarithm of their width in bits, from AMD's specification
+    /// of the card: 256 bits in all on gfx12, 2048 for each AID on gfx9, which is what the C driver
+    /// multiplies by the number of AIDs (`amdgpu_gmc_get_vram_info`).
+    channels: (u8, u8),
+}
+
+const NAVI48: Board = Board {
+    names: b"113-RKFD-MODEL\0NAVI48\0PCI_EXPRESS\0GDDR6\0\r\nrkfd GPU model\0",
+    // ATOM_DGPU_VRAM_TYPE_GDDR6.
+    vram_type: 0x70,
+    channels: (16, 4),
+};
+const MI300: Board = Board {
+    names: b"113-RKFD-MODEL\0MI300\0PCI_EXPRESS\0HBM3\0\r\nrkfd GPU model\0",
+    // ATOM_DGPU_VRAM_TYPE_HBM3.
+    vram_type: 0x80,
+    channels: (32, 6),
+};
 
 /// An image under construction.
 struct Image(Vec<u8>);
@@ -94,18 +125,34 @@ impl Image {
     }
 }
 
-/// Returns the VBIOS image of `chip`, empty if the model has none.
-pub fn image(chip: &Chip, vram: u64) -> Vec<u8> {
-    if chip.generation != Generation::Gfx12 {
-        return Vec::new();
-    }
+/// Returns the first dword of `BIOS_SCRATCH_0`.
+fn scratch(chip: &Chip) -> u32 {
+    let (seg, off) = match chip.generation {
+        Generation::Gfx9 => {
+            let reg = nbio::regBIF_BX0_BIOS_SCRATCH_0;
+            (reg.seg, reg.off)
+        }
+        Generation::Gfx12 => {
+            let reg = nbif::regBIF_BX0_BIOS_SCRATCH_0;
+            (reg.seg, reg.off)
+        }
+    };
+    chip.base(Ip::Nbif, 0, seg).unwrap_or(0) + off
+}
+
+/// Returns the VBIOS image of `chip`, which reserves `reserved` bytes at the end of video memory.
+pub fn image(chip: &Chip, reserved: u64) -> Vec<u8> {
+    let board = match chip.generation {
+        Generation::Gfx9 => MI300,
+        Generation::Gfx12 => NAVI48,
+    };
     let mut rom = Image(vec![0; 0x80]);
     rom.put(0, &[0x55, 0xaa]);
     rom.put(fixed::MAGIC, b" 761295520");
     rom.put(fixed::DATE, b"01/01/25,00:00");
     rom.put(fixed::STRING_COUNT, &[4]);
-    // Part number, ASIC, bus and memory, then the name of the board and the version.
-    let strings = rom.append(b"113-RKFD-MODEL\0NAVI48\0PCI_EXPRESS\0GDDR6\0\r\nrkfd GPU model\0");
+    // The name of the board and the version follow.
+    let strings = rom.append(board.names);
     rom.put16(fixed::STRINGS, strings);
     rom.append(b"ATOMBIOSBK-AMD VER000.000.000.000.000000\0");
     rom.append(&[0; 32]);
@@ -131,11 +178,8 @@ pub fn image(chip: &Chip, vram: u64) -> Vec<u8> {
     // atom_firmware_info_v3_4: without 2-stage memory training, ECC and virtualization.
     let firmware = rom.table(0x6c, 3, 4);
     rom.put32(firmware + 0x04, 1);
-    let scratch = chip.base(Ip::Nbif, 0, nbif::regBIF_BX0_BIOS_SCRATCH_0.seg);
-    let scratch = scratch.unwrap_or(0) + nbif::regBIF_BX0_BIOS_SCRATCH_0.off;
-    rom.put32(firmware + 0x18, scratch);
-    let reserved = (reserved_by_firmware(vram) >> 10) as u32;
-    rom.put32(firmware + 0x54, reserved);
+    rom.put32(firmware + 0x18, scratch(chip));
+    rom.put32(firmware + 0x54, (reserved >> 10) as u32);
     list(&mut rom, data_table::FIRMWARE_INFO, firmware);
     // atom_smu_info_v4_0.
     let smu = rom.table(0x120, 4, 0);
@@ -153,14 +197,32 @@ pub fn image(chip: &Chip, vram: u64) -> Vec<u8> {
     list(&mut rom, data_table::GFX_INFO, gfx);
     // atom_umc_info_v4_0.
     let umc = rom.table(0x54, 4, 0);
-    rom.put(umc + 0x1a, &[GDDR6]);
+    rom.put(umc + 0x1a, &[board.vram_type]);
     rom.put32(umc + 0x1c, REFERENCE_CLOCK);
-    rom.put(umc + 0x40, &[CHANNELS.0, CHANNELS.1]);
+    rom.put(umc + 0x40, &[board.channels.0, board.channels.1]);
     list(&mut rom, data_table::UMC_INFO, umc);
 
+    // The structure by which the PCI core finds the size of an expansion ROM. The code is for x86,
+    // and has nothing left to do.
+    rom.put(fixed::ENTRY, &[RETURN]);
+    rom.0.resize(rom.0.len().next_multiple_of(4), 0);
+    let pci = rom.append(&[0; PCI_DATA_SIZE]);
+    rom.put16(fixed::PCI_DATA, pci);
+    rom.put(pci, b"PCIR");
+    rom.put16(pci + 0x4, chip.pci_ids[0].into());
+    rom.put16(pci + 0x6, chip.pci_ids[1].into());
+    rom.put16(pci + 0xa, PCI_DATA_SIZE);
+    rom.put(pci + 0xd, &chip.pci_class.to_le_bytes()[..3]);
+
     rom.0.resize(rom.0.len().next_multiple_of(512), 0);
+    rom.put16(pci + 0x10, rom.0.len() / 512);
+    rom.put(pci + 0x15, &[LAST_IMAGE]);
     let length = (rom.0.len() / 512) as u8;
     rom.put(fixed::LENGTH, &[length]);
+    // The bytes of the image add up to 0.
+    let sum = rom.0.iter().fold(0u8, |sum, byte| sum.wrapping_add(*byte));
+    let last = rom.0.len() - 1;
+    rom.put(last, &[sum.wrapping_neg()]);
     rom.0
 }
 
@@ -177,15 +239,37 @@ const RESERVED: u64 = 64 << 20;
 #[derive(Default)]
 pub struct Rom {
     image: Vec<u8>,
+    expansion: bool,
     at: AtomicU32,
 }
 
 impl Rom {
-    /// Returns the ROM of `chip`.
-    pub fn new(chip: &Chip, vram: u64) -> Self {
+    /// Returns the ROM of `chip`. `vbios` has the bytes that it reserves on gfx9, where `None` is
+    /// a card without a VBIOS.
+    pub fn new(chip: &Chip, vram: u64, vbios: Option<u64>) -> Self {
+        let reserved = match chip.generation {
+            Generation::Gfx9 => vbios,
+            Generation::Gfx12 => Some(reserved_by_firmware(vram)),
+        };
         Self {
-            image: image(chip, vram),
+            image: reserved.map_or(Vec::new(), |bytes| image(chip, bytes)),
+            expansion: chip.generation == Generation::Gfx9,
             at: AtomicU32::new(0),
+        }
+    }
+
+    /// Returns the bytes of the expansion ROM, 0 if there is none.
+    pub fn expansion(&self) -> usize {
+        match self.expansion {
+            true => self.image.len(),
+            false => 0,
+        }
+    }
+
+    /// Reads the expansion ROM; bytes beyond the image read as 0xff.
+    pub fn read(&self, offset: u64, data: &mut [u8]) {
+        for (at, byte) in (offset..).zip(data) {
+            *byte = *self.image.get(at as usize).unwrap_or(&0xff);
         }
     }
 
@@ -245,7 +329,7 @@ mod tests {
     /// Follows the image as `check_atom_bios` and `amdgpu_atom_parse_data_header` do.
     #[test]
     fn image_parses_by_amd_rules() {
-        let rom = image(&rx9070::CHIP, 8 << 30);
+        let rom = image(&rx9070::CHIP, 64 << 20);
         assert_eq!(rom[..2], [0x55, 0xaa]);
         assert_eq!(usize::from(rom[2]) << 9, rom.len());
         assert_eq!(&rom[0x30..0x3a], b" 761295520");
@@ -269,6 +353,16 @@ mod tests {
         let gfx = table(14, 136, [3, 0]);
         assert_eq!(u16_at(&rom, gfx + 40), 10_000, "reference clock in 10 kHz");
         table(8, 288, [4, 0]);
-        assert!(image(&crate::chips::mi300x::CHIP, 8 << 30).is_empty());
+        let card = &crate::chips::mi300x::CHIP;
+        assert_eq!(Rom::new(card, 8 << 30, None).expansion(), 0);
+        let rom = image(card, 512 << 20);
+        let tables = u16_at(&rom, u16_at(&rom, 0x48) + 0x20);
+        let firmware = u16_at(&rom, tables + 4 + 2 * 4);
+        assert_eq!(rom[firmware + 2..firmware + 4], [3, 4]);
+        let reserved = &rom[firmware + 0x54..firmware + 0x58];
+        assert_eq!(reserved, (512u32 << 10).to_le_bytes(), "in KiB");
+        let pci = u16_at(&rom, 0x18);
+        assert_eq!(&rom[pci..pci + 4], b"PCIR");
+        assert_eq!(u16_at(&rom, pci + 0x10) * 512, rom.len());
     }
 }

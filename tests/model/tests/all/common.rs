@@ -75,6 +75,7 @@ fn with_options(
         chip,
         vram: VRAM,
         hive_node,
+        vbios: None,
         boot,
         strict: Arc::new(Strict::quiet()),
         trace: Arc::new(Trace::off()),

@@ -231,7 +231,7 @@ impl Card {
 #[test]
 fn vbios_is_behind_the_index_register() {
     let card = Card::new(Boot::Cold);
-    let image = rom::image(&CHIP, VRAM);
+    let image = rom::image(&CHIP, rom::reserved_by_firmware(VRAM));
     card.write(Ip::Smuio, smuio::regROM_INDEX, 0);
     for word in image.chunks(4) {
         let word = u32::from_le_bytes([word[0], word[1], word[2], word[3]]);

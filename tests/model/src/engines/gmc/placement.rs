@@ -26,10 +26,14 @@ const FIRMWARE: u64 = 280 << 20;
 const LEAST: u64 = 512 << 20;
 
 /// Returns the region of the boot firmware, on gfx12 that of the discovery table, in `vram` bytes.
-pub fn firmware_region(chip: &Chip, vram: u64) -> Range<u64> {
+/// `vbios` is its size in the tables of a VBIOS, if the card of gfx9 has one.
+pub fn firmware_region(chip: &Chip, vram: u64, vbios: Option<u64>) -> Range<u64> {
     let size = match chip.generation {
-        Generation::Gfx9 if vram >= LEAST => FIRMWARE,
-        Generation::Gfx9 => vram / 8,
+        Generation::Gfx9 => match vbios {
+            Some(size) => size,
+            None if vram >= LEAST => FIRMWARE,
+            None => vram / 8,
+        },
         Generation::Gfx12 => TMR_OFFSET,
     };
     vram - size..vram

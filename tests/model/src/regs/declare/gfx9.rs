@@ -11,6 +11,7 @@ use rkfd_abi::sdma::{RLC_QUEUES, RLC_REG_STRIDE};
 
 use super::{Block, PowerOn};
 use crate::chips::Chip;
+use crate::engines::rom::ASIC_INIT_COMPLETE;
 use crate::regs::{Decl, Ip};
 
 /// Returns the tables of its blocks.
@@ -134,6 +135,13 @@ pub fn power_on(chip: &Chip, vram: u64) -> Vec<PowerOn> {
             smuio::regSMUIO_MCM_CONFIG,
             smuio::SMUIO_MCM_CONFIG__PKG_TYPE.put(1),
             true,
+        ),
+        // The system firmware has executed asic_init of the VBIOS.
+        (
+            Ip::Nbif,
+            nbio::regBIF_BX0_BIOS_SCRATCH_7,
+            ASIC_INIT_COMPLETE,
+            false,
         ),
         // Interrupts of the SMU are masked.
         (Ip::Mp0, mp::regMP1_SMN_IH_SW_INT_CTRL, 1, false),
