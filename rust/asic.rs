@@ -9,4 +9,5 @@ pub(crate) mod discovery;
 pub(crate) mod firmware;
 pub(crate) mod mmio;
 pub(crate) mod partition;
+pub(crate) mod vbios;
 pub(crate) mod xcc;

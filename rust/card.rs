@@ -28,6 +28,7 @@ use crate::{
         discovery,
         mmio::{EarlyMmio, Mmio},
         partition::{NpsMode, NpsModes},
+        vbios::Vbios,
         xcc::XccList,
     },
     hw::{self, psp::FirmwareVersions, smu::SmuFacts, Generation, McLayout},
@@ -233,7 +234,8 @@ impl Card {
             layout.vram_offset,
             found.vram_size,
         )?;
-        let vram = Vram::new(pdev, bar, found.vram_size, ranges)?;
+        let reserved = Vbios::read(pdev).and_then(|vbios| vbios.reserved());
+        let vram = Vram::new(pdev, bar, found.vram_size, ranges, reserved.unwrap_or(0))?;
         config.vram_size = vram.size();
         config.vram_visible = vram.visible();
 

@@ -27,8 +27,9 @@ use crate::kapi::{fence::Fence, iomem::WcBar, workqueue::Delayed};
 /// The BAR of the frame buffer.
 const BAR: u32 = 0;
 
-/// Bytes kept free at the end of VRAM: the IP discovery table and the PSP's TMR. The size of the
-/// TMR is not known before the PSP ring is up; open drivers for these boards reserve this much.
+/// Least number of bytes kept free at the end of VRAM: the IP discovery table and the PSP's TMR.
+/// The size of the TMR is not known before the PSP ring is up; open drivers for these boards
+/// reserve this much. A VBIOS may reserve more.
 const RESERVED_TOP: u64 = 384 * SZ_1M as u64;
 
 /// The VRAM of a card.
@@ -96,13 +97,15 @@ pub(crate) struct VramRange {
 impl Vram {
     /// Returns the VRAM of a card with `size` bytes behind `bar`.
     ///
-    /// `ranges` are those of its memory partitions. VRAM beyond the BAR stays unused, with
-    /// a warning. `ENOSPC` when nothing is left after the reserved top.
+    /// `ranges` are those of its memory partitions, `reserved` the bytes at the end that its VBIOS
+    /// reserves. VRAM beyond the BAR stays unused, with a warning. `ENOSPC` when nothing is left
+    /// after the reserved top.
     pub(crate) fn new(
         pdev: &pci::Device<Core<'_>>,
         bar: WcBar,
         size: u64,
         ranges: KVec<Range<u64>>,
+        reserved: u64,
     ) -> Result<Arc<Self>> {
         let visible = (bar.size() as u64).min(size);
         if visible < size {
@@ -113,7 +116,8 @@ impl Vram {
                 size / SZ_1M as u64
             );
         }
-        let usable = size.checked_sub(RESERVED_TOP).ok_or(ENOSPC)?.min(visible);
+        let reserved = reserved.max(RESERVED_TOP);
+        let usable = size.checked_sub(reserved).ok_or(ENOSPC)?.min(visible);
         let usable = usable / SZ_2M as u64 * SZ_2M as u64;
         if usable == 0 {
             return Err(ENOSPC);

@@ -88,6 +88,32 @@ pub(crate) fn restore_state(pdev: &pci::Device<Core<'_>>) {
     unsafe { bindings::pci_restore_state(raw(pdev)) };
 }
 
+/// Unmaps an expansion ROM on drop.
+struct UnmapRom<'a>(&'a pci::Device, *mut core::ffi::c_void);
+
+impl Drop for UnmapRom<'_> {
+    fn drop(&mut self) {
+        // SAFETY: The ROM was mapped in `read_rom`, which does not give this out.
+        unsafe { bindings::pci_unmap_rom(raw(self.0), self.1) };
+    }
+}
+
+/// Returns the contents of the expansion ROM of a device. `ENOENT` if it has none that can be read.
+pub(crate) fn read_rom(pdev: &pci::Device<Core<'_>>) -> Result<KVVec<u8>> {
+    let mut size = 0;
+    // SAFETY: The device is valid by its type. The lock of the device, which `Core` stands for,
+    // keeps other threads from mapping the ROM or changing its BAR.
+    let rom = unsafe { bindings::pci_map_rom(raw(pdev), &mut size) };
+    if rom.is_null() {
+        return Err(ENOENT);
+    }
+    let _unmap = UnmapRom(pdev, rom);
+    let mut image = KVVec::from_elem(0u8, size, GFP_KERNEL)?;
+    // SAFETY: `pci_map_rom()` mapped at least `size` bytes; `image` is normal memory of that size.
+    unsafe { bindings::memcpy_fromio(image.as_mut_ptr().cast(), rom.cast(), size) };
+    Ok(image)
+}
+
 /// Returns the PCI domain of a device.
 pub(crate) fn domain(pdev: &pci::Device) -> u32 {
     // SAFETY: A device has a bus for as long as it exists.
