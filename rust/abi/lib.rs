@@ -47,6 +47,7 @@ pub mod bits;
 pub mod cwsr;
 pub mod discovery;
 pub mod doorbell;
+pub mod eeprom;
 pub mod firmware;
 pub mod ih;
 pub mod mes;

@@ -59,6 +59,11 @@ pub const STATUS: Field = Field::span(15, 0);
 pub const COMMAND_ID: Field = Field::span(19, 16);
 /// Blocks with RAS support ([`RAS_CAPABILITY`]).
 pub const RAS_BLOCKS: Field = Field::span(23, 0);
+/// Bits of [`RAS_BLOCKS`] (`enum amdgpu_ras_block`).
+pub mod ras_block {
+    /// Memory controllers.
+    pub const UMC: u32 = 0;
+}
 /// Poison mode is supported ([`RAS_CAPABILITY`]).
 pub const RAS_POISON: Field = Field::span(24, 24);
 

@@ -67,6 +67,8 @@ numbers! {
         SET_PPT_LIMIT "SetPptLimit" = 0x18,
         /// Returns the power limit of the socket in W.
         GET_PPT_LIMIT "GetPptLimit" = 0x19,
+        /// Sets the number of records of bad pages, for other readers on the SMU's bus.
+        SET_NUM_BAD_HBM_PAGES_RETIRED "SetNumBadHbmPagesRetired" = 0x1f,
         /// Sets the lower limit of the shader clock in MHz.
         SET_SOFT_MIN_GFX_CLK "SetSoftMinGfxClk" = 0x30,
         /// Sets the upper limit of the shader clock in MHz.
@@ -80,8 +82,14 @@ numbers! {
         /// Returns the temperature in degrees Celsius at which a part is throttled: 1 socket, 2
         /// HBM.
         READ_THROTTLER_LIMIT "ReadThrottlerLimit" = 0x35,
+        /// Returns the number of uncorrected errors in the error banks.
+        QUERY_VALID_MCA_COUNT "QueryValidMcaCount" = 0x36,
         /// Returns the critical temperature of a part in degrees Celsius: 1 AID, 3 XCD, 4 HBM.
         GET_CTF_LIMIT "GetCTFLimit" = 0x38,
+        /// Sets which error banks a read clears: 1 uncorrected errors, 2 corrected ones.
+        CLEAR_MCA_ON_READ "ClearMcaOnRead" = 0x39,
+        /// Returns the number of corrected and deferred errors in the error banks.
+        QUERY_VALID_MCA_CE_COUNT "QueryValidMcaCeCount" = 0x3a,
         /// Selects the power-down mode of xGMI links.
         SELECT_PLPD_MODE "SelectPLPDMode" = 0x40,
         /// Selects the policy of SOC power states.
@@ -120,6 +128,33 @@ pub mod interrupt {
     /// Bit of each reason on all ASICs (`SMU_THROTTLER_*_BIT`, `amdgpu_smu.h`;
     /// `smu_v13_0_6_throttler_map`).
     pub const COMMON_BITS: [u32; REASONS as usize] = [47, 0, 32, 38, 34];
+}
+
+/// I2C transaction in the driver's table (`SwI2cRequest_t`): offsets in bytes. A command is a byte
+/// of data, written or read, and its flags.
+pub mod i2c {
+    /// Bytes.
+    pub const SIZE: usize = COMMANDS + 2 * COMMANDS_MAX;
+    /// Controller.
+    pub const PORT: usize = 0;
+    /// Speed.
+    pub const SPEED: usize = 1;
+    /// Address of the device: bits 1 to 7.
+    pub const ADDRESS: usize = 2;
+    /// Number of commands.
+    pub const COUNT: usize = 3;
+    /// Commands.
+    pub const COMMANDS: usize = 4;
+    /// Most commands (`MAX_SW_I2C_COMMANDS`).
+    pub const COMMANDS_MAX: usize = 24;
+    /// Speed of 400 kbit/s (`I2C_SPEED_FAST_400K`).
+    pub const FAST_400K: u8 = 2;
+    /// Flag: STOP follows (`CMDCONFIG_STOP_MASK`).
+    pub const STOP: u8 = 1;
+    /// Flag: a repeated START precedes (`CMDCONFIG_RESTART_MASK`).
+    pub const RESTART: u8 = 2;
+    /// Flag: a write (`CMDCONFIG_READWRITE_MASK`).
+    pub const WRITE: u8 = 4;
 }
 
 /// Number of features (`NUM_FEATURES`, `FEATURE_LIST_e`).

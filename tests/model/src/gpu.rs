@@ -10,6 +10,7 @@ use std::sync::Arc;
 
 use gpu_regs::{gc_9_4_3 as gc, nbio_7_9_0 as nbio_regs};
 use rkfd_abi::doorbell::{navi10_routes_to_cp, routes_to_cp};
+use rkfd_abi::psp::ras_block;
 
 use crate::adversary::Adversary;
 use crate::chips::{Chip, Generation, XCCS_PER_AID};
@@ -30,6 +31,7 @@ use crate::engines::nbio::selfring::SelfRing;
 use crate::engines::psp::Psp;
 use crate::engines::rom::Rom;
 use crate::engines::sdma::Sdma;
+use crate::engines::smu::eeprom::row;
 use crate::engines::smu::{self, Smu};
 use crate::engines::{athub, nbio};
 use crate::event;
@@ -169,6 +171,9 @@ pub struct Options {
     /// Bytes at the end of video memory that the VBIOS reserves, below the size of that; `None` for
     /// a card of gfx9 without a VBIOS. The VBIOS of gfx12 has its own number.
     pub vbios: Option<u64>,
+    /// Addresses in video memory whose rows the EEPROM of a card of gfx9 lists as bad; if there are
+    /// none, the card has neither EEPROM nor RAS.
+    pub bad_pages: Vec<u64>,
     /// Boot state.
     pub boot: Boot,
     /// Strict log.
@@ -189,6 +194,7 @@ impl Gpu {
             vram,
             hive_node,
             vbios,
+            bad_pages,
             boot,
             strict,
             trace,
@@ -196,9 +202,14 @@ impl Gpu {
             adversary,
         } = options;
         let placement = Placement::new(chip, vram, hive_node);
-        let regs = RegisterMap::build(chip, &declare::all(chip, vram)).map_err(io::Error::other)?;
+        // Of the blocks only the memory has RAS.
+        let ras = u32::from(!bad_pages.is_empty()) << ras_block::UMC;
+        let regs =
+            RegisterMap::build(chip, &declare::all(chip, vram, ras)).map_err(io::Error::other)?;
         let firmware = firmware_region(chip, vram, vbios);
         let rom = Rom::new(chip, vram, vbios);
+        let bad = bad_pages.iter().flat_map(|address| row(*address, vram));
+        let bad = bad.collect();
         let vram = Arc::new(Vram::new(vram)?);
         let dma = Arc::new(GuestMemory::default());
         let msix = Arc::new(Msix::default());
@@ -213,7 +224,8 @@ impl Gpu {
             placement,
             firmware,
         );
-        let gmc = Arc::new(gmc.with_adversary(adversary.clone()));
+        let gmc = gmc.with_adversary(adversary.clone()).with_bad_pages(bad);
+        let gmc = Arc::new(gmc);
         let ih = Ih::new(
             chip.generation,
             strict.clone(),
@@ -245,7 +257,7 @@ impl Gpu {
             sdma: Sdma::new(chip, boot),
             psp: Psp::default(),
             rom,
-            smu: Smu::default(),
+            smu: Smu::new(&bad_pages),
             memory: Memory::default(),
             firmware: Firmware::default(),
             regs,

@@ -46,6 +46,8 @@ usage: rkfd-gpu --socket PATH [options]
   --vbios SIZE         the card has an expansion ROM with a VBIOS, which reserves SIZE at the end
                        of video memory for the boot firmware (default: no VBIOS, as passed to a
                        virtual machine; gfx9 only)
+  --bad-page ADDRESS   the memory has RAS, and the EEPROM of the card lists the row of ADDRESS in
+                       video memory as bad, in mode NPS1; may repeat (mi300x, mi300x-1xcc only)
   --boot cold|warm     cold: only the PSP boot loader runs, as after a power cycle (default
                        of {}); warm: the secure OS runs and all
                        firmware is loaded, as left by another driver
@@ -101,6 +103,7 @@ struct Args {
     vram: Option<u64>,
     hive_node: Option<u8>,
     vbios: Option<u64>,
+    bad_pages: Vec<u64>,
     boot: Option<Boot>,
     trace: Option<PathBuf>,
     details: Vec<Detail>,
@@ -165,6 +168,11 @@ fn parse_args(mut words: impl Iterator<Item = String>) -> Result<Args, String> {
             "--vbios" => {
                 let text = value()?;
                 args.vbios = Some(parse_size(&text).ok_or(format!("{text}: not a size"))?);
+            }
+            "--bad-page" => {
+                let text = value()?;
+                let address = parse_size(&text).ok_or(format!("{text}: not an address"))?;
+                args.bad_pages.push(address);
             }
             "--boot" => {
                 args.boot = Some(match value()?.as_str() {
@@ -233,6 +241,15 @@ fn run() -> Result<ExitCode, String> {
     {
         return Err("--vbios: not a multiple of 1K below the size of video memory".into());
     }
+    if !args.bad_pages.is_empty() && chip.pci_ids != mi300x::CHIP.pci_ids {
+        return Err(format!(
+            "--bad-page: the rows of {} are not known",
+            chip.name
+        ));
+    }
+    if args.bad_pages.iter().any(|address| *address >= vram) {
+        return Err("--bad-page: beyond the video memory".into());
+    }
     let trace = match &args.trace {
         Some(path) => Trace::to_file(path).map_err(|e| format!("{}: {e}", path.display()))?,
         None => Trace::off(),
@@ -251,6 +268,7 @@ fn run() -> Result<ExitCode, String> {
         vram,
         hive_node: args.hive_node,
         vbios: args.vbios,
+        bad_pages: args.bad_pages,
         boot,
         strict: Arc::new(Strict::new(args.expect)),
         trace: Arc::new(trace),

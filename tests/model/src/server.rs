@@ -59,6 +59,25 @@ fn irqs() -> Vec<IrqInfo> {
         .collect()
 }
 
+/// Returns the parts of the frame buffer BAR that the guest maps. Other accesses reach the model:
+/// to bad pages, to the region of the boot firmware, of which the driver reads the discovery table,
+/// and beyond VRAM.
+fn mapped_areas(gpu: &Gpu, size: u64) -> Vec<SparseArea> {
+    let end = size.min(gpu.gmc.firmware_region().start);
+    let holes = gpu.gmc.bad_pages().range(..end).copied();
+    let starts = std::iter::once(0).chain(holes.clone().map(|page| page + 0x1000));
+    let areas = starts.zip(holes.chain([end]));
+    areas
+        .filter(|(start, end)| start < end)
+        .map(|(offset, end)| SparseArea {
+            area: vfio_region_sparse_mmap_area {
+                offset,
+                size: end - offset,
+            },
+        })
+        .collect()
+}
+
 fn regions(gpu: &Gpu) -> Vec<ServerRegion> {
     let read_write = VFIO_REGION_INFO_FLAG_READ | VFIO_REGION_INFO_FLAG_WRITE;
     (0..VFIO_PCI_NUM_REGIONS)
@@ -77,14 +96,6 @@ fn regions(gpu: &Gpu) -> Vec<ServerRegion> {
             if mapped {
                 flags |= VFIO_REGION_INFO_FLAG_MMAP;
             }
-            let area = SparseArea {
-                // Accesses behind this part reach the model: to the region of the boot firmware, of
-                // which the driver reads the discovery table, and beyond VRAM.
-                area: vfio_region_sparse_mmap_area {
-                    offset: 0,
-                    size: size.min(gpu.gmc.firmware_region().start),
-                },
-            };
             ServerRegion {
                 region_info: vfio_region_info {
                     argsz: std::mem::size_of::<vfio_region_info>() as u32,
@@ -93,7 +104,11 @@ fn regions(gpu: &Gpu) -> Vec<ServerRegion> {
                     size,
                     ..Default::default()
                 },
-                sparse_areas: if mapped { vec![area] } else { Vec::new() },
+                sparse_areas: if mapped {
+                    mapped_areas(gpu, size)
+                } else {
+                    Vec::new()
+                },
                 mmap_fd: mapped.then(|| gpu.vram.fd()),
             }
         })
@@ -120,6 +135,17 @@ impl Device {
     fn follow_reset(&mut self) {
         if self.gpu.take_config_lost() {
             self.reset_config();
+        }
+    }
+
+    /// Reports an access of the host to a bad page.
+    fn check_page(&self, offset: u64) {
+        if self.gpu.gmc.bad_pages().contains(&(offset & !0xfff)) {
+            strict!(
+                self.gpu.strict,
+                "bar0",
+                "access to the bad page at {offset:#x}"
+            );
         }
     }
 
@@ -211,6 +237,7 @@ impl ServerBackend for Device {
                 data.fill(0);
             }
             VFIO_PCI_BAR0_REGION_INDEX => {
+                self.check_page(offset);
                 if self.gpu.hdp.read(offset, data).is_err() {
                     strict!(self.gpu.strict, "bar0", "read beyond VRAM at {offset:#x}");
                     data.fill(0xff);
@@ -248,6 +275,7 @@ impl ServerBackend for Device {
             VFIO_PCI_BAR5_REGION_INDEX => self.write_registers(offset, data),
             VFIO_PCI_BAR2_REGION_INDEX => self.write_doorbell(offset, data),
             VFIO_PCI_BAR0_REGION_INDEX => {
+                self.check_page(offset);
                 if self.gpu.gmc.firmware_region().contains(&offset) {
                     strict!(
                         self.gpu.strict,

@@ -20,6 +20,7 @@ pub mod placement;
 pub mod tlb;
 pub mod walk;
 
+use std::collections::BTreeSet;
 use std::fmt;
 use std::ops::Range;
 use std::sync::{Arc, RwLockReadGuard};
@@ -191,6 +192,7 @@ pub struct Gmc {
     gfx: Vec<HubState>,
     mm: Vec<HubState>,
     firmware: Range<u64>,
+    bad: BTreeSet<u64>,
 }
 
 struct HubState {
@@ -258,6 +260,7 @@ impl Gmc {
             gfx,
             mm,
             firmware,
+            bad: BTreeSet::new(),
         }
     }
 
@@ -275,6 +278,17 @@ impl Gmc {
         }
         self.adversary = adversary;
         self
+    }
+
+    /// Sets the pages of VRAM that are bad.
+    pub fn with_bad_pages(mut self, pages: BTreeSet<u64>) -> Self {
+        self.bad = pages;
+        self
+    }
+
+    /// Returns the offsets of the pages of VRAM that are bad, in ascending order.
+    pub fn bad_pages(&self) -> &BTreeSet<u64> {
+        &self.bad
     }
 
     fn hub(&self, hub: Hub) -> &HubState {
@@ -415,6 +429,15 @@ impl Gmc {
                         entry.page
                     );
                     return Err(fault(FaultKind::Bus));
+                }
+                if !entry.system && self.bad.contains(&entry.page) {
+                    strict!(
+                        self.strict,
+                        "gmc",
+                        "{hub:?} hub vmid {vmid} {access:?} of {va:#x}: the bad page at {:#x} of \
+                         VRAM",
+                        entry.page
+                    );
                 }
                 state.tlb.insert(vmid, va, entry);
                 entry

@@ -6,6 +6,7 @@
 //! Its firmware runs in every state of the rest of the card. Limits are stored; nothing is slower
 //! because of them.
 
+pub mod eeprom;
 mod mailbox;
 mod metrics;
 pub mod v14;
@@ -15,7 +16,7 @@ use std::time::{Duration, Instant};
 
 use gpu_regs::{mp_13_0_6 as mp, smu as regs};
 use rkfd_abi::ih::{client, source};
-use rkfd_abi::smu::{interrupt, msg, response, FEATURES};
+use rkfd_abi::smu::{i2c, interrupt, msg, response, FEATURES};
 
 use crate::chips::Generation;
 use crate::engines::ih::{aid_node, Entry};
@@ -23,7 +24,8 @@ use crate::gpu::{Gpu, Reset};
 use crate::log::Strict;
 use crate::regs::{Ip, RegId, Slot};
 use crate::{event, strict};
-use mailbox::{driver_table, known, refused, write_table, Mailbox};
+use eeprom::Eeprom;
+use mailbox::{driver_table, known, read_table, refused, write_table, Mailbox};
 
 const MESSAGE: RegId = RegId::new(0, regs::MESSAGE.off);
 const MAILBOX: Mailbox = Mailbox {
@@ -82,10 +84,21 @@ impl Default for State {
 #[derive(Default)]
 pub struct Smu {
     v13: Mutex<State>,
+    /// The EEPROM of a board with RAS.
+    eeprom: Option<Mutex<Eeprom>>,
     v14: v14::Firmware,
 }
 
 impl Smu {
+    /// Returns the firmware of a board whose EEPROM lists the rows of these addresses as bad, if
+    /// there are any; otherwise the board has no EEPROM.
+    pub fn new(bad_pages: &[u64]) -> Self {
+        Self {
+            eeprom: (!bad_pages.is_empty()).then(|| Mutex::new(Eeprom::new(bad_pages))),
+            ..Self::default()
+        }
+    }
+
     fn lock(&self) -> MutexGuard<'_, State> {
         self.v13.lock().unwrap_or_else(|e| e.into_inner())
     }
@@ -222,11 +235,7 @@ fn run(gpu: &Gpu, state: &mut State, message: u32, argument: u32) -> Result<u32,
         msg::SET_DRIVER_DRAM_ADDR_LOW => state.driver_table[1] = argument,
         // No message that is modelled uses this table.
         msg::SET_TOOLS_DRAM_ADDR_HIGH | msg::SET_TOOLS_DRAM_ADDR_LOW => {}
-        // No device on the board's I2C buses acknowledges: it has no EEPROM.
-        msg::REQUEST_I2C_TRANSACTION => {
-            driver_table(gpu, state.driver_table, message)?;
-            return Err(response::FAILED);
-        }
+        msg::REQUEST_I2C_TRANSACTION => transfer(gpu, state)?,
         msg::GET_METRICS_VERSION => returned = rkfd_abi::smu::metrics::VERSION,
         msg::GET_METRICS_TABLE => export(gpu, state)?,
         msg::SET_SOFT_MIN_BY_FREQ => soft(gpu, state, high)?[0] = low,
@@ -244,6 +253,12 @@ fn run(gpu: &Gpu, state: &mut State, message: u32, argument: u32) -> Result<u32,
         }
         msg::GET_MIN_GFX_DPM_FREQ => returned = metrics::GFXCLK[0],
         msg::GET_MAX_GFX_DPM_FREQ => returned = metrics::GFXCLK[1],
+        // There are no other readers, and no errors.
+        msg::SET_NUM_BAD_HBM_PAGES_RETIRED if gpu.smu.eeprom.is_some() => {}
+        msg::QUERY_VALID_MCA_COUNT | msg::QUERY_VALID_MCA_CE_COUNT if gpu.smu.eeprom.is_some() => {
+            returned = 0;
+        }
+        msg::CLEAR_MCA_ON_READ if gpu.smu.eeprom.is_some() && argument <= 3 => {}
         msg::SET_SOFT_MIN_GFX_CLK => state.gfxclk[0] = low,
         msg::SET_SOFT_MAX_GFX_CLK => state.gfxclk[1] = low,
         msg::GET_PPT_LIMIT => returned = state.power,
@@ -273,6 +288,25 @@ fn levels(gpu: &Gpu, clock: u32) -> Result<[u32; 4], u32> {
 fn soft<'a>(gpu: &Gpu, state: &'a mut State, clock: u32) -> Result<&'a mut [u32; 2], u32> {
     levels(gpu, clock)?;
     state.soft.get_mut(clock as usize).ok_or(response::FAILED)
+}
+
+/// Executes the I2C transaction in the driver's table. No device but the EEPROM acknowledges.
+fn transfer(gpu: &Gpu, state: &State) -> Result<(), u32> {
+    let table = driver_table(gpu, state.driver_table, msg::REQUEST_I2C_TRANSACTION)?;
+    let Some(eeprom) = &gpu.smu.eeprom else {
+        return Err(response::FAILED);
+    };
+    let mut request = [0; i2c::SIZE];
+    read_table(gpu, table, &mut request)?;
+    if !Eeprom::is_addressed(&request) {
+        return Err(response::FAILED);
+    }
+    let mut eeprom = eeprom.lock().unwrap_or_else(|e| e.into_inner());
+    eeprom.transfer(&mut request).map_err(|why| {
+        strict!(gpu.strict, "smu", "I2C transaction: {why}");
+        response::FAILED
+    })?;
+    write_table(gpu, table, &request)
 }
 
 /// Writes the metrics to the driver's table.

@@ -79,7 +79,7 @@ impl Block {
 }
 
 /// Returns all declarations of `chip` with `vram` bytes.
-pub fn all(chip: &Chip, vram: u64) -> Vec<Decl> {
+pub fn all(chip: &Chip, vram: u64, ras: u32) -> Vec<Decl> {
     let mut decls: Vec<Decl> = Vec::new();
     let engine = cp::registers(chip.generation);
     let blocks = match chip.generation {
@@ -128,9 +128,12 @@ pub fn all(chip: &Chip, vram: u64) -> Vec<Decl> {
                 .array(13, 1)
                 .mask(0),
         );
-        // No block of this card has RAS, so it reads 0.
         let capability = gpu_regs::psp::RAS_CAPABILITY;
-        decls.push(Decl::new(capability.name, Ip::Mp0, capability.into()).unit(Unit::Mp));
+        decls.push(
+            Decl::new(capability.name, Ip::Mp0, capability.into())
+                .unit(Unit::Mp)
+                .reset(rkfd_abi::psp::RAS_BLOCKS.put(ras)),
+        );
     }
     decls.push(
         Decl::new(

@@ -7,7 +7,7 @@ use gpu_regs::Reg;
 use rkfd_abi::bits::join;
 use rkfd_abi::smu::response;
 
-use crate::engines::gmc::Hub;
+use crate::engines::gmc::{Hub, VmFault};
 use crate::gpu::Gpu;
 use crate::regs::{Ip, Slot};
 use crate::{event, strict};
@@ -109,13 +109,25 @@ pub fn driver_table(gpu: &Gpu, [high, low]: [u32; 2], message: u32) -> Result<u6
     }
 }
 
+/// Reads from the driver's table.
+pub fn read_table(gpu: &Gpu, table: u64, bytes: &mut [u8]) -> Result<(), u32> {
+    let result = gpu.gmc.vm_read(Hub::MM, 0, table, bytes);
+    accessible(gpu, table, result)
+}
+
 /// Writes to the driver's table.
 pub fn write_table(gpu: &Gpu, table: u64, bytes: &[u8]) -> Result<(), u32> {
-    gpu.gmc.vm_write(Hub::MM, 0, table, bytes).map_err(|fault| {
+    let result = gpu.gmc.vm_write(Hub::MM, 0, table, bytes);
+    accessible(gpu, table, result)
+}
+
+/// Reports a fault of an access to the driver's table.
+fn accessible(gpu: &Gpu, table: u64, result: Result<(), VmFault>) -> Result<(), u32> {
+    result.map_err(|fault| {
         strict!(
             gpu.strict,
             "smu",
-            "the driver's table at {table:#x} is not writable: {fault:?}"
+            "the driver's table at {table:#x} is not accessible: {fault:?}"
         );
         response::FAILED
     })
