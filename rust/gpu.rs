@@ -29,6 +29,7 @@ use crate::{
     ring::{kiq::Kiqs, mes::Mes, sdma::Sdma},
 };
 
+mod bad_pages;
 mod bring_up;
 mod coredump;
 pub(crate) mod dma;

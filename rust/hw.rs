@@ -20,6 +20,7 @@ mod mqd;
 mod names;
 mod nbio;
 pub(crate) mod psp;
+pub(crate) mod ras;
 mod sched;
 mod sdma;
 mod sdma_queue;

@@ -9,16 +9,21 @@ use kernel::{
         AllocatedBlocks, GpuBuddy, GpuBuddyAllocFlag, GpuBuddyAllocFlags, GpuBuddyAllocMode,
         GpuBuddyParams,
     },
+    new_mutex,
     prelude::*,
     ptr::Alignment,
     sizes::*, //
     sync::{
         atomic::{Atomic, Relaxed},
-        Arc, //
+        Arc,
+        Mutex, //
     },
 };
 
-use super::{memory::MemoryPartition, page_map::PageMap};
+use super::{
+    memory::MemoryPartition,
+    page_map::{PageMap, PAGE},
+};
 use crate::kapi::iomem::WcBar;
 
 /// The allocatable part of VRAM.
@@ -33,6 +38,9 @@ pub(super) struct VramPool {
     /// Pages in use or waiting to be cleared.
     #[pin]
     held: PageMap,
+    /// Pages that are out of use.
+    #[pin]
+    retired: Mutex<KVec<Pin<KBox<AllocatedBlocks>>>>,
 }
 
 /// Blocks of VRAM as the buddy allocator returned them. Dropping them frees them uncleared.
@@ -66,6 +74,7 @@ impl VramPool {
                 taken: Atomic::new(0),
                 partitions,
                 held <- held,
+                retired <- new_mutex!(KVec::new(), "rkfd_retired"),
             }),
             GFP_KERNEL,
         )
@@ -97,6 +106,31 @@ impl VramPool {
     /// Returns offset and size of everything that is allocated or not cleared yet.
     pub(super) fn held(&self) -> Result<KVVec<(u64, u64)>> {
         self.held.pieces()
+    }
+
+    /// Takes the page at an offset out of use for good; its contents are not touched. Returns false
+    /// if it is already. `EBUSY` when it is allocated, `ENOMEM` without memory.
+    pub(super) fn retire(&self, page: u64) -> Result<bool> {
+        let mut retired = self.retired.lock();
+        let is_page =
+            |blocks: &Pin<KBox<AllocatedBlocks>>| blocks.iter().any(|block| block.offset() == page);
+        if retired.iter().any(is_page) {
+            return Ok(false);
+        }
+        let block = KBox::pin_init(
+            self.buddy.alloc_blocks(
+                GpuBuddyAllocMode::Range(page..page + PAGE),
+                PAGE,
+                Alignment::new::<SZ_4K>(),
+                GpuBuddyAllocFlags::default(),
+            ),
+            GFP_KERNEL,
+        );
+        retired.push(block.map_err(|_| EBUSY)?, GFP_KERNEL)?;
+        self.taken.fetch_add(PAGE, Relaxed);
+        let partitions = self.partitions.iter();
+        partitions.for_each(|memory| memory.take(&[(page, PAGE)]));
+        Ok(true)
     }
 
     /// Allocates `size` bytes, a multiple of the page size, with `contiguous` in one piece, in a

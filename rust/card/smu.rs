@@ -12,7 +12,7 @@ use kernel::{
 use super::gart::{Buffer, Gart};
 use crate::{
     asic::mmio::Mmio,
-    hw::smu::{Sensor, SmuFacts, SmuHal},
+    hw::smu::{Sensor, SmuFacts, SmuHal, EEPROM_READ},
 };
 
 /// Attempts to read the first metrics, and the time between them. The C driver has as many and then
@@ -97,6 +97,30 @@ impl Smu {
         let table = table.ok_or(ENODEV)?;
         self.hal.write_metrics(mmio)?;
         self.hal.sensor(mmio, sensor, &|at| table.read32(at))
+    }
+
+    /// Reads from the EEPROM of the board at an address on its bus. Errors as [`Smu::sensor`],
+    /// `EIO` when it does not respond.
+    pub(crate) fn read_eeprom(&self, mmio: &Mmio, address: u32, to: &mut [u8]) -> Result {
+        let state = self.state.lock();
+        let table = state.table.as_ref().filter(|_| state.managed);
+        let table = table.ok_or(ENODEV)?;
+        let addresses = (address..).step_by(EEPROM_READ);
+        for (address, part) in addresses.zip(to.chunks_mut(EEPROM_READ)) {
+            self.hal.read_eeprom(
+                mmio,
+                address,
+                part,
+                &|bytes| table.write_bytes(0, bytes),
+                &|at| table.read32(at),
+            )?;
+        }
+        Ok(())
+    }
+
+    /// Sets the number of records of bad pages. Errors as [`Smu::sensor`].
+    pub(crate) fn set_bad_pages(&self, mmio: &Mmio, records: u32) -> Result {
+        self.hal.set_bad_pages(mmio, records)
     }
 
     /// Handles an interrupt with two context words. Returns why the card is throttled and how many

@@ -59,17 +59,20 @@ pub(crate) enum VramUser {
     Render,
     /// Migrated pages of shared virtual memory.
     Svm,
+    /// Bad pages, which are never used again.
+    Retired,
 }
 
 impl VramUser {
     /// All of them, in the order of their values.
-    const ALL: [Self; 6] = [
+    const ALL: [Self; 7] = [
         Self::Driver,
         Self::Mqd,
         Self::Table,
         Self::Process,
         Self::Render,
         Self::Svm,
+        Self::Retired,
     ];
 
     /// Returns the name in debugfs.
@@ -81,6 +84,7 @@ impl VramUser {
             Self::Process => "kfd_bos",
             Self::Render => "render_bos",
             Self::Svm => "svm",
+            Self::Retired => "retired",
         }
     }
 }
@@ -263,7 +267,8 @@ impl Vram {
     /// Returns the bytes that can be reserved in a partition when page tables need `tables` bytes
     /// there. Memory of the driver may be in any partition.
     fn reservable(&self, memory: &MemoryPartition, tables: u64) -> u64 {
-        let kernel = self.used_by(VramUser::Driver) + self.used_by(VramUser::Mqd);
+        let fixed = [VramUser::Driver, VramUser::Mqd, VramUser::Retired];
+        let kernel: u64 = fixed.map(|user| self.used_by(user)).iter().sum();
         (memory.usable().end - memory.usable().start)
             .saturating_sub(kernel)
             .saturating_sub(tables.max(self.tables(Some(memory))))
@@ -281,6 +286,18 @@ impl Vram {
     pub(super) fn reserve(&self, memory: &MemoryPartition, bytes: u64, tables: u64) -> Result {
         let all = self.reservable(memory, tables);
         memory.reserved.lock().add(bytes, all)
+    }
+
+    /// Takes the page at an offset out of use for good. Returns whether it was in use as memory;
+    /// false for one that is never allocated or retired already. `EBUSY` when it is allocated,
+    /// `ENOMEM` without memory.
+    pub(crate) fn retire(&self, page: u64) -> Result<bool> {
+        let new = page < self.usable() && self.pool.retire(page)?;
+        if new {
+            self.used.fetch_add(PAGE, Relaxed);
+            self.by_user[VramUser::Retired as usize].fetch_add(PAGE, Relaxed);
+        }
+        Ok(new)
     }
 
     /// Allocates `size` zeroed bytes in one piece, which never move. The HDP is not flushed.

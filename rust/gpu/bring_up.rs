@@ -71,6 +71,7 @@ impl Gpu {
                 dev_err!(self.dev(), "the SMU does not start: {e:?}\n");
             })?;
         }
+        self.retire_bad_pages()?;
 
         for xcc in self.xccs().iter() {
             g.gfx.start_rlc(mmio, *xcc).inspect_err(|_| {

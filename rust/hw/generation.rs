@@ -11,6 +11,7 @@ use super::{
     mqd::MqdHal,
     nbio::NbioHal,
     psp::PspHal,
+    ras::RasHal,
     sched::{KiqHal, MesHal, SchedKind},
     sdma::SdmaHal,
     sdma_queue::SdmaQueueHal,
@@ -44,6 +45,8 @@ pub(crate) struct Generation {
     pub(crate) psp: Option<&'static dyn PspHal>,
     /// SMU, if the driver manages power firmware.
     pub(crate) smu: Option<&'static dyn SmuHal>,
+    /// RAS, if the memory of cards may have it.
+    pub(crate) ras: Option<&'static dyn RasHal>,
     /// KIQ and HIQ, for [`SchedKind::Runlist`].
     pub(crate) kiq: Option<&'static dyn KiqHal>,
     /// MES, for [`SchedKind::Mes`].

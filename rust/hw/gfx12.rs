@@ -30,6 +30,7 @@ static GENERATION: Generation = Generation {
     nbio: &nbio::Nbio,
     psp: None,
     smu: None,
+    ras: None,
     kiq: None,
     mes: Some(&mes::Mes),
 };

@@ -14,6 +14,7 @@ mod mqd;
 mod nbio;
 mod psp;
 mod queue_reset;
+mod ras;
 mod sdma;
 mod sdma_queue;
 mod smu;
@@ -32,6 +33,7 @@ static GENERATION: Generation = Generation {
     nbio: &nbio::Nbio,
     psp: Some(&psp::Psp),
     smu: Some(&smu::Smu),
+    ras: Some(&ras::Ras),
     kiq: Some(&kiq::Kiq),
     mes: None,
 };

@@ -36,6 +36,9 @@ pub(crate) enum Sensor {
     Power,
 }
 
+/// Bytes of a read of the EEPROM.
+pub(crate) const EEPROM_READ: usize = 22;
+
 /// SMU. Methods return `ETIMEDOUT` when firmware does not respond, `ENODEV` after unbind, and an
 /// errno of its response when it rejects a message.
 pub(crate) trait SmuHal: Sync {
@@ -64,6 +67,21 @@ pub(crate) trait SmuHal: Sync {
     /// Acknowledges an interrupt. Returns why firmware throttles the card (`SMU_THROTTLER_*`), if
     /// it is about that; `what` and `data` are its context words.
     fn interrupt(&self, mmio: &Mmio, what: u32, data: u32) -> Result<Option<u64>>;
+
+    /// Reads [`EEPROM_READ`] bytes at most of the EEPROM of the board at an address on its
+    /// bus. `write` stores bytes at the start of the driver's table, `read` as [`SmuHal::facts`].
+    /// `EIO` when the EEPROM does not respond.
+    fn read_eeprom(
+        &self,
+        mmio: &Mmio,
+        address: u32,
+        to: &mut [u8],
+        write: &dyn Fn(&[u8]) -> Result,
+        read: &dyn Fn(usize) -> Result<u32>,
+    ) -> Result;
+
+    /// Sets the number of records of bad pages, for other readers on the bus of the SMU.
+    fn set_bad_pages(&self, mmio: &Mmio, records: u32) -> Result;
 
     /// Announces that no driver manages the card any more.
     fn stop(&self, mmio: &Mmio) -> Result;

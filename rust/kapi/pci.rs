@@ -100,6 +100,11 @@ impl Drop for UnmapRom<'_> {
 
 /// Returns the contents of the expansion ROM of a device. `ENOENT` if it has none that can be read.
 pub(crate) fn read_rom(pdev: &pci::Device<Core<'_>>) -> Result<KVVec<u8>> {
+    /// `PCI_ROM_RESOURCE`.
+    const ROM: u32 = 6;
+    if pdev.resource_len(ROM)? == 0 {
+        return Err(ENOENT);
+    }
     let mut size = 0;
     // SAFETY: The device is valid by its type. The lock of the device, which `Core` stands for,
     // keeps other threads from mapping the ROM or changing its BAR.

@@ -9,7 +9,7 @@ use rkfd_abi::{
     ih::source,
     psp::{SMU_FLAGS_SMN, SMU_VERSION_SMN},
     regs::{mp_13_0_6 as mp, Value},
-    smu::{interrupt, metrics, msg, response, ARGUMENT, MESSAGE, RESPONSE},
+    smu::{i2c, interrupt, metrics, msg, response, ARGUMENT, MESSAGE, RESPONSE},
 };
 
 use crate::{
@@ -183,6 +183,55 @@ impl SmuHal for Smu {
         let bits = (0..).zip(interrupt::COMMON_BITS);
         let reasons = bits.filter(|(own, _)| data >> own & 1 != 0);
         Ok(Some(reasons.fold(0, |all, (_, bit)| all | 1u64 << bit)))
+    }
+
+    // `smu_v13_0_6_i2c_xfer`.
+    fn read_eeprom(
+        &self,
+        mmio: &Mmio,
+        address: u32,
+        to: &mut [u8],
+        write: &dyn Fn(&[u8]) -> Result,
+        read: &dyn Fn(usize) -> Result<u32>,
+    ) -> Result {
+        /// Bytes of an address within a device.
+        const ADDRESS: usize = 2;
+        let mut request = [0u8; i2c::SIZE];
+        let commands = request[i2c::COMMANDS..].chunks_exact_mut(2);
+        let count = ADDRESS + to.len();
+        for (n, command) in commands.take(count).enumerate() {
+            let [byte, flags] = command else {
+                return Err(EINVAL);
+            };
+            match n {
+                0 => (*byte, *flags) = ((address >> 8) as u8, i2c::WRITE),
+                1 => (*byte, *flags) = (address as u8, i2c::WRITE),
+                ADDRESS => *flags = i2c::RESTART,
+                _ => {}
+            }
+            if n + 1 == count {
+                *flags = *flags & !i2c::RESTART | i2c::STOP;
+            }
+        }
+        request[i2c::SPEED] = i2c::FAST_400K;
+        // An EEPROM, and bits 16 to 18 of the address.
+        request[i2c::ADDRESS] = 0xa0 | (address >> 16 & 7) as u8 * 2;
+        request[i2c::COUNT] = u8::try_from(count)?;
+        let transfer = || {
+            write(&request)?;
+            send(mmio, msg::REQUEST_I2C_TRANSACTION, 0)
+        };
+        // Another master may have had the bus.
+        transfer().or_else(|_| transfer())?;
+        for (n, byte) in to.iter_mut().enumerate() {
+            let at = i2c::COMMANDS + 2 * (ADDRESS + n);
+            *byte = (read(at / 4 * 4)? >> (at % 4 * 8)) as u8;
+        }
+        Ok(())
+    }
+
+    fn set_bad_pages(&self, mmio: &Mmio, records: u32) -> Result {
+        send(mmio, msg::SET_NUM_BAD_HBM_PAGES_RETIRED, records)
     }
 
     fn stop(&self, mmio: &Mmio) -> Result {

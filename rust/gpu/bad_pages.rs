@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Bad pages of VRAM: reads the table in the EEPROM of the board, and keeps the pages from being
+//! allocated.
+
+use kernel::{prelude::*, sizes::*};
+use rkfd_abi::eeprom::{
+    header, info, record, NPS_SHIFT, PFN, SIZE, VERSION_1, VERSION_2_1, VERSION_3,
+};
+
+use super::Gpu;
+
+/// Bytes of a page.
+const PAGE: u64 = SZ_4K as u64;
+
+/// Returns the dword at byte `at`.
+fn dword(bytes: &[u8], at: usize) -> Option<usize> {
+    let bytes = bytes.get(at..at.checked_add(4)?)?;
+    usize::try_from(u32::from_le_bytes(bytes.try_into().ok()?)).ok()
+}
+
+impl Gpu {
+    /// Takes the pages that the EEPROM lists as bad out of use. Idempotent.
+    ///
+    /// `EIO` when the EEPROM does not respond, `EINVAL` for a table that is not valid
+    /// (`ras_core_hw_init`).
+    pub(super) fn retire_bad_pages(&self) -> Result {
+        let (Some(ras), Some(smu)) = (self.generation().ras, self.smu()) else {
+            return Ok(());
+        };
+        let mmio = self.mmio()?;
+        if !ras.protects_memory(mmio)? {
+            return Ok(());
+        }
+        let Some(table) = self.read_bad_pages(ras.table())? else {
+            dev_info!(self.dev(), "the EEPROM has no table of bad pages\n");
+            return Ok(());
+        };
+        let records = table.chunks_exact(record::SIZE);
+        let count = records.len();
+        let (mut retired, mut others) = (0u64, 0u64);
+        for record in records {
+            let bytes = record.get(record::PAGE..).ok_or(EINVAL)?;
+            let page = bytes
+                .iter()
+                .rev()
+                .fold(0, |all, b| all << 8 | u64::from(*b));
+            // 0: an old record.
+            if !matches!(page >> NPS_SHIFT & 0x7f, 0 | 1) || self.vram().partitions().len() != 1 {
+                others += 1;
+                continue;
+            }
+            for page in ras.row(mmio, (page & PFN) * PAGE) {
+                match self.vram().retire(page) {
+                    Ok(new) => retired += u64::from(new),
+                    Err(e) => {
+                        dev_warn!(self.dev(), "the bad page {page:#x} is in use: {e:?}\n");
+                    }
+                }
+            }
+        }
+        if others != 0 {
+            dev_warn!(
+                self.dev(),
+                "{others} records of bad pages are of another memory partition mode\n"
+            );
+        }
+        if retired != 0 {
+            dev_info!(
+                self.dev(),
+                "the EEPROM has {count} records of bad pages, {retired} pages are not used\n"
+            );
+        }
+        smu.set_bad_pages(mmio, u32::try_from(count)?)
+    }
+
+    /// Reads the records of the table at an address, `None` if there is no table.
+    fn read_bad_pages(&self, at: u32) -> Result<Option<KVVec<u8>>> {
+        let (smu, mmio) = (self.smu().ok_or(ENODEV)?, self.mmio()?);
+        let failed = |e| dev_err!(self.dev(), "the EEPROM cannot be read: {e:?}\n");
+        let mut head = [0u8; header::SIZE];
+        smu.read_eeprom(mmio, at, &mut head)
+            .inspect_err(|e| failed(*e))?;
+        let word = |at| dword(&head, at).ok_or(EINVAL);
+        let signature = u32::try_from(word(header::SIGNATURE)?)?;
+        if !matches!(signature, header::GOOD | header::BAD) {
+            return Ok(None);
+        }
+        let start = match u32::try_from(word(header::VERSION)?)? {
+            VERSION_1 => header::SIZE,
+            VERSION_2_1 | VERSION_3 => header::SIZE + info::SIZE,
+            version => {
+                dev_err!(
+                    self.dev(),
+                    "unknown version {version:#x} of the EEPROM's table\n"
+                );
+                return Err(EINVAL);
+            }
+        };
+        let (end, first) = (word(header::TABLE_SIZE)?, word(header::FIRST_RECORD)?);
+        let Some(len) = end.checked_sub(start) else {
+            return Ok(None);
+        };
+        let len = len / record::SIZE * record::SIZE;
+        // The area of the records is a ring, of which `first` is the oldest one.
+        let room = (SIZE - start) / record::SIZE * record::SIZE;
+        if len > room || !(start..start + room).contains(&first) {
+            dev_err!(
+                self.dev(),
+                "the header of the EEPROM's table is not valid\n"
+            );
+            return Err(EINVAL);
+        }
+        let first = start + (first - start) / record::SIZE * record::SIZE;
+        let mut records = KVVec::from_elem(0u8, len, GFP_KERNEL)?;
+        let (tail, wrapped) = records.split_at_mut(len.min(start + room - first));
+        smu.read_eeprom(mmio, at + u32::try_from(first)?, tail)
+            .and_then(|()| smu.read_eeprom(mmio, at + u32::try_from(start)?, wrapped))
+            .inspect_err(|e| failed(*e))?;
+        if signature == header::BAD {
+            dev_warn!(
+                self.dev(),
+                "the board has more bad pages than its threshold\n"
+            );
+        }
+        Ok(Some(records))
+    }
+}

@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! RAS of UMC 12.0: capability of the card, rows of memory.
+
+use kernel::prelude::*;
+use rkfd_abi::{
+    discovery::hwid,
+    eeprom::TABLE_AT,
+    psp::{ras_block, RAS_BLOCKS, RAS_CAPABILITY},
+};
+
+use crate::{
+    asic::mmio::Mmio,
+    hw::ras::{RasHal, ROW_PAGES},
+};
+
+pub(super) struct Ras;
+
+/// Address bits of the columns and the row that fail together in mode NPS1, and those of a card
+/// with 8 memory controllers (`__get_nps_pa_flip_bits`, `ras_umc_v12_0.c`).
+const ROW: [u32; 4] = [15, 16, 21, 35];
+const ROW_OF_8: [u32; 4] = [13, 15, 20, 34];
+
+impl RasHal for Ras {
+    // `psp_v13_0_get_ras_capability`.
+    fn protects_memory(&self, mmio: &Mmio) -> Result<bool> {
+        let capability = mmio.block(hwid::MP0, 0)?.rd(RAS_CAPABILITY)?.raw();
+        Ok(RAS_BLOCKS.get(capability) >> ras_block::UMC & 1 != 0)
+    }
+
+    fn table(&self) -> u32 {
+        TABLE_AT
+    }
+
+    // `lookup_bad_pages_in_a_row`.
+    fn row(&self, mmio: &Mmio, page: u64) -> [u64; ROW_PAGES] {
+        let bits = match mmio.blocks(hwid::UMC).count() {
+            8 => ROW_OF_8,
+            _ => ROW,
+        };
+        let first = bits.iter().fold(page, |page, bit| page & !(1 << bit));
+        core::array::from_fn(|n| {
+            let bits = bits.iter().enumerate();
+            bits.fold(first, |page, (i, bit)| page | (n as u64 >> i & 1) << bit)
+        })
+    }
+}
