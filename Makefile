@@ -6,13 +6,29 @@ KDIR ?= /lib/modules/$(shell uname -r)/build
 S := $(CURDIR)/scripts
 export WORKLOAD ROOT ONLY
 
-.PHONY: all modules clean help setup demo check vm lint fmt doc bench compare mutants
+# The version of the module, also that of dkms.conf.
+VERSION := $(shell sed -n 's/^MODULE_VERSION("\(.*\)");/\1/p' rust/c/helpers.c)
+DKMS := $(DESTDIR)/usr/src/rkfd-$(VERSION)
+
+.PHONY: all modules install install-dkms clean help setup demo check vm lint fmt doc bench compare mutants
 
 all: modules
 
 modules: ## build rkfd.ko against KDIR (default: the running kernel), as any out-of-tree module
 	@$(S)/check-kdir "$(KDIR)"
 	+@$(MAKE) -C "$(KDIR)" M="$(CURDIR)" modules
+
+install: modules ## install rkfd.ko below DESTDIR for the kernel of KDIR, run depmod; with an example for modprobe.d
+	+@$(MAKE) -C "$(KDIR)" M="$(CURDIR)" INSTALL_MOD_PATH="$(DESTDIR)" INSTALL_MOD_DIR=updates modules_install
+	@depmod -b "$(DESTDIR)/" "$$(cat "$(KDIR)/include/config/kernel.release")"
+	@install -D -m 644 packaging/rkfd.conf "$(DESTDIR)/usr/share/doc/rkfd/examples/rkfd.conf"
+
+install-dkms: ## install the sources for DKMS below DESTDIR
+	@rm -rf "$(DKMS)" && mkdir -p "$(DKMS)"
+	@tar -c --exclude='*.o' --exclude='*.ko' --exclude='*.cmd' --exclude='*.d' --exclude='*.mod*' --exclude='*.rmeta' \
+		--exclude='*_generated.rs' Kbuild rust uapi COPYING LICENSES dkms.conf scripts/dkms scripts/kernel-tree.sh | \
+		tar -x -C "$(DKMS)"
+	@install -D -m 644 packaging/rkfd.conf "$(DESTDIR)/usr/share/doc/rkfd/examples/rkfd.conf"
 
 clean: ## remove build products from this folder (the cache stays)
 	@$(S)/clean
@@ -48,7 +64,7 @@ mutants: ## build the driver with one defect at a time, and count those that the
 	@$(S)/mutants
 
 help: ## print this list
-	@sed -n 's/^\([a-z]*\): ## \(.*\)/  make \1\t\2/p' $(firstword $(MAKEFILE_LIST)) | expand -t 18
+	@sed -n 's/^\([a-z-]*\): .*## \(.*\)/  make \1\t\2/p' $(firstword $(MAKEFILE_LIST)) | expand -t 22
 	@echo
 	@echo "  KDIR=dir        kernel tree for 'make', with its Rust crates ('scripts/setup --where' prints the path of one)"
 	@echo "  WORKLOAD=svm    a fault of the GPU in plain memory in 'make demo'"

@@ -121,8 +121,12 @@ guest_content() {
 # the name of its content.
 guest_dir() { printf '%s/guest-%s-%s' "$RKFD_CACHE" "$1" "$(guest_content "$1" | sha256sum | cut -c1-12)"; }
 
-# Folder of the browser root: tree/, and `ready` once it is complete.
+# Folders of the browser root and of the root for the package: tree/, and `ready` once it is
+# complete.
 browser_dir() { printf '%s/browser-%s' "$RKFD_CACHE" "$(printf '%s\n' "$RKFD_SUITE" $BROWSER_PACKAGES | sha256sum | cut -c1-12)"; }
+# shellcheck disable=SC2046
+package_packages() { printf '%s\n' dkms "linux-headers-$(kernel_release)" $("$RKFD_SRC/scripts/dkms" packages); }
+package_dir() { printf '%s/package-%s' "$RKFD_CACHE" "$(package_packages | sha256sum | cut -c1-12)"; }
 
 # Prints the release (uname -r) of the kernel in the cache, nothing before set-up.
 kernel_release() { cat "$RKFD_CACHE/kernel-$RKFD_SERIES.release" 2>/dev/null || true; }
