@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "fixture.h"
+#include "userptr.h"
 
 static int update(struct kfd_queue *q, uint32_t percent)
 {
@@ -46,6 +46,32 @@ static void get_stuck(void *data)
 TEST_TIMEOUT(stuck_queue_is_reset, 120)
 {
 	get_stuck(NULL);
+}
+
+/* A lost queue is not preempted again: nothing that preempts the queues of its process waits. */
+TEST_TIMEOUT(lost_queue_is_not_preempted_again, 120)
+{
+	struct kfd_queue second;
+	struct pages pages;
+	struct fixture f;
+	uint32_t event;
+	double start;
+
+	fixture_launch(&f);
+	ASSERT(fixture_works(&f));
+	register_new(&f.k, MIB, &pages);
+	ASSERT_OK(kfd_event_create(&f.k, KFD_IOC_EVENT_HW_EXCEPTION, false, &event));
+	ASSERT_OK(kfd_queue_create(&f.k, &second, 64));
+	expect_hang_event(&f.k, event, WAIT_MS);
+	/* May be stuck, too. */
+	EXPECT_OK(kfd_queue_destroy(&second));
+	start = seconds_now();
+	/* Its MMU notifier evicts the queues of the process. */
+	ASSERT(munmap(pages.cpu, MIB) == 0);
+	EXPECT_RET(update(&f.q, 0), -EACCES);
+	EXPECT_RET(update(&f.q, 100), -EACCES);
+	EXPECT_OK(kfd_queue_destroy(&f.q));
+	EXPECT(seconds_now() - start < ktap_time_factor(), "%.1f s", seconds_now() - start);
 }
 
 static void work(void *data)
