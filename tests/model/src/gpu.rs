@@ -222,9 +222,11 @@ impl Gpu {
             selfring.clone(),
             chip,
             placement,
-            firmware,
         );
-        let gmc = gmc.with_adversary(adversary.clone()).with_bad_pages(bad);
+        let gmc = gmc
+            .with_adversary(adversary.clone())
+            .with_firmware_region(firmware)
+            .with_bad_pages(bad);
         let gmc = Arc::new(gmc);
         let ih = Ih::new(
             chip.generation,

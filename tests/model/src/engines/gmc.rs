@@ -238,7 +238,6 @@ impl Gmc {
         selfring: Arc<SelfRing>,
         chip: &Chip,
         placement: Placement,
-        firmware: Range<u64>,
     ) -> Self {
         let hubs = |ip, hub: fn(u8) -> Hub| {
             let state = |n| HubState {
@@ -259,7 +258,7 @@ impl Gmc {
             adversary: None,
             gfx,
             mm,
-            firmware,
+            firmware: 0..0,
             bad: BTreeSet::new(),
         }
     }
@@ -277,6 +276,12 @@ impl Gmc {
             }
         }
         self.adversary = adversary;
+        self
+    }
+
+    /// Sets the region of VRAM that belongs to the boot firmware; there is none by default.
+    pub fn with_firmware_region(mut self, region: Range<u64>) -> Self {
+        self.firmware = region;
         self
     }
 

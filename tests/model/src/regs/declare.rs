@@ -78,7 +78,7 @@ impl Block {
     }
 }
 
-/// Returns all declarations of `chip` with `vram` bytes.
+/// Returns all declarations of `chip` with `vram` bytes; `ras` has the blocks with RAS.
 pub fn all(chip: &Chip, vram: u64, ras: u32) -> Vec<Decl> {
     let mut decls: Vec<Decl> = Vec::new();
     let engine = cp::registers(chip.generation);
@@ -193,7 +193,7 @@ mod tests {
 
     #[test]
     fn addresses_used_before_discovery() {
-        let map = RegisterMap::build(&ONE_XCC, &all(&ONE_XCC, 8 << 30)).unwrap();
+        let map = RegisterMap::build(&ONE_XCC, &all(&ONE_XCC, 8 << 30, 0)).unwrap();
         assert_eq!(map.get(0xde3).unwrap().get(), 8192);
         assert_eq!(map.get(0x16061).unwrap().get(), 0x8000_0000);
         assert_eq!(map.get(0xde5).unwrap().get(), 0);
@@ -208,7 +208,7 @@ mod tests {
     #[test]
     fn reset_values_name_existing_registers() {
         for chip in Chip::all() {
-            let decls = all(chip, 8 << 30);
+            let decls = all(chip, 8 << 30, 0);
             for (ip, reg, ..) in power_on(chip, 8 << 30) {
                 assert!(
                     decls.iter().any(|d| d.ip == ip && d.id == reg.into()),
@@ -221,7 +221,7 @@ mod tests {
 
     #[test]
     fn gfx12_addresses_used_before_discovery() {
-        let map = RegisterMap::build(&RX9070, &all(&RX9070, 8 << 30)).unwrap();
+        let map = RegisterMap::build(&RX9070, &all(&RX9070, 8 << 30, 0)).unwrap();
         assert_eq!(map.get(0xde3).unwrap().get(), 8192);
         assert_eq!(map.get(0x16061).unwrap().get(), 0x8000_0000);
         assert_eq!(map.get(0xde5).unwrap().get(), 0);
@@ -245,7 +245,7 @@ mod tests {
 
     #[test]
     fn gfx12_sdma_registers_are_per_engine() {
-        let map = RegisterMap::build(&RX9070, &all(&RX9070, 8 << 30)).unwrap();
+        let map = RegisterMap::build(&RX9070, &all(&RX9070, 8 << 30, 0)).unwrap();
         for (n, base) in [(0, 0x1260), (1, 0x1860)] {
             let slot = map.get(base + 0x80).unwrap();
             assert_eq!((slot.ip, slot.instance), (Ip::Sdma, n));
@@ -255,7 +255,7 @@ mod tests {
 
     #[test]
     fn sdma_engines_have_their_own_registers() {
-        let map = RegisterMap::build(&ONE_XCC, &all(&ONE_XCC, 8 << 30)).unwrap();
+        let map = RegisterMap::build(&ONE_XCC, &all(&ONE_XCC, 8 << 30, 0)).unwrap();
         for base in [0x1260, 0x1860, 0x19400, 0x19800] {
             let slot = map.get(base + 0x91).unwrap();
             assert_eq!((slot.name, slot.get()), ("regSDMA_GFX_CONTEXT_STATUS", 4));
