@@ -3,6 +3,7 @@
 //! Checks the facts of `rkfd_abi` against AMD's headers.
 
 mod aql;
+mod eeprom;
 mod ids;
 mod layouts;
 mod mes;

@@ -8,7 +8,7 @@ use rkfd_abi::bits::DwField;
 use rkfd_abi::sdma::*;
 use rkfd_abi::smu;
 use rkfd_abi_oracle::csource::{block, defines, macros};
-use rkfd_abi_oracle::{amd_text, fact, place, same, Program};
+use rkfd_abi_oracle::{amd_text, fact, place, same, Fact, Program};
 
 const PACKETS_H: &str = "amdgpu/vega10_sdma_pkt_open.h";
 const ENGINE_C: &str = "amdgpu/sdma_v4_4_2.c";
@@ -344,6 +344,25 @@ fn atomic_operations() {
         .check();
 }
 
+/// Returns the facts of an I2C transaction.
+fn i2c_facts() -> [Fact; 11] {
+    use smu::i2c;
+    let place = |name: &str| format!("offsetof(SwI2cRequest_t, {name})");
+    [
+        fact("I2C", i2c::SIZE, "sizeof(SwI2cRequest_t)"),
+        fact("I2C port", i2c::PORT, place("I2CcontrollerPort")),
+        fact("I2C speed", i2c::SPEED, place("I2CSpeed")),
+        fact("I2C address", i2c::ADDRESS, place("SlaveAddress")),
+        fact("I2C count", i2c::COUNT, place("NumCmds")),
+        fact("I2C commands", i2c::COMMANDS, place("SwI2cCmds")),
+        same("MAX_SW_I2C_COMMANDS", i2c::COMMANDS_MAX),
+        same("I2C_SPEED_FAST_400K", i2c::FAST_400K),
+        same("CMDCONFIG_STOP_MASK", i2c::STOP),
+        same("CMDCONFIG_RESTART_MASK", i2c::RESTART),
+        same("CMDCONFIG_READWRITE_MASK", i2c::WRITE),
+    ]
+}
+
 #[test]
 fn mailbox() {
     let text = amd_text("pm/swsmu/smu13/smu_v13_0.c");
@@ -368,6 +387,7 @@ fn mailbox() {
         "SMU_METRICS_TABLE_VERSION",
     ));
     facts.push(fact("features", smu::FEATURES, "NUM_FEATURES"));
+    facts.extend(i2c_facts());
     for (use_of, register) in [
         ("msg_reg", gpu_regs::smu::MESSAGE),
         ("arg_regs[0]", gpu_regs::smu::ARGUMENT),
