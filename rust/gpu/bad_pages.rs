@@ -71,7 +71,15 @@ impl Gpu {
                 "the EEPROM has {count} records of bad pages, {retired} pages are not used\n"
             );
         }
-        smu.set_bad_pages(mmio, u32::try_from(count)?)
+        if count != 0 {
+            if let Err(e) = smu.set_bad_pages(mmio, u32::try_from(count)?) {
+                dev_err!(
+                    self.dev(),
+                    "the SMU rejects the number of bad pages: {e:?}\n"
+                );
+            }
+        }
+        Ok(())
     }
 
     /// Reads the records of the table at an address, `None` if there is no table.
