@@ -16,10 +16,14 @@
 #define MIB (1ul << 20)
 
 /* Users of VRAM, in the order of the file, then other figures. */
-enum { RESERVED, DRIVER, MQDS, PAGE_TABLES, KFD_BOS, RENDER_BOS, SVM, USERS, USED = USERS, UNCLEARED, SIZE, FIGURES };
+enum {
+	RESERVED, DRIVER, MQDS, PAGE_TABLES, KFD_BOS, RENDER_BOS, SVM, RETIRED,
+	USERS, USED = USERS, UNCLEARED, SIZE, FIGURES
+};
 
-static const char *const names[FIGURES] = { "reserved",   "driver", "mqds", "page_tables", "kfd_bos",
-					    "render_bos", "svm",    "used", "uncleared",   "size" };
+static const char *const names[FIGURES] = { "reserved",   "driver", "mqds",    "page_tables",
+					    "kfd_bos",    "render_bos", "svm", "retired",
+					    "used",       "uncleared", "size" };
 
 struct ledger {
 	uint64_t bytes[FIGURES];
