@@ -373,19 +373,23 @@ impl Found {
         })
     }
 
-    fn within(&self, pages: Range<usize>) -> Range<usize> {
-        pages.start.saturating_sub(self.first)..pages.end.saturating_sub(self.first)
+    /// Returns the indices of pages; `None` for pages before the part.
+    fn within(&self, pages: Range<usize>) -> Option<Range<usize>> {
+        Some(pages.start.checked_sub(self.first)?..pages.end.checked_sub(self.first)?)
     }
 
     /// Returns pages of the part; `EINVAL` for others.
     pub(super) fn pages_mut(&mut self, pages: Range<usize>) -> Result<&mut [FoundPage]> {
-        let within = self.within(pages);
+        let within = self.within(pages).ok_or(EINVAL)?;
         self.pages.get_mut(within).ok_or(EINVAL)
     }
 
     /// Returns where pages of the part are; nothing for others.
     pub(super) fn places(&self, pages: Range<usize>) -> &[Where] {
-        self.places.get(self.within(pages)).unwrap_or_default()
+        let within = self.within(pages);
+        within
+            .and_then(|within| self.places.get(within))
+            .unwrap_or_default()
     }
 
     /// Returns those of `pages` that were found.
