@@ -436,8 +436,9 @@ impl Engine<'_> {
             self.env.trace(),
             "cp",
             "release_mem",
-            "xcc={} queue={} va={narrow:#x} data={data:#x} data_sel={data_sel} int_sel={int_sel} ctx={:#x}",
- self.env.xcc(),
+            "xcc={} queue={} va={narrow:#x} data={data:#x} data_sel={data_sel} int_sel={int_sel} \
+             ctx={:#x}",
+            self.env.xcc(),
             queue.slot,
             p.get(rm::INT_CTXID)
         );

@@ -176,9 +176,9 @@ impl Engine<'_> {
             self.env.trace(),
             "hws",
             "map_process",
-            "xcc={} pasid={pasid} root={root:#x} queues={queues} quantum={quantum} sh_mem_bases={:#x} \
-             sh_mem_config={:#x} tba={:#x} gws={num_gws}",
- self.env.xcc(),
+            "xcc={} pasid={pasid} root={root:#x} queues={queues} quantum={quantum} \
+             sh_mem_bases={:#x} sh_mem_config={:#x} tba={:#x} gws={num_gws}",
+            self.env.xcc(),
             p.get(mp::SH_MEM_BASES),
             p.get(mp::SH_MEM_CONFIG),
             p.join(mp::SQ_SHADER_TBA_LO, mp::SQ_SHADER_TBA_HI) << 8
@@ -224,8 +224,9 @@ impl Engine<'_> {
             self.env.trace(),
             "hws",
             "map_queues",
-            "xcc={} mqd={:#x} wptr={:#x} doorbell={:#x} engine={engine} extended={extended} type={} gws={}",
- self.env.xcc(),
+            "xcc={} mqd={:#x} wptr={:#x} doorbell={:#x} engine={engine} extended={extended} \
+             type={} gws={}",
+            self.env.xcc(),
             entry.mqd,
             entry.wptr,
             entry.doorbell,
