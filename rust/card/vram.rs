@@ -288,9 +288,8 @@ impl Vram {
         memory.reserved.lock().add(bytes, all)
     }
 
-    /// Takes the page at an offset out of use for good. Returns false if it is already, or is
-    /// beyond the part that can be allocated. `EBUSY` when it is allocated, `ENOMEM` without
-    /// memory.
+    /// Takes the page at an offset out of use for good. Returns false for a page that is beyond
+    /// the usable VRAM, or retired already. `EBUSY` when it is allocated, `ENOMEM` without memory.
     pub(crate) fn retire(&self, page: u64) -> Result<bool> {
         let new = page < self.usable() && self.pool.retire(page)?;
         if new {

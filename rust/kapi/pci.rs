@@ -106,8 +106,9 @@ pub(crate) fn read_rom(pdev: &pci::Device<Core<'_>>) -> Result<KVVec<u8>> {
         return Err(ENOENT);
     }
     let mut size = 0;
-    // SAFETY: The device is valid by its type. The lock of the device, which `Core` stands for,
-    // keeps other threads from mapping the ROM or changing its BAR.
+    // SAFETY: The device is valid by its type. The mapping is our own: the file `rom` in sysfs,
+    // which does not take the lock of the device, may disable the ROM meanwhile, which then reads
+    // as all ones.
     let rom = unsafe { bindings::pci_map_rom(raw(pdev), &mut size) };
     if rom.is_null() {
         return Err(ENOENT);

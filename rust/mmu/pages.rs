@@ -95,7 +95,7 @@ impl Pages {
         None
     }
 
-    /// Returns the last page of the set up to `to`.
+    /// Returns the last page of the set up to `to`, which is below [`BLOCK_PAGES`].
     pub(crate) fn last(&self, to: usize) -> Option<usize> {
         let rest = self.0.iter().enumerate().take(to / 64 + 1).rev();
         let mut mask = u64::MAX >> (63 - to % 64);
