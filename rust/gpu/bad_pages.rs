@@ -50,7 +50,8 @@ impl Gpu {
                 others += 1;
                 continue;
             }
-            for page in ras.row(mmio, (page & PFN) * PAGE) {
+            let device = self.config().pci.device;
+            for page in ras.row(mmio, device, (page & PFN) * PAGE) {
                 match self.vram().retire(page) {
                     Ok(new) => retired += u64::from(new),
                     Err(e) => {

@@ -18,6 +18,6 @@ pub(crate) trait RasHal: Sync {
     fn table(&self) -> u32;
 
     /// Returns the offsets in VRAM of all pages that fail together with the one at `page`, in mode
-    /// NPS1. They may be beyond the end of VRAM.
-    fn row(&self, mmio: &Mmio, page: u64) -> [u64; ROW_PAGES];
+    /// NPS1, on a card with a PCI device id. They may be beyond the end of VRAM.
+    fn row(&self, mmio: &Mmio, device: u16, page: u64) -> [u64; ROW_PAGES];
 }

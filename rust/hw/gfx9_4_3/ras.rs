@@ -16,10 +16,16 @@ use crate::{
 
 pub(super) struct Ras;
 
-/// Address bits of the columns and the row that fail together in mode NPS1, and those of a card
-/// with 8 memory controllers (`__get_nps_pa_flip_bits`, `ras_umc_v12_0.c`).
-const ROW: [u32; 4] = [15, 16, 21, 35];
-const ROW_OF_8: [u32; 4] = [13, 15, 20, 34];
+/// Returns the address bits of the columns and the row that fail together in mode NPS1, on a card
+/// with this number of memory controllers (`__get_nps_pa_flip_bits`, `ras_umc_v12_0.c`).
+fn row_bits(controllers: usize, hbm3e: bool) -> [u32; 4] {
+    match (controllers, hbm3e) {
+        (8, false) => [13, 15, 20, 34],
+        (8, true) => [13, 15, 20, 33],
+        (_, false) => [15, 16, 21, 35],
+        (_, true) => [15, 16, 21, 34],
+    }
+}
 
 impl RasHal for Ras {
     // `psp_v13_0_get_ras_capability`.
@@ -33,11 +39,10 @@ impl RasHal for Ras {
     }
 
     // `lookup_bad_pages_in_a_row`.
-    fn row(&self, mmio: &Mmio, page: u64) -> [u64; ROW_PAGES] {
-        let bits = match mmio.blocks(hwid::UMC).count() {
-            8 => ROW_OF_8,
-            _ => ROW,
-        };
+    fn row(&self, mmio: &Mmio, device: u16, page: u64) -> [u64; ROW_PAGES] {
+        // `gmc_v9_0_sw_init`.
+        let hbm3e = device & 0xf == 5;
+        let bits = row_bits(mmio.blocks(hwid::UMC).count(), hbm3e);
         let first = bits.iter().fold(page, |page, bit| page & !(1 << bit));
         core::array::from_fn(|n| {
             let bits = bits.iter().enumerate();
