@@ -47,7 +47,7 @@ pub(crate) struct Node {
     render_minor: Atomic<u32>,
 }
 
-/// The number of no device: a process that may use some devices only must not have the node.
+/// Number of no device: a device cgroup that denies any devices by default denies it, too.
 const NO_MINOR: u32 = u32::MAX;
 
 impl Node {

@@ -45,7 +45,7 @@ impl Gpu {
                 .iter()
                 .rev()
                 .fold(0, |all, b| all << 8 | u64::from(*b));
-            // 0: an old record.
+            // 0: an old record, of NPS1.
             if !matches!(page >> NPS_SHIFT & 0x7f, 0 | 1) || self.vram().partitions().len() != 1 {
                 others += 1;
                 continue;

@@ -3,8 +3,8 @@
 //! Coredumps: the state of a device when a queue is reset, or before a hung device is halted.
 //!
 //! The text is written where the failure is found, with any locks held, into memory that was
-//! allocated before. A worker hands it to the kernel, which shows it to user space. Failures until
-//! then are not recorded: they are mostly consequences.
+//! allocated before. A worker passes it to the kernel, which shows it to user space. Failures until
+//! then are not recorded: most of them are consequences of the first.
 
 use core::fmt::Display;
 
@@ -92,13 +92,13 @@ impl DelayedItem for Coredump {
             return;
         };
         devcoredump::submit(&this.dev, text);
-        // Without memory there are no further dumps.
+        // Without memory this was the last dump.
         let next = VVec::with_capacity(SIZE, GFP_KERNEL).ok();
         *this.text.lock() = next;
     }
 }
 
-/// Writes into memory that is there.
+/// Writes into the capacity of a vector; fails when it is full.
 struct Writer<'a>(&'a mut VVec<u8>);
 
 impl Write for Writer<'_> {
@@ -116,7 +116,7 @@ fn cut_off(text: &mut VVec<u8>) {
     let at = text.len().saturating_sub(END.len());
     text.truncate(at);
     for byte in END {
-        // There is room for it now.
+        // Within the capacity: as many bytes were truncated.
         let _ = text.push_within_capacity(*byte);
     }
 }

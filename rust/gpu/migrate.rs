@@ -178,7 +178,7 @@ impl Gpu {
         pages: Range<u64>,
         mut begin: impl FnMut(),
     ) -> Result {
-        // A walk of the pages invalidates what GPUs map of them.
+        // The walk invalidates the PTEs of GPUs, also of pages in system memory.
         if self.vram().used_by(VramUser::Svm) == 0 {
             return Ok(());
         }

@@ -36,7 +36,8 @@ pub(crate) enum Sensor {
     Power,
 }
 
-/// Bytes of a read of the EEPROM.
+/// Maximum bytes of one read of the EEPROM: the commands of an I2C transaction less two for the
+/// address.
 pub(crate) const EEPROM_READ: usize = 22;
 
 /// SMU. Methods return `ETIMEDOUT` when firmware does not respond, `ENODEV` after unbind, and an

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
-/* Tests the device cgroup: a GPU whose render node it denies is not there for /dev/kfd either. */
+/* Tests the device cgroup: a GPU whose render node it denies is hidden from /dev/kfd. */
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <stdio.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
-/* Tests the accounts of VRAM in debugfs: each byte has an owner, and is back after SIGKILL. */
+/* Tests the use of VRAM by user in debugfs: sums, growth, and that SIGKILL frees all of it. */
 #define _GNU_SOURCE
 #include <signal.h>
 #include <stdlib.h>

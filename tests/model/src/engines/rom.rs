@@ -202,8 +202,8 @@ pub fn image(chip: &Chip, reserved: u64) -> Vec<u8> {
     rom.put(umc + 0x40, &[board.channels.0, board.channels.1]);
     list(&mut rom, data_table::UMC_INFO, umc);
 
-    // The structure by which the PCI core finds the size of an expansion ROM. The code is for x86,
-    // and has nothing left to do.
+    // The structure by which the PCI core finds the size of an expansion ROM. The entry point is
+    // x86 code that only returns.
     rom.put(fixed::ENTRY, &[RETURN]);
     rom.0.resize(rom.0.len().next_multiple_of(4), 0);
     let pci = rom.append(&[0; PCI_DATA_SIZE]);
