@@ -126,7 +126,8 @@ impl VramPool {
             ),
             GFP_KERNEL,
         );
-        retired.push(block.map_err(|_| EBUSY)?, GFP_KERNEL)?;
+        let block = block.map_err(|e| if e == ENOSPC { EBUSY } else { e })?;
+        retired.push(block, GFP_KERNEL)?;
         self.taken.fetch_add(PAGE, Relaxed);
         let partitions = self.partitions.iter();
         partitions.for_each(|memory| memory.take(&[(page, PAGE)]));
