@@ -209,7 +209,7 @@ TEST_TIMEOUT(kill_importer, 120)
 		start(&o, dying);
 		ASSERT_OK(kfd_bo_create(&f.k, SIZE, kinds[i & f.k.node.large_bar], &bo));
 		fd = dmabuf_export(&f.k, bo->handle, O_CLOEXEC);
-		ASSERT(fd >= 0);
+		ASSERT(fd >= 0, "%d", fd);
 		send_fd(o.socket, fd);
 		close(fd);
 		ASSERT(wait_peer(o.socket));
