@@ -429,10 +429,17 @@ TEST(va_replace_and_clear)
 	/* Page 1 becomes page 3 of the other BO; page 2 stays. */
 	ASSERT_OK(cs_va(cs.fd, b.handle, AMDGPU_VA_OP_REPLACE, AMDGPU_VM_PAGE_READABLE, va + page,
 			3 * page, page));
+	/* A job waits for the PTEs of the BOs in its list (`amdgpu_cs_vm_handling()`). */
 	for (uint32_t i = 0; i < 4; i++) {
-		struct cs_ib ib = cs_copy(&cs, va + i * page, cs.data.va + 4 * i, 4);
+		struct drm_amdgpu_bo_list_entry bos[] = {
+			{ cs.code.handle, 0 }, { cs.data.handle, 0 }, { a.handle, 0 }, { b.handle, 0 }
+		};
+		struct cs_job job;
 
-		ASSERT_OK(cs_run(&cs, 0, ib, &handle));
+		cs_job(&job, &cs, 0);
+		cs_add_bos(&job, bos, 4);
+		cs_add_ib(&job, cs_copy(&cs, va + i * page, cs.data.va + 4 * i, 4));
+		ASSERT_OK(cs_submit(&job, &handle));
 		cs_done(&cs, 0, handle);
 		EXPECT_EQ(cs.data.words[i], i == 1 ? 0xb3 : 0xa0 + i);
 	}
