@@ -11,3 +11,8 @@ pub(crate) mod mmio;
 pub(crate) mod partition;
 pub(crate) mod vbios;
 pub(crate) mod xcc;
+
+/// Returns `N` bytes of a table from byte `at` on, `None` beyond its end.
+pub(crate) fn array_at<const N: usize>(table: &[u8], at: usize) -> Option<[u8; N]> {
+    table.get(at..at.checked_add(N)?)?.try_into().ok()
+}

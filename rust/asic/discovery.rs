@@ -120,10 +120,7 @@ struct Bytes<'a>(&'a [u8]);
 
 impl<'a> Bytes<'a> {
     fn array<const N: usize>(self, at: usize, what: &'static str) -> Result<[u8; N], Bad> {
-        at.checked_add(N)
-            .and_then(|end| self.0.get(at..end))
-            .and_then(|b| b.try_into().ok())
-            .ok_or(Bad::Bounds(what))
+        super::array_at(self.0, at).ok_or(Bad::Bounds(what))
     }
 
     fn u8(self, at: usize, what: &'static str) -> Result<u8, Bad> {

@@ -132,8 +132,8 @@ impl<'a> Image<'a> {
 
     /// Returns the little-endian dword at byte `at`.
     pub(crate) fn word(&self, at: usize) -> Result<usize, Bad> {
-        let bytes = self.slice(at, 4)?;
-        let bytes = bytes.try_into().map_err(|_| self.bad(Why::Short(at + 4)))?;
+        let bytes = super::array_at(self.data, at);
+        let bytes = bytes.ok_or_else(|| self.bad(Why::Short(at.saturating_add(4))))?;
         Ok(u32::from_le_bytes(bytes) as usize)
     }
 

@@ -7,6 +7,7 @@
 
 use kernel::{device::Core, pci, prelude::*};
 
+use super::array_at;
 use crate::kapi::pci::read_rom;
 
 /// Offset of the signature, and the signature (`ATOM_ATI_MAGIC_PTR`, `ATOM_ATI_MAGIC`).
@@ -40,13 +41,11 @@ impl Vbios {
     }
 
     fn u16(&self, at: usize) -> Option<usize> {
-        let bytes = self.0.get(at..at.checked_add(2)?)?;
-        Some(u16::from_le_bytes(bytes.try_into().ok()?).into())
+        Some(u16::from_le_bytes(array_at(&self.0, at)?).into())
     }
 
     fn u32(&self, at: usize) -> Option<u32> {
-        let bytes = self.0.get(at..at.checked_add(4)?)?;
-        Some(u32::from_le_bytes(bytes.try_into().ok()?))
+        Some(u32::from_le_bytes(array_at(&self.0, at)?))
     }
 
     /// Returns offset, format and content revision of a data table.

@@ -9,14 +9,14 @@ use rkfd_abi::eeprom::{
 };
 
 use super::Gpu;
+use crate::asic::array_at;
 
 /// Bytes of a page.
 const PAGE: u64 = SZ_4K as u64;
 
 /// Returns the dword at byte `at`.
 fn dword(bytes: &[u8], at: usize) -> Option<usize> {
-    let bytes = bytes.get(at..at.checked_add(4)?)?;
-    usize::try_from(u32::from_le_bytes(bytes.try_into().ok()?)).ok()
+    usize::try_from(u32::from_le_bytes(array_at(bytes, at)?)).ok()
 }
 
 impl Gpu {
@@ -121,7 +121,7 @@ impl Gpu {
             return Err(EINVAL);
         }
         let first = start + (first - start) / record::SIZE * record::SIZE;
-        let mut records = KVVec::from_elem(0u8, len, GFP_KERNEL)?;
+        let mut records = KVVec::<u8>::zeroed(len, GFP_KERNEL)?;
         let (tail, wrapped) = records.split_at_mut(len.min(start + room - first));
         smu.read_eeprom(mmio, at + u32::try_from(first)?, tail)
             .and_then(|()| smu.read_eeprom(mmio, at + u32::try_from(start)?, wrapped))
