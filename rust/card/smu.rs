@@ -89,33 +89,38 @@ impl Smu {
         Err(ETIMEDOUT)
     }
 
+    /// Calls `f` with the table of the driver. `ENODEV` before [`Smu::start`] and after a reset.
+    fn with_table<T>(&self, f: impl FnOnce(&Buffer) -> Result<T>) -> Result<T> {
+        let state = self.state.lock();
+        let table = state.table.as_ref().filter(|_| state.managed);
+        f(table.ok_or(ENODEV)?)
+    }
+
     /// Reads a sensor. `ENODEV` before [`Smu::start`] and after a reset, or an errno of the
     /// response of firmware.
     pub(crate) fn sensor(&self, mmio: &Mmio, sensor: Sensor) -> Result<u32> {
-        let state = self.state.lock();
-        let table = state.table.as_ref().filter(|_| state.managed);
-        let table = table.ok_or(ENODEV)?;
-        self.hal.write_metrics(mmio)?;
-        self.hal.sensor(mmio, sensor, &|at| table.read32(at))
+        self.with_table(|table| {
+            self.hal.write_metrics(mmio)?;
+            self.hal.sensor(mmio, sensor, &|at| table.read32(at))
+        })
     }
 
     /// Reads from the EEPROM of the board at an address on its bus. Errors as [`Smu::sensor`],
     /// `EIO` when it does not respond.
     pub(crate) fn read_eeprom(&self, mmio: &Mmio, address: u32, to: &mut [u8]) -> Result {
-        let state = self.state.lock();
-        let table = state.table.as_ref().filter(|_| state.managed);
-        let table = table.ok_or(ENODEV)?;
-        let addresses = (address..).step_by(EEPROM_READ);
-        for (address, part) in addresses.zip(to.chunks_mut(EEPROM_READ)) {
-            self.hal.read_eeprom(
-                mmio,
-                address,
-                part,
-                &|bytes| table.write_bytes(0, bytes),
-                &|at| table.read32(at),
-            )?;
-        }
-        Ok(())
+        self.with_table(|table| {
+            let addresses = (address..).step_by(EEPROM_READ);
+            for (address, part) in addresses.zip(to.chunks_mut(EEPROM_READ)) {
+                self.hal.read_eeprom(
+                    mmio,
+                    address,
+                    part,
+                    &|bytes| table.write_bytes(0, bytes),
+                    &|at| table.read32(at),
+                )?;
+            }
+            Ok(())
+        })
     }
 
     /// Sets the number of records of bad pages. Errors as [`Smu::sensor`].
