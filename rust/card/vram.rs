@@ -38,8 +38,6 @@ pub(crate) struct Vram {
     pool: Arc<VramPool>,
     clearing: Arc<Delayed<Clearing>>,
     size: u64,
-    /// Bytes allocated.
-    used: Atomic<u64>,
     /// Bytes allocated by each [`VramUser`].
     by_user: [Atomic<u64>; VramUser::ALL.len()],
 }
@@ -137,7 +135,6 @@ impl Vram {
                 pool,
                 clearing,
                 size,
-                used: Atomic::new(0),
                 by_user: VramUser::ALL.map(|_| Atomic::new(0)),
             }),
             GFP_KERNEL,
@@ -179,17 +176,13 @@ impl Vram {
     fn tables(&self, memory: Option<&MemoryPartition>) -> u64 {
         match memory {
             Some(memory) => memory.tables.load(Relaxed),
-            None => self
-                .partitions()
-                .iter()
-                .map(|m| m.tables.load(Relaxed))
-                .sum(),
+            None => self.used_by(VramUser::Table),
         }
     }
 
     /// Returns the bytes allocated.
     pub(crate) fn used(&self) -> u64 {
-        self.used.load(Relaxed)
+        VramUser::ALL.map(|user| self.used_by(user)).iter().sum()
     }
 
     /// Returns the bytes that are reserved for firmware, or beyond the BAR.
@@ -293,7 +286,6 @@ impl Vram {
     pub(crate) fn retire(&self, page: u64) -> Result<bool> {
         let new = page < self.usable() && self.pool.retire(page)?;
         if new {
-            self.used.fetch_add(PAGE, Relaxed);
             self.by_user[VramUser::Retired as usize].fetch_add(PAGE, Relaxed);
         }
         Ok(new)
@@ -385,7 +377,7 @@ impl VramRange {
             _ => None,
         };
         let of_user = &self.vram.by_user[self.user as usize];
-        Iterator::chain([&self.vram.used, of_user].into_iter(), tables)
+        Iterator::chain(core::iter::once(of_user), tables)
     }
 
     /// Returns whether a piece of it is in `range` of VRAM.
