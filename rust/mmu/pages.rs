@@ -81,32 +81,29 @@ impl Pages {
         self.0.iter().map(|word| word.count_ones() as usize).sum()
     }
 
+    /// Returns page `bit` of the first word in `words` that has pages, of which the first word has
+    /// those of `mask` only.
+    fn find<'a>(
+        words: impl Iterator<Item = (usize, &'a u64)>,
+        mut mask: u64,
+        bit: impl Fn(u64) -> u32,
+    ) -> Option<usize> {
+        words
+            .map(|(i, word)| (i, word & core::mem::replace(&mut mask, u64::MAX)))
+            .find(|(_, word)| *word != 0)
+            .map(|(i, word)| i * 64 + bit(word) as usize)
+    }
+
     /// Returns the first page of the set from `from` on.
     pub(crate) fn next(&self, from: usize) -> Option<usize> {
-        let rest = self.0.iter().enumerate().skip(from / 64);
-        let mut mask = u64::MAX << (from % 64);
-        for (i, word) in rest {
-            let word = word & mask;
-            if word != 0 {
-                return Some(i * 64 + word.trailing_zeros() as usize);
-            }
-            mask = u64::MAX;
-        }
-        None
+        let words = self.0.iter().enumerate().skip(from / 64);
+        Self::find(words, u64::MAX << (from % 64), u64::trailing_zeros)
     }
 
     /// Returns the last page of the set up to `to`, which is below [`BLOCK_PAGES`].
     pub(crate) fn last(&self, to: usize) -> Option<usize> {
-        let rest = self.0.iter().enumerate().take(to / 64 + 1).rev();
-        let mut mask = u64::MAX >> (63 - to % 64);
-        for (i, word) in rest {
-            let word = word & mask;
-            if word != 0 {
-                return Some(i * 64 + word.ilog2() as usize);
-            }
-            mask = u64::MAX;
-        }
-        None
+        let words = self.0.iter().enumerate().take(to / 64 + 1).rev();
+        Self::find(words, u64::MAX >> (63 - to % 64), u64::ilog2)
     }
 
     /// Calls `f` with the first page and the end of each run of pages.
