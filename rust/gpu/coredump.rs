@@ -112,11 +112,9 @@ impl Write for Writer<'_> {
 
 /// Replaces the end of a text that did not fit.
 fn cut_off(text: &mut VVec<u8>) {
-    const END: &[u8] = b"\n(cut off)\n";
+    const END: &str = "\n(cut off)\n";
     let at = text.len().saturating_sub(END.len());
     text.truncate(at);
-    for byte in END {
-        // Within the capacity: as many bytes were truncated.
-        let _ = text.push_within_capacity(*byte);
-    }
+    // Within the capacity: as many bytes were truncated.
+    let _ = Writer(text).write_str(END);
 }

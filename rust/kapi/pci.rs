@@ -114,7 +114,7 @@ pub(crate) fn read_rom(pdev: &pci::Device<Core<'_>>) -> Result<KVVec<u8>> {
         return Err(ENOENT);
     }
     let _unmap = UnmapRom(pdev, rom);
-    let mut image = KVVec::from_elem(0u8, size, GFP_KERNEL)?;
+    let mut image = KVVec::<u8>::zeroed(size, GFP_KERNEL)?;
     // SAFETY: `pci_map_rom()` mapped at least `size` bytes; `image` is normal memory of that size.
     unsafe { bindings::memcpy_fromio(image.as_mut_ptr().cast(), rom.cast(), size) };
     Ok(image)
