@@ -121,6 +121,9 @@ guest_content() {
 # the name of its content.
 guest_dir() { printf '%s/guest-%s-%s' "$RKFD_CACHE" "$1" "$(guest_content "$1" | sha256sum | cut -c1-12)"; }
 
+# Prints the version of the module.
+module_version() { sed -n 's/^MODULE_VERSION("\(.*\)");/\1/p' "$RKFD_SRC/rust/c/helpers.c"; }
+
 # Folders of the browser root and of the root for the package: tree/, and `ready` once it is
 # complete.
 browser_dir() { printf '%s/browser-%s' "$RKFD_CACHE" "$(printf '%s\n' "$RKFD_SUITE" $BROWSER_PACKAGES | sha256sum | cut -c1-12)"; }
