@@ -241,6 +241,20 @@ struct owner {
 	bool by_kfd, killed;
 };
 
+/* Creates one BO; returns false without memory. */
+static bool take(struct gpu *g, struct kfd *k, bool by_kfd, struct mem **m, struct kfd_bo **bo,
+		 unsigned int at)
+{
+	if (by_kfd)
+		return !kfd_bo_create(k, OBJECT, KFD_FLAGS_VRAM, bo);
+	/* Stop before BOs are placed elsewhere. */
+	if (drm_vram_usage(g) + 4 * OBJECT > all_vram(g) ||
+	    mem_try(g, OBJECT, VRAM, 0, false, &objects[at]))
+		return false;
+	*m = &objects[at];
+	return true;
+}
+
 static unsigned int take_all(struct gpu *g, struct kfd *k, bool by_kfd,
 			     bool (*use)(struct gpu *, struct stream *, struct mem *,
 					 struct kfd_bo *),
@@ -252,23 +266,15 @@ static unsigned int take_all(struct gpu *g, struct kfd *k, bool by_kfd,
 		struct kfd_bo *bo = NULL;
 		struct mem *m = NULL;
 
-		if (by_kfd) {
-			int ret = kfd_bo_create(k, OBJECT, KFD_FLAGS_VRAM, &bo);
+		bool full = !take(g, k, by_kfd, &m, &bo, count);
 
-			/* The memory of a process before is freed asynchronously. */
-			for (int ms = 0; ret && !count && ms < 10000; ms += 10) {
-				usleep(10000);
-				ret = kfd_bo_create(k, OBJECT, KFD_FLAGS_VRAM, &bo);
-			}
-			if (ret)
-				break;
-		} else {
-			/* Stop before BOs are placed elsewhere. */
-			if (drm_vram_usage(g) + 4 * OBJECT > all_vram(g) ||
-			    mem_try(g, OBJECT, VRAM, 0, false, &objects[count]))
-				break;
-			m = &objects[count];
+		/* The memory of a process before is freed asynchronously. */
+		for (int ms = 0; full && !count && ms < 10000; ms += 10) {
+			usleep(10000);
+			full = !take(g, k, by_kfd, &m, &bo, count);
 		}
+		if (full)
+			break;
 		if (!use(g, s, m, bo))
 			break;
 	}
