@@ -25,7 +25,7 @@ use kernel::{
 use crate::{
     asic::{
         config::{Config, PciInfo},
-        discovery,
+        discovery::{self, Listed},
         mmio::{EarlyMmio, Mmio},
         partition::{NpsMode, NpsModes},
         vbios::Vbios,
@@ -89,6 +89,8 @@ pub(crate) struct Card {
     dma: Arc<dma::Device>,
     id: u32,
     config: Config,
+    /// What the discovery table lists.
+    listed: KVec<Listed>,
     xccs: XccList,
     layout: McLayout,
     /// Memory partition modes at the probe; `None` for a card without partitions.
@@ -151,7 +153,10 @@ impl Card {
             subsystem: pdev.subsystem_device_id(),
             revision: pdev.revision_id(),
         };
-        let mmio = Arc::pin_init(early.into_mmio(found.instances, found.gc0), GFP_KERNEL)?;
+        let mmio = Arc::pin_init(
+            early.into_mmio(found.instances()?, found.gc0.clone()),
+            GFP_KERNEL,
+        )?;
         let xccs = mmio.instances().xccs()?;
         if generation.psp.is_none() {
             // The driver cannot load firmware on this card: it has to run already.
@@ -263,6 +268,7 @@ impl Card {
                 dma,
                 id,
                 config,
+                listed: found.listed,
                 xccs,
                 layout,
                 nps,
@@ -295,6 +301,11 @@ impl Card {
     /// Returns the properties of the card.
     pub(crate) fn config(&self) -> &Config {
         &self.config
+    }
+
+    /// Returns the instances of IP blocks in the order of the discovery table.
+    pub(crate) fn listed(&self) -> &[Listed] {
+        &self.listed
     }
 
     /// Returns the memory partition modes; `None` for a card without partitions.

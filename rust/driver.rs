@@ -15,6 +15,7 @@ use crate::{
     drm,
     gpu::Gpu,
     kapi::{pci_driver::Hooks, vma, workqueue::Delayed},
+    monitor,
     node::{self, NodeSet},
     partition::{self, Partitions},
     process,
@@ -72,6 +73,7 @@ struct Up {
     recovery: Option<Arc<Delayed<Recovery>>>,
     partitions: Option<Arc<Partitions>>,
     files: Option<partition::Files>,
+    monitor: Option<monitor::Files>,
 }
 
 impl Drop for Up {
@@ -79,6 +81,8 @@ impl Drop for Up {
         // Waits for writers, which need everything else.
         let files = self.files.take();
         drop(files);
+        let monitor = self.monitor.take();
+        drop(monitor);
         if let Some(recovery) = self.recovery.take() {
             recovery.end();
         }
@@ -112,6 +116,7 @@ impl Up {
             recovery: None,
             partitions: None,
             files: None,
+            monitor: None,
         };
         up.gpu.start(pdev)?;
         let mode = up.gpu.initial_mode()?;
@@ -122,6 +127,7 @@ impl Up {
         let render = up.render.insert(drm::RenderNodes::register(&up.nodes)?);
         partitions.publish(render.minors()?)?;
         up.files = Some(partition::Files::new(partitions)?);
+        up.monitor = Some(monitor::Files::new(&up.gpu)?);
         Ok(up)
     }
 }

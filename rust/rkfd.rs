@@ -22,6 +22,7 @@ mod hw;
 mod ioctl;
 mod kapi;
 mod mmu;
+mod monitor;
 mod mqd;
 mod node;
 mod partition;

@@ -212,6 +212,8 @@ numbers! {
         LCLK_FREQUENCY_TABLE "LclkFrequencyTable" = 0x454,
         /// Percentage of time in which the graphics cores were busy.
         SOCKET_GFX_BUSY "SocketGfxBusy" = 0x4f8,
+        /// Percentage of the memory bandwidth in use.
+        DRAM_BANDWIDTH_UTILIZATION "DramBandwidthUtilization" = 0x4fc,
         /// Shader clock of each XCD.
         GFXCLK_FREQUENCY "GfxclkFrequency" = 0x55c,
         /// Serial number of each AID, 64 bits.

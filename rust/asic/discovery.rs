@@ -32,10 +32,20 @@ const MAX_MEMORY_PARTITIONS: u32 = 8;
 /// Maximum number of instances.
 const MAX_INSTANCES: usize = 512;
 
+/// An instance as the table lists it.
+pub(crate) struct Listed {
+    /// Number of its die.
+    pub(crate) die: u16,
+    /// The instance.
+    pub(crate) instance: Instance,
+    /// It is in the harvest table.
+    pub(crate) harvested: bool,
+}
+
 /// Contents of the discovery table.
 pub(crate) struct Discovery {
-    /// Instances of all blocks, without harvested ones.
-    pub(crate) instances: KVec<Instance>,
+    /// Instances of all blocks, in the order of the table.
+    pub(crate) listed: KVec<Listed>,
     /// GC instance 0, which may be harvested.
     pub(crate) gc0: Instance,
     /// Bytes of VRAM.
@@ -185,12 +195,12 @@ pub(crate) fn read(pdev: &pci::Device, mmio: &EarlyMmio, bar: &WcBar) -> Result<
         return Err(ENODEV);
     }
     let raw = read_raw(bar, vram_size)?;
-    let (instances, gc0, gc) = parse(Bytes(&raw)).map_err(|bad| {
+    let (listed, gc0, gc) = parse(Bytes(&raw)).map_err(|bad| {
         bad.report(pdev);
         bad.errno()
     })?;
     Ok(Discovery {
-        instances,
+        listed,
         gc0,
         vram_size,
         gc,
@@ -294,8 +304,8 @@ fn table<'a>(all: Bytes<'a>, n: usize, what: &'static str) -> Result<Option<Byte
     Ok(Some(bytes))
 }
 
-/// Returns the instances without harvested ones, GC instance 0, and the GC table.
-fn parse(raw: Bytes<'_>) -> Result<(KVec<Instance>, Instance, GcInfo), Bad> {
+/// Returns the instances, GC instance 0, and the GC table.
+fn parse(raw: Bytes<'_>) -> Result<(KVec<Listed>, Instance, GcInfo), Bad> {
     use d::binary_header as h;
     let signature = raw.u32(h::SIGNATURE, "header")?;
     if signature != d::BINARY_SIGNATURE {
@@ -316,19 +326,20 @@ fn parse(raw: Bytes<'_>) -> Result<(KVec<Instance>, Instance, GcInfo), Bad> {
     }
 
     let ips = table(all, d::table::IP_DISCOVERY, "IP table")?.ok_or(Bad::Bounds("IP table"))?;
-    let mut instances = parse_ips(all, ips)?;
-    let gc0 = instances
+    let mut listed = parse_ips(all, ips)?;
+    let gc0 = listed
         .iter()
+        .map(|ip| &ip.instance)
         .find(|i| i.hw_id == hwid::GC && i.inst == 0);
     let gc0 = gc0.cloned().ok_or(Bad::Bounds("GC instance 0"))?;
     if let Some(harvest) = table(all, d::table::HARVEST_INFO, "harvest table")? {
-        drop_harvested(harvest, &mut instances)?;
+        mark_harvested(harvest, &mut listed)?;
     }
     let gc = table(all, d::table::GC, "GC table")?.ok_or(Bad::Bounds("GC table"))?;
-    Ok((instances, gc0, parse_gc(gc)?))
+    Ok((listed, gc0, parse_gc(gc)?))
 }
 
-fn parse_ips(all: Bytes<'_>, ips: Bytes<'_>) -> Result<KVec<Instance>, Bad> {
+fn parse_ips(all: Bytes<'_>, ips: Bytes<'_>) -> Result<KVec<Listed>, Bad> {
     use d::{die_header, die_info, ip_discovery_header as h};
     let signature = ips.u32(h::SIGNATURE, "IP table")?;
     if signature != d::DISCOVERY_TABLE_SIGNATURE {
@@ -359,7 +370,12 @@ fn parse_ips(all: Bytes<'_>, ips: Bytes<'_>) -> Result<KVec<Instance>, Bad> {
             if out.len() == MAX_INSTANCES {
                 return Err(Bad::Value("the number of instances", out.len() as u32));
             }
-            out.push(instance, GFP_KERNEL)?;
+            let listed = Listed {
+                die: id,
+                instance,
+                harvested: false,
+            };
+            out.push(listed, GFP_KERNEL)?;
         }
     }
     Ok(out)
@@ -396,7 +412,7 @@ fn parse_ip(all: Bytes<'_>, at: usize, wide: bool) -> Result<(Instance, usize), 
     Ok((instance, ip::SIZE + usize::from(num) * step))
 }
 
-fn drop_harvested(harvest: Bytes<'_>, instances: &mut KVec<Instance>) -> Result<(), Bad> {
+fn mark_harvested(harvest: Bytes<'_>, listed: &mut [Listed]) -> Result<(), Bad> {
     use d::harvest_table as h;
     let signature = harvest.u32(h::SIGNATURE, "harvest table")?;
     if signature != d::HARVEST_TABLE_SIGNATURE {
@@ -409,7 +425,9 @@ fn drop_harvested(harvest: Bytes<'_>, instances: &mut KVec<Instance>) -> Result<
             break;
         }
         let inst = harvest.u8(at + 2, "harvest table")?;
-        instances.retain(|x| x.hw_id != hw_id || x.inst != inst);
+        for ip in listed.iter_mut() {
+            ip.harvested |= ip.instance.hw_id == hw_id && ip.instance.inst == inst;
+        }
     }
     Ok(())
 }
@@ -509,15 +527,29 @@ fn parse_gc_v2(gc: Bytes<'_>, minor: u16) -> Result<GcInfo, Bad> {
 }
 
 impl Discovery {
-    fn version(&self, hw_id: u16) -> Option<Version> {
-        self.instances
+    /// Returns the instances of all blocks, without harvested ones.
+    fn working(&self) -> impl Iterator<Item = &Instance> {
+        self.listed
             .iter()
-            .find(|i| i.hw_id == hw_id)
-            .map(|i| i.version)
+            .filter(|ip| !ip.harvested)
+            .map(|ip| &ip.instance)
+    }
+
+    /// Returns a copy of the instances without harvested ones. `ENOMEM` without memory.
+    pub(crate) fn instances(&self) -> Result<KVec<Instance>> {
+        let mut instances = KVec::new();
+        for instance in self.working() {
+            instances.push(instance.clone(), GFP_KERNEL)?;
+        }
+        Ok(instances)
+    }
+
+    fn version(&self, hw_id: u16) -> Option<Version> {
+        self.working().find(|i| i.hw_id == hw_id).map(|i| i.version)
     }
 
     fn count(&self, hw_id: u16) -> u32 {
-        self.instances.iter().filter(|i| i.hw_id == hw_id).count() as u32
+        self.working().filter(|i| i.hw_id == hw_id).count() as u32
     }
 
     /// Returns the GC version.

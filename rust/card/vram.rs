@@ -190,6 +190,12 @@ impl Vram {
         self.size - self.usable()
     }
 
+    /// Returns the bytes that are not free. As in the C driver, this includes what is reserved for
+    /// firmware.
+    pub(crate) fn used_or_reserved(&self) -> u64 {
+        self.used() + self.reserved()
+    }
+
     /// Returns the bytes that a kind of user has allocated.
     pub(crate) fn used_by(&self, user: VramUser) -> u64 {
         self.by_user[user as usize].load(Relaxed)

@@ -32,6 +32,8 @@ pub(crate) enum Sensor {
     MemoryClock,
     /// Load of the graphics cores in percent.
     Load,
+    /// Load of the memory in percent.
+    MemoryLoad,
     /// Power of the socket in W.
     Power,
 }

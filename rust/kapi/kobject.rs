@@ -305,6 +305,20 @@ impl Dir {
         }
         Ok(dir)
     }
+
+    /// Creates symbolic link `name` to `target`; it is removed with this directory. `EEXIST` if
+    /// there is an entry of this name, `ENOMEM` without memory.
+    pub(crate) fn link(&self, name: &CStr, target: &Dir) -> Result {
+        // SAFETY: By the type invariant both kobjects were added to sysfs, and stay so during the
+        // borrows; the name is NUL-terminated.
+        to_result(unsafe {
+            bindings::sysfs_create_link(
+                Opaque::cast_into(&raw const (*self.0.as_ptr()).kobj),
+                Opaque::cast_into(&raw const (*target.0.as_ptr()).kobj),
+                name.as_char_ptr(),
+            )
+        })
+    }
 }
 
 impl Drop for Dir {

@@ -11,7 +11,7 @@ use kernel::{
 };
 
 use crate::{
-    card::{account, vram::Vram},
+    card::account,
     drm::{
         ctx::{self, DMA_MAX_IBS, DMA_RINGS},
         file::{FileData, Render},
@@ -74,7 +74,7 @@ impl Handler<Render> for Info {
             uapi::AMDGPU_INFO_MEMORY => out.put(&memory(gpu)),
             uapi::AMDGPU_INFO_VRAM_GTT => out.put(&vram_gtt(gpu)),
             uapi::AMDGPU_INFO_VRAM_USAGE | uapi::AMDGPU_INFO_VIS_VRAM_USAGE => {
-                out.put(&used(gpu.vram()))
+                out.put(&gpu.vram().used_or_reserved())
             }
             uapi::AMDGPU_INFO_GTT_USAGE => out.put(&gpu.gtt_used()),
             uapi::AMDGPU_INFO_FW_VERSION => out.put(&firmware(gpu, arg)?),
@@ -265,11 +265,6 @@ const MAX_SE: u32 = 4;
 const MAX_SH_PER_SE: u32 = 2;
 const MAX_REGISTERS: u32 = 128;
 
-/// Returns the used bytes of VRAM. As in the C driver, this includes memory reserved for firmware.
-fn used(vram: &Vram) -> u64 {
-    vram.used() + vram.reserved()
-}
-
 /// Returns the description of a heap; all arguments are in bytes.
 fn heap(total: u64, usable: u64, used: u64) -> uapi::drm_amdgpu_heap_info {
     uapi::drm_amdgpu_heap_info {
@@ -284,10 +279,10 @@ fn heap(total: u64, usable: u64, used: u64) -> uapi::drm_amdgpu_heap_info {
 fn memory(gpu: &Gpu) -> uapi::drm_amdgpu_memory_info {
     let vram = gpu.vram();
     let gtt = account::gtt_limit();
-    let visible = vram.visible();
+    let (visible, used) = (vram.visible(), vram.used_or_reserved());
     uapi::drm_amdgpu_memory_info {
-        vram: heap(vram.size(), vram.usable(), used(vram)),
-        cpu_accessible_vram: heap(visible, visible.min(vram.usable()), used(vram).min(visible)),
+        vram: heap(vram.size(), vram.usable(), used),
+        cpu_accessible_vram: heap(visible, visible.min(vram.usable()), used.min(visible)),
         gtt: heap(gtt, gtt, gpu.gtt_used()),
     }
 }

@@ -164,6 +164,7 @@ impl SmuHal for Smu {
             }
             Sensor::MemoryClock => metrics::UCLK_FREQUENCY,
             Sensor::Load => metrics::SOCKET_GFX_BUSY,
+            Sensor::MemoryLoad => metrics::DRAM_BANDWIDTH_UTILIZATION,
             // Milliwatts, of which the query reports whole watts.
             Sensor::Power => return Ok(read(metrics::SOCKET_POWER)? >> 10),
         };
