@@ -8,6 +8,7 @@
 
 #include <linux/anon_inodes.h>
 #include <linux/hmm.h>
+#include <linux/hwmon.h>
 #include <linux/migrate.h>
 #include <linux/pseudo_fs.h>
 #include <linux/vmalloc.h>

@@ -24,6 +24,7 @@ pub(crate) mod file;
 pub(crate) mod gem;
 pub(crate) mod global;
 pub(crate) mod hmm;
+pub(crate) mod hwmon;
 pub(crate) mod iomem;
 pub(crate) mod irq;
 pub(crate) mod kobject;

@@ -6,7 +6,7 @@
 
 use core::fmt::Write;
 
-use kernel::{prelude::*, sync::Arc};
+use kernel::{device::Device, prelude::*, sync::Arc};
 
 use crate::{
     card::account,
@@ -14,6 +14,7 @@ use crate::{
     hw::smu::Sensor,
     kapi::{
         device_file::DeviceFile,
+        hwmon::Hwmon,
         kobject::{Dir, File, Parent, Text},
     },
 };
@@ -23,6 +24,7 @@ mod discovery;
 /// The files. Dropping it removes them and waits for their readers.
 pub(crate) struct Files {
     _facts: KVec<DeviceFile>,
+    _hwmon: Option<Hwmon>,
     _firmware: Dir,
     _discovery: discovery::Tree,
 }
@@ -56,29 +58,74 @@ const POWER: [Fact; 3] = [
         Ok(writeln!(out, "{:016x}", gpu.smu_facts().serial)?)
     }),
     (c"gpu_busy_percent", |gpu, out| {
-        sensor(gpu, Sensor::Load, out)
+        sensor(gpu, Sensor::Load, 1, out)
     }),
     (c"mem_busy_percent", |gpu, out| {
-        sensor(gpu, Sensor::MemoryLoad, out)
+        sensor(gpu, Sensor::MemoryLoad, 1, out)
     }),
+];
+
+/// Files of the hardware monitoring device: clocks in Hz, power in uW, temperatures in mC.
+/// `temp1_input` would be the temperature of the edge, which the SMU does not have.
+const SENSORS: [Fact; 10] = [
+    (c"freq1_input", |gpu, out| {
+        sensor(gpu, Sensor::EngineClock, 1_000_000, out)
+    }),
+    (c"freq1_label", |_, out| Ok(writeln!(out, "sclk")?)),
+    (c"freq2_input", |gpu, out| {
+        sensor(gpu, Sensor::MemoryClock, 1_000_000, out)
+    }),
+    (c"freq2_label", |_, out| Ok(writeln!(out, "mclk")?)),
+    (c"power1_input", |gpu, out| {
+        sensor(gpu, Sensor::Power, 1000, out)
+    }),
+    (c"power1_label", |_, out| Ok(writeln!(out, "PPT")?)),
+    (c"temp2_input", |gpu, out| {
+        sensor(gpu, Sensor::Temperature, 1, out)
+    }),
+    (c"temp2_label", |_, out| Ok(writeln!(out, "junction")?)),
+    (c"temp3_input", |gpu, out| {
+        sensor(gpu, Sensor::MemoryTemperature, 1, out)
+    }),
+    (c"temp3_label", |_, out| Ok(writeln!(out, "mem")?)),
 ];
 
 impl Files {
     /// Creates the files of a card. `ENOMEM` without memory.
     pub(crate) fn new(gpu: &Arc<Gpu>) -> Result<Self> {
         let mut facts = KVec::new();
-        let power: &[Fact] = if gpu.smu().is_some() { &POWER } else { &[] };
-        for (name, show) in [&MEMORY[..], power].into_iter().flatten() {
-            let (reader, show) = (gpu.clone(), *show);
-            let show = move |out: &mut Text<'_>| show(&reader, out);
-            facts.push(DeviceFile::new(gpu.dev(), name, show, None)?, GFP_KERNEL)?;
+        for fact in &MEMORY {
+            facts.push(file(gpu, gpu.dev(), fact)?, GFP_KERNEL)?;
+        }
+        let mut hwmon = None;
+        if gpu.smu().is_some() {
+            for fact in &POWER {
+                facts.push(file(gpu, gpu.dev(), fact)?, GFP_KERNEL)?;
+            }
+            // The name by which tools find it.
+            let hwmon = hwmon.insert(Hwmon::new(gpu.dev(), c"amdgpu")?);
+            for fact in &SENSORS {
+                hwmon.add(|dev| file(gpu, dev, fact))?;
+            }
         }
         Ok(Self {
             _facts: facts,
+            _hwmon: hwmon,
             _firmware: firmware(gpu)?,
             _discovery: discovery::Tree::new(gpu)?,
         })
     }
+}
+
+/// Creates a file of a device. `ENOMEM` without memory.
+fn file(gpu: &Arc<Gpu>, dev: &Device, (name, show): &Fact) -> Result<DeviceFile> {
+    let (reader, show) = (gpu.clone(), *show);
+    DeviceFile::new(
+        dev,
+        name,
+        move |out: &mut Text<'_>| show(&reader, out),
+        None,
+    )
 }
 
 /// Prints a number of bytes.
@@ -86,12 +133,13 @@ fn line(out: &mut Text<'_>, bytes: u64) -> Result {
     Ok(writeln!(out, "{bytes}")?)
 }
 
-/// Prints a sensor. `EBUSY` while the card hangs, is being reset or suspended, or an errno of the
-/// response of the SMU.
-fn sensor(gpu: &Gpu, sensor: Sensor, out: &mut Text<'_>) -> Result {
+/// Prints a sensor times `unit`. `EBUSY` while the card hangs, is being reset or suspended, or an
+/// errno of the response of the SMU.
+fn sensor(gpu: &Gpu, sensor: Sensor, unit: u64, out: &mut Text<'_>) -> Result {
     gpu.check_usable().map_err(|_| EBUSY)?;
     let smu = gpu.smu().ok_or(EOPNOTSUPP)?;
-    Ok(writeln!(out, "{}", smu.sensor(gpu.mmio()?, sensor)?)?)
+    let value = u64::from(smu.sensor(gpu.mmio()?, sensor)?);
+    Ok(writeln!(out, "{}", value * unit)?)
 }
 
 /// Creates `fw_version`, with a file for each firmware that runs. `ENOMEM` without memory.

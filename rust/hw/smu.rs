@@ -34,8 +34,12 @@ pub(crate) enum Sensor {
     Load,
     /// Load of the memory in percent.
     MemoryLoad,
-    /// Power of the socket in W.
+    /// Power of the socket in mW.
     Power,
+    /// Temperature of the hottest die in mC.
+    Temperature,
+    /// Temperature of the memory in mC.
+    MemoryTemperature,
 }
 
 /// Maximum bytes of one read of the EEPROM: the commands of an I2C transaction less two for the

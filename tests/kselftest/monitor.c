@@ -159,6 +159,76 @@ TEST(sensors)
 	EXPECT(number_in(&k, "mem_busy_percent", 10) <= 100);
 }
 
+/* Returns the number in a file of a folder of the PCI device. */
+static uint64_t fact(const struct kfd *k, const char *folder, const char *file, int base)
+{
+	char name[160];
+
+	snprintf(name, sizeof(name), "%s/%s", folder, file);
+	return number_in(k, name, base);
+}
+
+/* Returns the value of a sensor (AMDGPU_INFO_SENSOR_*). */
+static uint32_t info_sensor(struct kfd *k, uint32_t type)
+{
+	uint32_t value = 0;
+	struct drm_amdgpu_info request = { .return_pointer = kfd_va(&value),
+					   .return_size = sizeof(value),
+					   .query = AMDGPU_INFO_SENSOR,
+					   .sensor_info = { .type = type } };
+
+	ASSERT_OK(kfd_ioctl(k->drm, DRM_IOCTL_AMDGPU_INFO, &request));
+	return value;
+}
+
+/* Expects the text of a file below the hardware monitoring device. */
+static void expect_label(const struct kfd *k, const char *folder, const char *file, const char *label)
+{
+	char name[160], line[32];
+
+	snprintf(name, sizeof(name), "%s/%s", folder, file);
+	snprintf(line, sizeof(line), "%s\n", label);
+	EXPECT(!strcmp(text_of(k, name), line), "%s: %s", name, text_of(k, name));
+}
+
+TEST(hwmon)
+{
+	struct dirent *entry;
+	char path[256], folder[96] = "";
+	uint64_t mc;
+	struct kfd k;
+	DIR *dir;
+
+	fixture_open(&k);
+	if (is_gfx12(&k.node) && ktap_is_rkfd())
+		SKIP("the SMU of gfx12 is not used");
+	file_path(&k, "hwmon", path, sizeof(path));
+	dir = opendir(path);
+	ASSERT(dir, "%s: %s", path, strerror(errno));
+	while ((entry = readdir(dir)))
+		if (!strncmp(entry->d_name, "hwmon", 5))
+			snprintf(folder, sizeof(folder), "hwmon/%.32s", entry->d_name);
+	closedir(dir);
+	ASSERT(*folder);
+	expect_label(&k, folder, "name", "amdgpu");
+	expect_label(&k, folder, "freq1_label", "sclk");
+	expect_label(&k, folder, "freq2_label", "mclk");
+	expect_label(&k, folder, "power1_label", "PPT");
+	expect_label(&k, folder, "temp2_label", "junction");
+	expect_label(&k, folder, "temp3_label", "mem");
+	/* The GPU is idle: the clocks do not change. */
+	EXPECT_EQ(fact(&k, folder, "freq1_input", 10),
+		  info_sensor(&k, AMDGPU_INFO_SENSOR_GFX_SCLK) * 1000000ull);
+	EXPECT_EQ(fact(&k, folder, "freq2_input", 10),
+		  info_sensor(&k, AMDGPU_INFO_SENSOR_GFX_MCLK) * 1000000ull);
+	EXPECT_EQ(fact(&k, folder, is_gfx12(&k.node) ? "power1_average" : "power1_input", 10) / 1000000,
+		  info_sensor(&k, AMDGPU_INFO_SENSOR_GPU_AVG_POWER));
+	mc = fact(&k, folder, "temp2_input", 10);
+	EXPECT(mc > 10000 && mc < 120000, "%llu mC", (unsigned long long)mc);
+	mc = fact(&k, folder, "temp3_input", 10);
+	EXPECT(mc > 10000 && mc < 120000, "%llu mC", (unsigned long long)mc);
+}
+
 static bool is_sdma(unsigned int id)
 {
 	return id == 42 || id == 43 || id == 68 || id == 69;
@@ -168,15 +238,6 @@ static bool is_sdma(unsigned int id)
 struct found {
 	unsigned int working, harvested;
 };
-
-/* Reads `number` from a file of an instance. */
-static uint64_t fact(const struct kfd *k, const char *folder, const char *file, int base)
-{
-	char name[160];
-
-	snprintf(name, sizeof(name), "%s/%s", folder, file);
-	return number_in(k, name, base);
-}
 
 /* Checks the instances of block `id` on a die; returns their number. */
 static unsigned int check_block(const struct kfd *k, const char *die, unsigned int id,

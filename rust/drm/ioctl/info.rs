@@ -295,8 +295,8 @@ fn sharing(gpu: &Gpu) -> uapi::drm_amdgpu_info_gds {
     }
 }
 
-/// Returns the value of a sensor: MHz, percent or W. `ENOENT` on a GPU whose SMU is not managed,
-/// `EINVAL` for sensors that it does not have and for all errors of the SMU.
+/// Returns the value of a sensor: MHz, percent or whole W. `ENOENT` on a GPU whose SMU is not
+/// managed, `EINVAL` for sensors that it does not have and for all errors of the SMU.
 fn sensor(gpu: &Gpu, kind: u32) -> Result<u32> {
     let smu = gpu.smu().ok_or(ENOENT)?;
     let facts = smu.facts();
@@ -316,7 +316,12 @@ fn sensor(gpu: &Gpu, kind: u32) -> Result<u32> {
         uapi::AMDGPU_INFO_SENSOR_PEAK_PSTATE_GFX_MCLK => return Ok(facts.memory_mhz.1),
         _ => return Err(EINVAL),
     };
-    smu.sensor(gpu.mmio()?, sensor).map_err(|_| EINVAL)
+    let value = smu.sensor(gpu.mmio()?, sensor).map_err(|_| EINVAL)?;
+    Ok(if sensor == Sensor::Power {
+        value / 1000
+    } else {
+        value
+    })
 }
 
 /// Returns the result of `VRAM_GTT`.

@@ -88,6 +88,11 @@ fn round(value: u32) -> u32 {
     (value >> 10) + (value >> 9 & 1)
 }
 
+/// Returns such a value in thousandths, rounded down (`SMUQ10_TO_MILLIWATT`).
+fn milli(value: u32) -> u32 {
+    (value >> 10) * 1000 + ((value & 0x3ff) * 1000 >> 10)
+}
+
 impl SmuHal for Smu {
     fn table_bytes(&self) -> usize {
         metrics::SIZE
@@ -165,8 +170,9 @@ impl SmuHal for Smu {
             Sensor::MemoryClock => metrics::UCLK_FREQUENCY,
             Sensor::Load => metrics::SOCKET_GFX_BUSY,
             Sensor::MemoryLoad => metrics::DRAM_BANDWIDTH_UTILIZATION,
-            // Milliwatts, of which the query reports whole watts.
-            Sensor::Power => return Ok(read(metrics::SOCKET_POWER)? >> 10),
+            Sensor::Power => return Ok(milli(read(metrics::SOCKET_POWER)?)),
+            Sensor::Temperature => return Ok(milli(read(metrics::MAX_SOCKET_TEMPERATURE)?)),
+            Sensor::MemoryTemperature => return Ok(milli(read(metrics::MAX_HBM_TEMPERATURE)?)),
         };
         Ok(round(read(at)?))
     }
