@@ -22,8 +22,8 @@ pub(crate) struct Caps {
     pub(crate) drm_family: u32,
     /// Offset of `external_rev` from the silicon revision.
     pub(crate) external_rev: u32,
-    /// `AMDGPU_VRAM_TYPE_*`.
-    pub(crate) vram_type: u32,
+    /// Returns `AMDGPU_VRAM_TYPE_*` of the card with a PCI device id.
+    pub(crate) vram_type: fn(device: u16) -> u32,
     /// Bits of the VRAM interface, 0 where only the VBIOS has them.
     pub(crate) vram_width: u32,
     /// DMA address width in bits.

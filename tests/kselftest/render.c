@@ -13,6 +13,7 @@
 #include "fixture.h"
 
 #define GB_ADDR_CONFIG 0x263e
+#define MI325X 0x74a5
 
 static int call(int fd, unsigned long request, void *args)
 {
@@ -119,6 +120,11 @@ TEST(device_info_matches_topology)
 	EXPECT(d.high_va_offset >= 0xffff800000000000ull);
 	EXPECT(d.high_va_max > d.high_va_offset);
 	EXPECT_EQ(d.wave_front_size, node.wave_front_size);
+	if (is_gfx12(&node))
+		EXPECT_EQ(d.vram_type, AMDGPU_VRAM_TYPE_GDDR6);
+	else
+		EXPECT_EQ(d.vram_type, node.device_id == MI325X ? AMDGPU_VRAM_TYPE_HBM3E :
+								   AMDGPU_VRAM_TYPE_HBM);
 	/* A discrete GPU, not an APU. */
 	EXPECT_EQ(d.ids_flags & AMDGPU_IDS_FLAGS_FUSION, 0);
 }

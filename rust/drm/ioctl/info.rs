@@ -161,7 +161,7 @@ fn device(gpu: &Gpu) -> uapi::drm_amdgpu_info_device {
         virtual_address_alignment: PAGE_SIZE as u32,
         pte_fragment_size: SZ_2M as u32,
         gart_page_size: PAGE_SIZE as u32,
-        vram_type: caps.vram_type,
+        vram_type: (caps.vram_type)(config.pci.device),
         vram_bit_width: caps.vram_width,
         wave_front_size: config.wave_size,
         num_cu_per_sh: config.cu_per_sh,

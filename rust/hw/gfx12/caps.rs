@@ -36,7 +36,7 @@ pub(super) static CAPS: Caps = Caps {
     gfx_target_version: 120001,
     drm_family: uapi::AMDGPU_FAMILY_GC_12_0_0,
     external_rev: 0x50,
-    vram_type: uapi::AMDGPU_VRAM_TYPE_GDDR6,
+    vram_type: |_| uapi::AMDGPU_VRAM_TYPE_GDDR6,
     vram_width: 0,
     dma_bits: 44,
     va_bits: pte::VA_BITS,

@@ -12,6 +12,11 @@ use crate::{asic::caps::Caps, hw::gfx::WATCHPOINTS, uapi};
 const WATCH_MASK_LOWEST_BIT: u32 = 7;
 const WATCH_MASK_HIGHEST_BIT: u32 = 30;
 
+/// Returns whether a card has HBM3E, by its PCI device id (`gmc_v9_0_init_vram_info`).
+pub(super) const fn has_hbm3e(device: u16) -> bool {
+    device & 0xf == 5
+}
+
 /// Numbers of the generation.
 pub(super) static CAPS: Caps = Caps {
     retries: true,
@@ -28,7 +33,13 @@ pub(super) static CAPS: Caps = Caps {
     gfx_target_version: 90402,
     drm_family: uapi::AMDGPU_FAMILY_AI,
     external_rev: 0x46,
-    vram_type: uapi::AMDGPU_VRAM_TYPE_HBM,
+    vram_type: |device| {
+        if has_hbm3e(device) {
+            uapi::AMDGPU_VRAM_TYPE_HBM3E
+        } else {
+            uapi::AMDGPU_VRAM_TYPE_HBM
+        }
+    },
     vram_width: 8192,
     dma_bits: 48,
     va_bits: pte::VA_BITS,

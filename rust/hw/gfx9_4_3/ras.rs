@@ -9,6 +9,7 @@ use rkfd_abi::{
     psp::{ras_block, RAS_BLOCKS, RAS_CAPABILITY},
 };
 
+use super::caps::has_hbm3e;
 use crate::{
     asic::mmio::Mmio,
     hw::ras::{RasHal, ROW_PAGES},
@@ -40,9 +41,7 @@ impl RasHal for Ras {
 
     // `lookup_bad_pages_in_a_row`.
     fn row(&self, mmio: &Mmio, device: u16, page: u64) -> [u64; ROW_PAGES] {
-        // `gmc_v9_0_sw_init`.
-        let hbm3e = device & 0xf == 5;
-        let bits = row_bits(mmio.blocks(hwid::UMC).count(), hbm3e);
+        let bits = row_bits(mmio.blocks(hwid::UMC).count(), has_hbm3e(device));
         let first = bits.iter().fold(page, |page, bit| page & !(1 << bit));
         core::array::from_fn(|n| {
             let bits = bits.iter().enumerate();
