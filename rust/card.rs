@@ -184,6 +184,9 @@ impl Card {
             config.mec_fw = psp.versions().mec.version;
             config.sdma_fw = psp.versions().sdma.version;
         }
+        if let Some(ras) = generation.ras {
+            config.ras_blocks = ras.blocks(&mmio)?;
+        }
         let smu = generation.smu.map(Smu::new).transpose()?;
         config.pci_atomics = kapi::pci::enable_atomics(pdev);
         if !config.pci_atomics {

@@ -63,6 +63,8 @@ pub const RAS_BLOCKS: Field = Field::span(23, 0);
 pub mod ras_block {
     /// Memory controllers.
     pub const UMC: u32 = 0;
+    /// Graphics cores.
+    pub const GFX: u32 = 2;
 }
 /// Poison mode is supported ([`RAS_CAPABILITY`]).
 pub const RAS_POISON: Field = Field::span(24, 24);

@@ -108,6 +108,8 @@ pub(crate) struct Config {
     pub(crate) vram_visible: u64,
     /// The GPU may send 32- and 64-bit AtomicOp requests to system memory.
     pub(crate) pci_atomics: bool,
+    /// Blocks that have RAS, a bit each.
+    pub(crate) ras_blocks: u32,
     /// Version of the MEC firmware.
     pub(crate) mec_fw: u32,
     /// Version of the SDMA firmware.

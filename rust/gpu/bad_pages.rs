@@ -4,8 +4,9 @@
 //! allocated.
 
 use kernel::{prelude::*, sizes::*};
-use rkfd_abi::eeprom::{
-    header, info, record, NPS_SHIFT, PFN, SIZE, VERSION_1, VERSION_2_1, VERSION_3,
+use rkfd_abi::{
+    eeprom::{header, info, record, NPS_SHIFT, PFN, SIZE, VERSION_1, VERSION_2_1, VERSION_3},
+    psp::ras_block,
 };
 
 use super::Gpu;
@@ -29,7 +30,7 @@ impl Gpu {
             return Ok(());
         };
         let mmio = self.mmio()?;
-        if !ras.protects_memory(mmio)? {
+        if self.config().ras_blocks >> ras_block::UMC & 1 == 0 {
             return Ok(());
         }
         let Some(table) = self.read_bad_pages(ras.table())? else {

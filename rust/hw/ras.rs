@@ -11,8 +11,11 @@ pub(crate) const ROW_PAGES: usize = 16;
 
 /// RAS. Methods return `ENODEV` after unbind.
 pub(crate) trait RasHal: Sync {
-    /// Returns whether the memory has RAS; the board has an EEPROM with a table of bad pages then.
-    fn protects_memory(&self, mmio: &Mmio) -> Result<bool>;
+    /// Returns the blocks that have RAS, a bit each ([`ras_block`]). If the memory does, the board
+    /// has an EEPROM with a table of bad pages.
+    ///
+    /// [`ras_block`]: rkfd_abi::psp::ras_block
+    fn blocks(&self, mmio: &Mmio) -> Result<u32>;
 
     /// Returns the address of the table on the bus of the EEPROM.
     fn table(&self) -> u32;

@@ -3,6 +3,7 @@
 //! Builds the nodes of the topology from NUMA nodes and GPUs, and the links between them.
 
 use kernel::{prelude::*, sync::Arc};
+use rkfd_abi::psp::ras_block;
 
 use super::{
     cache,
@@ -149,14 +150,29 @@ fn large_bar(gpu: &Gpu) -> bool {
     config.vram_visible >= config.vram_size
 }
 
-/// Returns the capability bits `HSA_CAP_*`.
-fn capability(rev_id: u32, debug: u32) -> u32 {
+/// Returns the capability bits `HSA_CAP_*` of a card with RAS in these blocks.
+fn capability(rev_id: u32, debug: u32, ras_blocks: u32) -> u32 {
+    let has = |block: u32, capability| {
+        if ras_blocks >> block & 1 != 0 {
+            capability
+        } else {
+            0
+        }
+    };
+    let ras = has(ras_block::GFX, uapi::HSA_CAP_SRAM_EDCSUPPORTED)
+        | has(ras_block::UMC, uapi::HSA_CAP_MEM_EDCSUPPORTED)
+        | if ras_blocks != 0 {
+            uapi::HSA_CAP_RASEVENTNOTIFY
+        } else {
+            0
+        };
     let doorbell = uapi::HSA_CAP_DOORBELL_TYPE_2_0 << uapi::HSA_CAP_DOORBELL_TYPE_TOTALBITS_SHIFT;
     let revision = rev_id << uapi::HSA_CAP_ASIC_REVISION_SHIFT & uapi::HSA_CAP_ASIC_REVISION_MASK;
     // Exceptions reach the runtime through its trap handler or the packet processor.
     doorbell
         | revision
         | debug
+        | ras
         | uapi::HSA_CAP_TRAP_DEBUG_FIRMWARE_SUPPORTED
         | uapi::HSA_CAP_PER_QUEUE_RESET_SUPPORTED
         | uapi::HSA_CAP_SVMAPI_SUPPORTED
@@ -251,7 +267,7 @@ fn gpu(listed: &TopologyGpu, link: Link) -> Result<Node> {
     let gpu_lines = GpuLines {
         max_engine_clk_fcompute: mhz_or_default(power.engine_mhz.1),
         fw_version: config.mec_fw,
-        capability: capability(config.rev_id, caps.debug_capability),
+        capability: capability(config.rev_id, caps.debug_capability, config.ras_blocks),
         capability2: if power.resets_sdma && config.mec_fw >= caps.sdma_reset_mec_fw {
             uapi::HSA_CAP2_PER_SDMA_QUEUE_RESET_SUPPORTED
         } else {

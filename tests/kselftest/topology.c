@@ -4,6 +4,7 @@
 #include <ctype.h>
 #include <dirent.h>
 #include <fcntl.h>
+#include <linux/kfd_sysfs.h>
 #include <stdlib.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -303,6 +304,15 @@ TEST(hive_id_is_that_of_the_board)
 
 	EXPECT_EQ(value(gpu().index, "properties", "hive_id"),
 		  expected ? strtoull(expected, NULL, 0) : 0);
+}
+
+/* $ECC is set if the memory has RAS: errors are detected, and reported as events. */
+TEST(memory_errors_are_reported)
+{
+	uint64_t capability = value(gpu().index, "properties", "capability");
+	uint64_t memory = HSA_CAP_MEM_EDCSUPPORTED | HSA_CAP_RASEVENTNOTIFY;
+
+	EXPECT_EQ(capability & (memory | HSA_CAP_SRAM_EDCSUPPORTED), getenv("ECC") ? memory : 0);
 }
 
 /* The context save size follows from the number of CUs; ROCm 7.2 reads it from here. */

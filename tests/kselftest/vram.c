@@ -121,6 +121,18 @@ static void *shared_in_vram(struct kfd *k, size_t size)
 	return start;
 }
 
+/* $BAD_PAGES is the number of pages that the EEPROM of the board lists as bad. */
+TEST(bad_pages_are_retired)
+{
+	const char *pages = getenv("BAD_PAGES");
+	struct kfd k;
+
+	if (!has_ledger())
+		SKIP("no " LEDGER);
+	fixture_open(&k);
+	EXPECT_EQ(ledger(&k).bytes[RETIRED], (pages ? strtoul(pages, NULL, 0) : 0) * 4096);
+}
+
 TEST(each_user_has_its_line)
 {
 	/* Far from all other memory. */

@@ -6,7 +6,7 @@ use kernel::prelude::*;
 use rkfd_abi::{
     discovery::hwid,
     eeprom::TABLE_AT,
-    psp::{ras_block, RAS_BLOCKS, RAS_CAPABILITY},
+    psp::{RAS_BLOCKS, RAS_CAPABILITY},
 };
 
 use super::caps::has_hbm3e;
@@ -30,9 +30,9 @@ fn row_bits(controllers: usize, hbm3e: bool) -> [u32; 4] {
 
 impl RasHal for Ras {
     // `psp_v13_0_get_ras_capability`.
-    fn protects_memory(&self, mmio: &Mmio) -> Result<bool> {
+    fn blocks(&self, mmio: &Mmio) -> Result<u32> {
         let capability = mmio.block(hwid::MP0, 0)?.rd(RAS_CAPABILITY)?.raw();
-        Ok(RAS_BLOCKS.get(capability) >> ras_block::UMC & 1 != 0)
+        Ok(RAS_BLOCKS.get(capability))
     }
 
     fn table(&self) -> u32 {

@@ -70,6 +70,9 @@ fn blocks_with_ras() {
     let header = amd_text("amdgpu/amdgpu_ras.h");
     Program::new()
         .text(&block(&header, "enum amdgpu_ras_block {", "};"))
-        .facts([same("AMDGPU_RAS_BLOCK__UMC", ras_block::UMC)])
+        .facts([
+            same("AMDGPU_RAS_BLOCK__UMC", ras_block::UMC),
+            same("AMDGPU_RAS_BLOCK__GFX", ras_block::GFX),
+        ])
         .check();
 }
