@@ -298,7 +298,7 @@ fn transfer(gpu: &Gpu, state: &State) -> Result<(), u32> {
     };
     let mut request = [0; i2c::SIZE];
     read_table(gpu, table, &mut request)?;
-    if !Eeprom::is_addressed(&request) {
+    if gpu.knobs.smu_i2c_busy.take() || !Eeprom::is_addressed(&request) {
         return Err(response::FAILED);
     }
     let mut eeprom = eeprom.lock().unwrap_or_else(|e| e.into_inner());
