@@ -12,6 +12,7 @@ use kernel::{
     new_mutex,
     prelude::*,
     ptr::Alignment,
+    rbtree::RBTree,
     sizes::*, //
     sync::{
         atomic::{Atomic, Relaxed},
@@ -38,9 +39,9 @@ pub(super) struct VramPool {
     /// Pages in use or waiting to be cleared.
     #[pin]
     held: PageMap,
-    /// Pages that are out of use.
+    /// Pages that are out of use, by offset.
     #[pin]
-    retired: Mutex<KVec<Pin<KBox<AllocatedBlocks>>>>,
+    retired: Mutex<RBTree<u64, Pin<KBox<AllocatedBlocks>>>>,
 }
 
 /// Blocks of VRAM as the buddy allocator returned them. Dropping them frees them uncleared.
@@ -74,7 +75,7 @@ impl VramPool {
                 taken: Atomic::new(0),
                 partitions,
                 held <- held,
-                retired <- new_mutex!(KVec::new(), "rkfd_retired"),
+                retired <- new_mutex!(RBTree::new(), "rkfd_retired"),
             }),
             GFP_KERNEL,
         )
@@ -112,9 +113,7 @@ impl VramPool {
     /// if it is already. `EBUSY` when it is allocated, `ENOMEM` without memory.
     pub(super) fn retire(&self, page: u64) -> Result<bool> {
         let mut retired = self.retired.lock();
-        let is_page =
-            |blocks: &Pin<KBox<AllocatedBlocks>>| blocks.iter().any(|block| block.offset() == page);
-        if retired.iter().any(is_page) {
+        if retired.get(&page).is_some() {
             return Ok(false);
         }
         let block = KBox::pin_init(
@@ -127,7 +126,7 @@ impl VramPool {
             GFP_KERNEL,
         );
         let block = block.map_err(|e| if e == ENOSPC { EBUSY } else { e })?;
-        retired.push(block, GFP_KERNEL)?;
+        retired.try_create_and_insert(page, block, GFP_KERNEL)?;
         self.taken.fetch_add(PAGE, Relaxed);
         let partitions = self.partitions.iter();
         partitions.for_each(|memory| memory.take(&[(page, PAGE)]));
