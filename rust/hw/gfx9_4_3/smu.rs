@@ -14,7 +14,7 @@ use rkfd_abi::{
 
 use crate::{
     asic::{mmio::Mmio, xcc::MAX_XCCS},
-    hw::smu::{Sensor, SmuFacts, SmuHal},
+    hw::smu::{Sensor, SmuFacts, SmuHal, EEPROM_READ},
 };
 
 pub(super) struct Smu;
@@ -203,6 +203,7 @@ impl SmuHal for Smu {
     ) -> Result {
         /// Bytes of an address within a device.
         const ADDRESS: usize = 2;
+        const _: () = assert!(ADDRESS + EEPROM_READ <= i2c::COMMANDS_MAX);
         let mut request = [0u8; i2c::SIZE];
         let commands = request[i2c::COMMANDS..].chunks_exact_mut(2);
         let count = ADDRESS + to.len();
