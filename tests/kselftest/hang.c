@@ -183,7 +183,9 @@ TEST_TIMEOUT(alloc_during_reset_ends_at_a_signal, 180)
 		took = seconds_now() - start;
 		longest = took > longest ? took : longest;
 		signals += ret == -EINTR;
-		if (!ret)
+		if (ret)
+			EXPECT_RET(ret, -EINTR);
+		else
 			EXPECT_OK(kfd_bo_free(&k, bo));
 	}
 	ASSERT(setitimer(ITIMER_REAL, &off, NULL) == 0);
