@@ -138,8 +138,10 @@ pub struct Dispatch {
     pub isa: Isa,
     /// Wave32 (`COMPUTE_DISPATCH_INITIATOR.CS_W32_EN`; never on gfx942).
     pub wave32: bool,
-    /// Work-items in x, y, z.
+    /// Work-items in x, y, z, of which those before workgroup `first` do not run.
     pub grid: [u32; 3],
+    /// First workgroup in x, y, z (`COMPUTE_START_*`).
+    pub first: [u32; 3],
     /// Work-items per workgroup in x, y, z.
     pub workgroup: [u16; 3],
     /// Address of the first instruction, 256-byte aligned.
@@ -184,8 +186,15 @@ impl Dispatch {
     /// Returns the index of a workgroup.
     pub(crate) fn linear(&self, workgroup: [u32; 3]) -> u64 {
         let groups = self.workgroups().map(u64::from);
-        let [x, y, z] = workgroup.map(u64::from);
+        let [x, y, z] = [0, 1, 2].map(|n| u64::from(workgroup[n] - self.first[n]));
         x + groups[0] * (y + groups[1] * z)
+    }
+
+    /// Returns the workgroup with an index.
+    pub fn workgroup_at(&self, index: u64) -> [u32; 3] {
+        let [x, y, _] = self.workgroups().map(u64::from);
+        let from_first = [index % x, index / x % y, index / x / y];
+        [0, 1, 2].map(|n| self.first[n] + from_first[n] as u32)
     }
 
     /// Returns the number on its XCC of wave `wave` of the workgroup with this index, which
@@ -198,7 +207,7 @@ impl Dispatch {
     pub fn workgroups(&self) -> [u32; 3] {
         let n = |i: usize| match u32::from(self.workgroup[i]) {
             0 => 0,
-            size => self.grid[i].div_ceil(size),
+            size => self.grid[i].div_ceil(size).saturating_sub(self.first[i]),
         };
         [n(0), n(1), n(2)]
     }

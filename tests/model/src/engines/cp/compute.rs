@@ -3,7 +3,7 @@
 //! Dispatches by PM4 packets, from the `COMPUTE_*` registers of the queue.
 
 use gpu_regs::{gc_12_0_0 as gc12, gc_9_4_3 as gc, Reg};
-use gpu_wave::{Apertures, Dispatch, Isa};
+use gpu_wave::{Dispatch, Isa, Scratch};
 use rkfd_abi::pm4;
 
 use super::dispatch::{Job, Progress};
@@ -22,6 +22,8 @@ struct Names {
     segment0: u32,
     start_x: Reg,
     num_thread_x: Reg,
+    scratch_base_lo: Reg,
+    tmpring_size: Reg,
     pgm_lo: Reg,
     rsrc1: Reg,
     rsrc2: Reg,
@@ -33,6 +35,8 @@ const GFX9: Names = Names {
     segment0: 0x2000,
     start_x: gc::regCOMPUTE_START_X,
     num_thread_x: gc::regCOMPUTE_NUM_THREAD_X,
+    scratch_base_lo: gc::regCOMPUTE_DISPATCH_SCRATCH_BASE_LO,
+    tmpring_size: gc::regCOMPUTE_TMPRING_SIZE,
     pgm_lo: gc::regCOMPUTE_PGM_LO,
     rsrc1: gc::regCOMPUTE_PGM_RSRC1,
     rsrc2: gc::regCOMPUTE_PGM_RSRC2,
@@ -44,6 +48,8 @@ const GFX12: Names = Names {
     segment0: 0x1260,
     start_x: gc12::regCOMPUTE_START_X,
     num_thread_x: gc12::regCOMPUTE_NUM_THREAD_X,
+    scratch_base_lo: gc12::regCOMPUTE_DISPATCH_SCRATCH_BASE_LO,
+    tmpring_size: gc12::regCOMPUTE_TMPRING_SIZE,
     pgm_lo: gc12::regCOMPUTE_PGM_LO,
     rsrc1: gc12::regCOMPUTE_PGM_RSRC1,
     rsrc2: gc12::regCOMPUTE_PGM_RSRC2,
@@ -56,21 +62,31 @@ crate::errors! {
     enum DispatchError {
         /// The shader is not enabled.
         NoShader { initiator: u32 } => "dispatch initiator {initiator:#x} has no COMPUTE_SHADER_EN",
-        /// The grid does not start at 0.
-        Start { start: [u32; 3] } => "COMPUTE_START {start:?} is not modelled",
         /// Invalid workgroup size.
         Workgroup { size: [u32; 3] } => "workgroup of {size:?} work-items",
-        /// The shader uses scratch.
-        Scratch => "scratch of a PM4 dispatch is not modelled",
+        /// The scratch memory is too small for a workgroup.
+        Scratch { slots: u64, wave: u64 } => "scratch of {slots} waves with {wave} bytes each",
         /// The grid size overflows.
         Grid { dim: [u32; 3], size: [u32; 3] } => "{dim:?} workgroups of {size:?}",
     }
 }
 
 impl Names {
+    fn of(generation: Generation) -> &'static Self {
+        match generation {
+            Generation::Gfx9 => &GFX9,
+            Generation::Gfx12 => &GFX12,
+        }
+    }
+
     fn get(&self, pm4: &Pm4, reg: Reg) -> u32 {
         let at = (self.segment0 + reg.off - COMPUTE.start) as usize;
         pm4.compute.get(at).copied().unwrap_or(0)
+    }
+
+    /// Returns the address in two registers, the lower one in units of 256 bytes.
+    fn address(&self, pm4: &Pm4, low: Reg) -> u64 {
+        u64::from(self.get(pm4, low)) << 8 | u64::from(self.get(pm4, low.at(1)) & 0xff) << 40
     }
 }
 
@@ -110,16 +126,22 @@ impl Engine<'_> {
         let Some(state) = pm4_state(queue) else {
             return Outcome::Bad(PacketError::Dispatch);
         };
-        let mut dispatch = match direct(generation, state, dim, initiator, apertures) {
+        let names = Names::of(generation);
+        let scratch = self.scratch_of(
+            names.get(state, names.tmpring_size),
+            names.address(state, names.scratch_base_lo),
+        );
+        let mut dispatch = match direct(generation, state, dim, initiator, scratch) {
             Ok(dispatch) => dispatch,
             Err(error) => {
                 strict!(self.env.strict(), "cp", "queue {}: {error}", queue.slot);
                 return Outcome::Bad(PacketError::DispatchState);
             }
         };
-        if dispatch.grid.contains(&0) {
+        if dispatch.workgroups().contains(&0) {
             return Outcome::Next;
         }
+        dispatch.apertures = apertures;
         dispatch.trap = trap;
         dispatch.doorbell_id = doorbell;
         dispatch.xcc_id = self.env.xcc().into();
@@ -189,36 +211,25 @@ fn direct(
     state: &Pm4,
     dim: [u32; 3],
     initiator: u32,
-    apertures: Apertures,
+    scratch: Scratch,
 ) -> Result<Dispatch, DispatchError> {
     if !gc::COMPUTE_DISPATCH_INITIATOR__COMPUTE_SHADER_EN.is_set(initiator) {
         return Err(DispatchError::NoShader { initiator });
     }
-    let names = match generation {
-        Generation::Gfx9 => &GFX9,
-        Generation::Gfx12 => &GFX12,
-    };
+    let names = Names::of(generation);
     let reg = |r| names.get(state, r);
     let size = [0, 1, 2].map(|n| reg(names.num_thread_x.at(n)) & 0xffff);
-    let start = [0, 1, 2].map(|n| reg(names.start_x.at(n)));
-    if start != [0; 3] {
-        return Err(DispatchError::Start { start });
-    }
     let items = size.iter().map(|&n| u64::from(n)).product::<u64>();
     if items == 0 || items > 1024 {
         return Err(DispatchError::Workgroup { size });
     }
     let rsrc2 = reg(names.rsrc2);
-    if gc::COMPUTE_PGM_RSRC2__SCRATCH_EN.is_set(rsrc2) {
-        return Err(DispatchError::Scratch);
-    }
     let mut grid = dim;
     if !gc::COMPUTE_DISPATCH_INITIATOR__USE_THREAD_DIMENSIONS.is_set(initiator) {
         for (g, s) in grid.iter_mut().zip(size) {
             *g = g.checked_mul(s).ok_or(DispatchError::Grid { dim, size })?;
         }
     }
-    let entry = u64::from(reg(names.pgm_lo)) << 8 | u64::from(reg(names.pgm_lo.at(1)) & 0xff) << 40;
     let user =
         (0..gc::COMPUTE_PGM_RSRC2__USER_SGPR.get(rsrc2)).map(|n| reg(names.user_data_0.at(n)));
     let mut dispatch = Dispatch::default();
@@ -228,12 +239,21 @@ fn direct(
     }
     dispatch.grid = grid;
     dispatch.workgroup = size.map(|n| n as u16);
-    dispatch.entry = entry;
+    dispatch.entry = names.address(state, names.pgm_lo);
     dispatch.rsrc1 = reg(names.rsrc1);
     dispatch.rsrc2 = rsrc2;
     dispatch.rsrc3 = reg(names.rsrc3);
     dispatch.user_sgprs = user.collect();
     dispatch.lds_bytes = gc::COMPUTE_PGM_RSRC2__LDS_SIZE.get(rsrc2) * 512;
-    dispatch.apertures = apertures;
+    if !gc::COMPUTE_DISPATCH_INITIATOR__FORCE_START_AT_000.is_set(initiator) {
+        dispatch.first = [0, 1, 2].map(|n| reg(names.start_x.at(n)));
+    }
+    if gc::COMPUTE_PGM_RSRC2__SCRATCH_EN.is_set(rsrc2) {
+        let (slots, wave) = (scratch.slots, scratch.wave_stride);
+        if wave == 0 || slots < dispatch.waves_per_workgroup().into() {
+            return Err(DispatchError::Scratch { slots, wave });
+        }
+        dispatch.scratch = scratch;
+    }
     Ok(dispatch)
 }

@@ -149,7 +149,6 @@ pub struct Job {
     chunk: u64,
     /// Number of workgroups.
     pub total: u64,
-    groups: [u32; 3],
     /// An execution unit, and how many workgroups fit on it.
     place: Place,
     slots: u32,
@@ -223,7 +222,6 @@ impl Job {
             gws,
             dispatch,
             chunk: chunk.max(1),
-            groups,
             priority: AtomicU8::new(0),
             stop: AtomicBool::new(false),
             saves: AtomicBool::new(false),
@@ -329,15 +327,6 @@ impl Job {
         lock(&self.state).restored.push_back(group);
     }
 
-    fn group(&self, index: u64) -> [u32; 3] {
-        let [x, y, _] = self.groups.map(u64::from);
-        [
-            (index % x) as u32,
-            (index / x % y) as u32,
-            (index / x / y) as u32,
-        ]
-    }
-
     /// Returns the index of a workgroup's share.
     fn place_of(&self, index: u64) -> usize {
         match self.shares.len() {
@@ -422,7 +411,12 @@ impl Job {
             let dispatch = &self.shares[self.place_of(group.index)].dispatch;
             Unit {
                 index: group.index,
-                state: shader.restore(dispatch, self.group(group.index), slots, &group.waves),
+                state: shader.restore(
+                    dispatch,
+                    dispatch.workgroup_at(group.index),
+                    slots,
+                    &group.waves,
+                ),
                 is_saving: false,
             }
         } else if fresh {
@@ -434,7 +428,7 @@ impl Job {
                 index,
                 state: shader.start(
                     &self.shares[self.place_of(index)].dispatch,
-                    self.group(index),
+                    self.dispatch.workgroup_at(index),
                     slots,
                 ),
                 is_saving: false,

@@ -124,6 +124,27 @@ impl Engine<'_> {
         Ok(Some(found))
     }
 
+    /// Returns the scratch memory at an address that COMPUTE_TMPRING_SIZE describes.
+    pub(super) fn scratch_of(&self, ring: u32, base: u64) -> Scratch {
+        match self.generation() {
+            // Number of waves, and size per wave in KiB.
+            Generation::Gfx9 => Scratch {
+                base,
+                wave_stride: u64::from(gc::COMPUTE_TMPRING_SIZE__WAVESIZE.get(ring)) << 10,
+                slots: gc::COMPUTE_TMPRING_SIZE__WAVES.get(ring).into(),
+            },
+            // Waves per shader engine, and size per wave in units of 256 bytes.
+            Generation::Gfx12 => {
+                let waves = u64::from(gc12::COMPUTE_TMPRING_SIZE__WAVES.get(ring));
+                Scratch {
+                    base,
+                    wave_stride: u64::from(gc12::COMPUTE_TMPRING_SIZE__WAVESIZE.get(ring)) << 8,
+                    slots: waves * u64::from(self.env.shader_engines()),
+                }
+            }
+        }
+    }
+
     /// Returns a scratch buffer, if it is sufficient.
     fn piece(
         &self,
@@ -141,23 +162,7 @@ impl Engine<'_> {
         }
         let ring = u32_at(piece.ring)?;
         let base = self.env.read64(vmid, at.wrapping_add(piece.base as u64))?;
-        let scratch = match self.generation() {
-            // Number of waves, and size per wave in KiB.
-            Generation::Gfx9 => Scratch {
-                base,
-                wave_stride: u64::from(gc::COMPUTE_TMPRING_SIZE__WAVESIZE.get(ring)) << 10,
-                slots: gc::COMPUTE_TMPRING_SIZE__WAVES.get(ring).into(),
-            },
-            // Waves per shader engine, and size per wave in units of 256 bytes.
-            Generation::Gfx12 => {
-                let waves = u64::from(gc12::COMPUTE_TMPRING_SIZE__WAVES.get(ring));
-                Scratch {
-                    base,
-                    wave_stride: u64::from(gc12::COMPUTE_TMPRING_SIZE__WAVESIZE.get(ring)) << 8,
-                    slots: waves * u64::from(self.env.shader_engines()),
-                }
-            }
-        };
+        let scratch = self.scratch_of(ring, base);
         let wave = kernel.scratch_wave_bytes(self.isa(), need.private);
         if scratch.slots < need.waves || scratch.wave_stride < wave {
             return Ok(None);

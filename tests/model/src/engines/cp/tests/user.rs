@@ -205,6 +205,105 @@ fn dispatch_indirect_reads_its_dimensions() {
     });
 }
 
+/// Stores the number of the workgroup to dword 1 of its scratch, and from there to the kernarg.
+const THROUGH_SCRATCH: [u32; 12] = [
+    // v_mov_b32 v1, s2
+    0x7e02_0202,
+    // scratch_store_dword off, v1, off offset:4
+    0xdc70_4004,
+    0x007f_0100,
+    // s_waitcnt vmcnt(0)
+    0xbf8c_0f70,
+    // scratch_load_dword v3, off, off offset:4
+    0xdc50_4004,
+    0x037f_0000,
+    // s_waitcnt vmcnt(0)
+    0xbf8c_0f70,
+    // s_lshl_b32 s2, s2, 2
+    0x8e02_8202,
+    // v_mov_b32 v2, s2
+    0x7e04_0202,
+    // global_store_dword v2, v3, s[0:1]
+    0xdc70_8000,
+    0x0000_0302,
+    ENDPGM,
+];
+
+/// Returns the packets of a dispatch with scratch: waves, KiB of each, and what follows.
+fn with_scratch(waves: u32, wave_kib: u32, dispatch: &[u32]) -> Vec<u32> {
+    const SCRATCH: u64 = 0x30_0000;
+    let mut words = set_sh(gc::regCOMPUTE_PGM_RSRC1.at(1), &[1 | 2 << 1 | 1 << 7]);
+    words.extend(set_sh(
+        gc::regCOMPUTE_TMPRING_SIZE,
+        &[waves | wave_kib << 12],
+    ));
+    words.extend(set_sh(
+        gc::regCOMPUTE_DISPATCH_SCRATCH_BASE_LO,
+        &[(SCRATCH >> 8) as u32, 0],
+    ));
+    words.extend(dispatch);
+    words
+}
+
+#[test]
+fn dispatch_has_the_scratch_of_its_registers() {
+    with_card(|card| {
+        let user = start_pm4(card);
+        let kernel = card.kernel(0, &THROUGH_SCRATCH);
+        let dispatch = [pm4::header(op::DISPATCH_DIRECT, 4), 5, 1, 1, 1];
+        let packets = launch_by(kernel, &with_scratch(8, 1, &dispatch), FENCE);
+        submit_pm4(card, user, &packets);
+        card.until("fence", |c| c.mock().get32(FENCE) == 1);
+        for group in 0..5 {
+            assert_eq!(card.mock().get32(KERNARG + 4 * group), group as u32);
+            // 1 KiB of each wave, in which the lanes of dword 1 follow those of dword 0.
+            let lanes = 0x30_0000 + 1024 * group + 256;
+            assert!((0..64).all(|lane| card.mock().get32(lanes + 4 * lane) == group as u32));
+        }
+        card.assert_clean();
+        // Without memory for a wave the dispatch cannot start.
+        let packets = launch_by(kernel, &with_scratch(0, 1, &dispatch), FENCE);
+        submit_pm4(card, user, &packets);
+        card.settle();
+        assert_eq!(card.queue_of(user).unwrap().halt, Halt::BadPacket);
+    });
+}
+
+#[test]
+fn dispatch_starts_at_the_first_workgroup() {
+    with_card(|card| {
+        let user = start_pm4(card);
+        let kernel = card.kernel(0, &GATE);
+        card.mock().put32(KERNARG + 0x1000, 1);
+        let dispatch = |initiator: u32| {
+            let mut words = set_sh(gc::regCOMPUTE_START_X, &[2, 0, 0]);
+            words.extend([pm4::header(op::DISPATCH_DIRECT, 4), 5, 1, 1, initiator]);
+            words
+        };
+        let ran = |card: &Card<'_>| {
+            [0, 1, 2, 3, 4, 5].map(|group| {
+                let at = KERNARG + 4 * group;
+                let ran = card.mock().get32(at);
+                card.mock().put32(at, 0);
+                ran
+            })
+        };
+        // The dimensions are the end of the grid.
+        submit_pm4(card, user, &launch_by(kernel, &dispatch(1), FENCE));
+        card.until("fence", |c| c.mock().get32(FENCE) == 1);
+        assert_eq!(ran(card), [0, 0, 1, 1, 1, 0]);
+        // FORCE_START_AT_000.
+        submit_pm4(
+            card,
+            user,
+            &launch_by(kernel, &dispatch(1 | 1 << 2), FENCE + 8),
+        );
+        card.until("fence", |c| c.mock().get32(FENCE + 8) == 1);
+        assert_eq!(ran(card), [1, 1, 1, 1, 1, 0]);
+        card.assert_clean();
+    });
+}
+
 #[test]
 fn dma_data_copies_and_fills() {
     const FROM: u64 = 0x20_0000;
