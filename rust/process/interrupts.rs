@@ -140,17 +140,10 @@ impl EventSink for Sink {
         // list.
         table::for_each(|process| {
             for device in process.devices().iter().filter(|d| d.node().is_of(gpu)) {
-                let data = match gpu.health().has_memory_error() {
-                    true => HwException::memory_error(device.id()),
-                    false => HwException::gpu_lost(device.id()),
-                };
-                process.events().hw_exception(&data);
-                // A process that consumed poison keeps its report.
-                if gpu.health().has_memory_error() && !process.is_poisoned() {
-                    let data =
-                        MemoryException::memory_error(device.id(), uapi::KFD_MEM_ERR_SRAM_ECC);
-                    process.events().memory_exception(&data);
-                }
+                // Also after poison: the C driver does not set `sram_ecc_flag` on gfx942.
+                process
+                    .events()
+                    .hw_exception(&HwException::gpu_lost(device.id()));
                 trace::process(process.pid(), 0, c"GPU hang");
             }
         });
