@@ -420,14 +420,15 @@ TEST_TIMEOUT(evict_shared_bo, 240)
 	struct other second, third;
 	struct fixture f;
 	struct kfd_bo *bo;
-	uint64_t vram;
+	uint64_t rest;
 	int fd, status = -1;
 
 	fixture_launch(&f);
-	vram = small_vram_bytes(&f.k);
+	/* Each of the two queues has a save area. */
+	rest = small_vram_bytes(&f.k) - 2 * kfd_cwsr_bytes(&f.k.node);
 	start(&second, computes_too);
 	start(&third, presses);
-	ASSERT_OK(kfd_bo_create(&f.k, vram / 2 / STEP * STEP, KFD_FLAGS_VRAM, &bo));
+	ASSERT_OK(kfd_bo_create(&f.k, rest / 2 / STEP * STEP, KFD_FLAGS_VRAM, &bo));
 	fd = dmabuf_export(&f.k, bo->handle, O_CLOEXEC);
 	ASSERT(fd >= 0);
 	send_fd(second.socket, fd);
