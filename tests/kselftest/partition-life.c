@@ -294,14 +294,15 @@ TEST_TIMEOUT(a_hundred_switches, 300)
 {
 	static const char *const modes[] = { "CPX", "DPX", "QPX", "SPX" };
 	char available[128];
-	int done = 0;
+	/* The first 20 fill caches. */
+	int done = -20;
 
 	mode_begin("CPX");
 	snprintf(available, sizeof(available), "%s", mode_file("available_compute_partition"));
 	for (int i = 0; done < 100; i++) {
 		if (!strstr(available, modes[i % 4]))
 			continue;
-		if (done == 20) {
+		if (!done) {
 			ASSERT_OK(mode_set("SPX"));
 			growth_start();
 		}
@@ -309,6 +310,6 @@ TEST_TIMEOUT(a_hundred_switches, 300)
 		done++;
 	}
 	mode_end();
-	growth_expect_none("switches", 80);
+	growth_expect_none("switches", 100);
 	expect_nodes("SPX", mode_nodes(nodes));
 }
