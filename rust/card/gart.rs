@@ -157,13 +157,12 @@ impl Gart {
         self.table.start()
     }
 
-    /// Writes PTEs to table and copy. Under the lock, so that both stay the same.
-    fn write(&self, page: usize, count: usize, mut pte: impl FnMut(usize) -> u64) -> Result {
+    /// Writes the PTEs that `set` sets to table and copy. Under the lock, so that both stay the
+    /// same.
+    fn write(&self, page: usize, count: usize, set: impl FnOnce(&mut [u64]) -> Result) -> Result {
         let mut pages = self.pages.lock();
         let copy = pages.ptes.get_mut(page..page + count).ok_or(EINVAL)?;
-        for (i, entry) in copy.iter_mut().enumerate() {
-            *entry = pte(i);
-        }
+        set(copy)?;
         self.write_table(page, copy)
     }
 
@@ -186,18 +185,19 @@ impl Gart {
     /// Maps `count` pages of system memory from bus address `dma` on, at a multiple of `align`
     /// pages.
     fn map(self: &Arc<Self>, dma: u64, count: usize, align: usize) -> Result<Mapping> {
-        self.map_runs(count, align, |i| {
-            Ok((dma + (i * PAGE_SIZE) as u64, count - i))
+        self.map_runs(count, align, |f| {
+            f(dma, count);
+            Ok(())
         })
     }
 
-    /// Maps `count` pages of system memory. `run(i)` returns the bus address of page `i` and the
-    /// number of pages that follow it in one piece. `ENOMEM` when the aperture is full.
+    /// Maps `count` pages of system memory. `runs` calls its argument with bus address and number
+    /// of pages of each contiguous part of them. `ENOMEM` when the aperture is full.
     fn map_runs(
         self: &Arc<Self>,
         count: usize,
         align: usize,
-        run: impl Fn(usize) -> Result<(u64, usize)>,
+        runs: impl FnOnce(&mut dyn FnMut(u64, usize)) -> Result,
     ) -> Result<Mapping> {
         let page = self.pages.lock().take(count, align)?;
         // Dropped on error, which unmaps.
@@ -208,15 +208,14 @@ impl Gart {
         };
         let gmc = self.hub.generation().gmc;
         let flags = gmc.gart_flags();
-        let mut done = 0;
-        while done < count {
-            let (dma, len) = run(done)?;
-            let len = len.min(count - done);
-            self.write(page + done, len, |i| {
-                gmc.leaf(0, dma + (i * PAGE_SIZE) as u64, flags, 0)
-            })?;
-            done += len;
-        }
+        self.write(page, count, |ptes| {
+            let mut left = ptes.iter_mut();
+            runs(&mut |dma, len| {
+                for (i, pte) in (0u64..).zip(left.by_ref().take(len)) {
+                    *pte = gmc.leaf(0, dma + i * PAGE_SIZE as u64, flags, 0);
+                }
+            })
+        })?;
         self.flush()?;
         Ok(mapping)
     }
@@ -232,13 +231,17 @@ impl Gart {
     ) -> Result<GartMapping> {
         let first = usize::try_from(at)? / PAGE_SIZE;
         let count = usize::try_from(len)?.div_ceil(PAGE_SIZE);
-        self.map_runs(count, 1, |i| pages.dma_run(first + i))
+        self.map_runs(count, 1, |f| pages.for_runs(first..first + count, f))
             .map(GartMapping)
     }
 
     fn unmap(&self, page: usize, count: usize) {
         // After an unbind there is no table; the pages are free either way.
-        let cleared = self.write(page, count, |_| 0).and_then(|()| self.flush());
+        let clear = |ptes: &mut [u64]| {
+            ptes.fill(0);
+            Ok(())
+        };
+        let cleared = self.write(page, count, clear).and_then(|()| self.flush());
         if cleared.is_err_and(|e| e != ENODEV) {
             pr_err!("GART: {count} pages at {page} were not unmapped and stay allocated\n");
             return;

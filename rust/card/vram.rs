@@ -369,7 +369,8 @@ impl VramRange {
         self.size
     }
 
-    fn pieces(&self) -> &[(u64, u64)] {
+    /// Returns start and bytes of its contiguous parts.
+    pub(crate) fn pieces(&self) -> &[(u64, u64)] {
         self.blocks.as_ref().map_or(&[], |b| b.pieces())
     }
 

@@ -2,7 +2,7 @@
 
 //! SDMA jobs of the driver: zeroing VRAM, copies between VRAM and system memory, PTE writes.
 
-use kernel::{page::PAGE_SIZE, prelude::*, sizes::*, sync::aref::ARef};
+use kernel::{prelude::*, sizes::*, sync::aref::ARef};
 
 use super::Gpu;
 use crate::{
@@ -92,19 +92,22 @@ pub(super) fn save(gpu: &Gpu, offset: u64, pages: &Pages, len: u64) -> Result {
     wait(&*submit(gpu, &[copy])?)
 }
 
-/// Copies pages of a process between system memory, in the order of `system`, and VRAM, each at one
-/// of the offsets `vram`. Complete on return, also after an error, as of [`transfer`].
-pub(super) fn migrate(gpu: &Gpu, system: &Mapped, vram: &[u64], direction: Direction) -> Result {
-    const PAGE: u64 = PAGE_SIZE as u64;
+/// Copies pages of a process between system memory, in the order of `system`, and VRAM, whose parts
+/// `vram` are offset and bytes. Complete on return, also after an error, as of [`transfer`].
+pub(super) fn migrate(
+    gpu: &Gpu,
+    system: &Mapped,
+    vram: &[(u64, u64)],
+    direction: Direction,
+) -> Result {
     gpu.check_usable()?;
-    let window = gpu.map_pages(system, 0, vram.len() as u64 * PAGE)?;
-    let mut moves: KVec<Move> = KVec::new();
-    for (i, offset) in (0u64..).zip(vram) {
-        let next = direction.copy(gpu.vram_mc(*offset), window.addr() + i * PAGE, PAGE);
-        match moves.last_mut() {
-            Some(m) if m.src + m.len == next.src && m.dst + m.len == next.dst => m.len += PAGE,
-            _ => moves.push(next, GFP_KERNEL)?,
-        }
+    let window = gpu.map_pages(system, 0, vram.iter().map(|(_, len)| len).sum())?;
+    let mut moves = KVVec::with_capacity(vram.len(), GFP_KERNEL)?;
+    let mut done = 0;
+    for (offset, len) in vram {
+        let next = direction.copy(gpu.vram_mc(*offset), window.addr() + done, *len);
+        moves.push_within_capacity(next)?;
+        done += len;
     }
     wait(&*submit(gpu, &moves)?)
 }

@@ -58,11 +58,7 @@ impl Host for Gpu {
             return Ok(());
         }
         migration.alloc_system()?;
-        let mut vram = KVVec::with_capacity(migration.len(), GFP_KERNEL)?;
-        for index in migration.system() {
-            let at = migration.source(index, &self.migrated).ok_or(EINVAL)?;
-            vram.push_within_capacity(at)?;
-        }
+        let vram = migration.device(&self.migrated)?;
         let system = migration.map_system(self.dma())?;
         dma::migrate(self, &system, &vram, Direction::ToSystem)?;
         drop(system);
@@ -125,11 +121,8 @@ impl Gpu {
                 self.vram()
                     .alloc_evictable(VramUser::Svm, bytes, false, reserved, place.memory)
             })?;
-        let mut done = 0;
-        while done < bytes {
-            let (start, len) = vram.run(done)?;
-            self.migrated.cover(start, len.min(bytes - done))?;
-            done += len;
+        for (start, len) in vram.pieces() {
+            self.migrated.cover(*start, *len)?;
         }
         let resets = self.health().resets();
         let block = Filling::new(Migrated::new(self.clone(), pages, place, resets, vram)?)?;
@@ -161,6 +154,12 @@ impl Gpu {
         for index in migration.system() {
             vram.push_within_capacity(block.offset(first + index)?)?;
         }
+        migration.take(
+            &self.migrated,
+            block,
+            block.offsets().skip(first).take(count),
+        )?;
+        let vram = migration.device(&self.migrated)?;
         if !vram.is_empty() {
             let system = migration.map_system(self.dma())?;
             dma::migrate(self, &system, &vram, Direction::ToVram)?;

@@ -119,6 +119,8 @@ pub(crate) struct Migrated {
     /// Number of card resets: after another one the contents are lost.
     resets: u32,
     stamp: Atomic<u64>,
+    /// Offset and bytes of each part of the VRAM.
+    parts: KVec<(u64, u64)>,
     /// `None` once all pages are free. A leaf.
     vram: Pin<KBox<Mutex<Option<VramRange>>>>,
     freed: Pin<KBox<Completion>>,
@@ -133,12 +135,15 @@ impl Migrated {
         resets: u32,
         vram: VramRange,
     ) -> Result<Self> {
+        let mut parts = KVec::new();
+        parts.extend_from_slice(vram.pieces(), GFP_KERNEL)?;
         Ok(Self {
             host,
             pages,
             place: place.clone(),
             resets,
             stamp: Atomic::new(0),
+            parts,
             vram: KBox::pin_init(new_mutex!(Some(vram), "rkfd_migrated"), GFP_KERNEL)?,
             freed: KBox::pin_init(Completion::new(), GFP_KERNEL)?,
         })
@@ -149,11 +154,10 @@ impl Migrated {
         self.pages.start
     }
 
-    /// Returns where a page of it is in VRAM. `EINVAL` beyond the end, or if it was freed.
-    pub(super) fn offset(&self, page: usize) -> Result<u64> {
-        let vram = self.vram.lock();
-        let range = vram.as_ref().ok_or(EINVAL)?;
-        Ok(range.run((page * PAGE_SIZE) as u64)?.0)
+    /// Returns where its pages are in VRAM, in their order.
+    pub(super) fn offsets(&self) -> impl Iterator<Item = u64> + '_ {
+        let parts = self.parts.iter();
+        parts.flat_map(|(start, len)| (*start..start + len).step_by(PAGE_SIZE))
     }
 
     fn count(&self) -> usize {
@@ -215,12 +219,10 @@ impl EvictableBo for Block<Migrated> {
         let info = self
             .place
             .info(self.pages.clone(), false, MoveTrigger::Eviction);
-        let mut offsets = KVVec::with_capacity(self.count(), GFP_KERNEL)?;
-        for page in 0..self.count() {
-            offsets.push_within_capacity(self.offset(page)?)?;
+        if !self.is_in_vram() {
+            return Err(EINVAL);
         }
-        let migration =
-            Migration::evict(self.host.region(), offsets.len(), offsets.iter().copied())?;
+        let migration = Migration::evict(self.host.region(), self.count(), self.offsets())?;
         if migration.is_empty() && self.is_used() {
             return Err(EBUSY);
         }

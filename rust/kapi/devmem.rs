@@ -45,8 +45,8 @@ use super::{
 };
 use crate::bindings as ours;
 
-/// Bytes of a chunk: 4 MiB of `struct page`s.
-const CHUNK: u64 = 256 << 20;
+/// Bytes of a chunk: a section, which has 2 MiB of `struct page`s.
+const CHUNK: u64 = 128 << 20;
 /// NUMA node of the `struct page`s: that of the caller.
 const NO_NODE: c_int = -1;
 
@@ -250,6 +250,22 @@ impl Chunk {
     }
 }
 
+impl Chunk {
+    /// Returns the PFN of the page of the memory at `at`; `None` if it is not part of the chunk.
+    fn pfn(&self, at: u64) -> Option<c_ulong> {
+        let skip = at.checked_sub(self.base).filter(|skip| *skip < CHUNK)?;
+        Some(self.first + (skip / PAGE_SIZE as u64) as c_ulong)
+    }
+
+    /// Returns where in the memory the page of a PFN is; `None` if it is not part of the chunk.
+    fn offset(&self, pfn: c_ulong) -> Option<u64> {
+        let skip = pfn
+            .checked_sub(self.first)
+            .filter(|skip| *skip < Self::PAGES)?;
+        Some(self.base + skip as u64 * PAGE_SIZE as u64)
+    }
+}
+
 impl Drop for Chunk {
     fn drop(&mut self) {
         // SAFETY: By the type invariant the map is registered, and is removed once. The call waits
@@ -334,14 +350,21 @@ impl<T: Owner> Region<T> {
         Ok(())
     }
 
-    /// Returns the PFN of the page of the memory at `at`, a multiple of the page size. `EINVAL` for
-    /// memory without `struct page`s.
-    fn pfn(chunks: &[Chunk], at: u64) -> Result<c_ulong> {
-        let after = chunks.partition_point(|chunk| chunk.base <= at);
-        let chunk = after.checked_sub(1).and_then(|index| chunks.get(index));
-        let chunk = chunk.filter(|chunk| at - chunk.base < CHUNK);
-        let chunk = chunk.ok_or(EINVAL)?;
-        Ok(chunk.first + ((at - chunk.base) / PAGE_SIZE as u64) as c_ulong)
+    /// Returns what `f` returns for one of the chunks, which is `last` then; `None` if it returns
+    /// `None` for all.
+    fn find<'a, R>(
+        chunks: &'a [Chunk],
+        last: &mut Option<&'a Chunk>,
+        f: impl Fn(&Chunk) -> Option<R>,
+    ) -> Option<R> {
+        if let Some(found) = last.and_then(&f) {
+            return Some(found);
+        }
+        chunks.iter().find_map(|chunk| {
+            let found = f(chunk)?;
+            *last = Some(chunk);
+            Some(found)
+        })
     }
 
     /// Calls `f` with the PFN of the page of the memory at each of `at`. Errors as of `f`, `EINVAL`
@@ -352,54 +375,74 @@ impl<T: Owner> Region<T> {
         mut f: impl FnMut(c_ulong) -> Result,
     ) -> Result {
         let chunks = self.chunks.lock();
+        let mut last = None;
         for at in at {
-            f(Self::pfn(&chunks, at)?)?;
+            f(Self::find(&chunks, &mut last, |chunk| chunk.pfn(at)).ok_or(EINVAL)?)?;
         }
         Ok(())
-    }
-
-    fn offset(chunks: &[Chunk], pfn: c_ulong) -> Option<u64> {
-        let chunk = chunks
-            .iter()
-            .find(|chunk| (chunk.first..chunk.first + Chunk::PAGES).contains(&pfn))?;
-        Some(chunk.base + (pfn - chunk.first) as u64 * PAGE_SIZE as u64)
     }
 
     /// Calls `f` with the index of each found page that is one of the region, and where in the
     /// memory it is.
     pub(crate) fn locate(&self, found: &[FoundPage], mut f: impl FnMut(usize, u64)) {
         let chunks = self.chunks.lock();
-        if chunks.is_empty() {
+        // Device memory is above system memory.
+        let Some(lowest) = chunks.iter().map(|chunk| chunk.first).min() else {
             return;
-        }
-        for (index, page) in found.iter().enumerate().filter(|(_, page)| page.is_some()) {
-            if let Some(at) = Self::offset(&chunks, page.pfn()) {
+        };
+        let mut last = None;
+        for (index, page) in found.iter().enumerate() {
+            let pfn = page.pfn();
+            if !page.is_some() || pfn < lowest {
+                continue;
+            }
+            if let Some(at) = Self::find(&chunks, &mut last, |chunk| chunk.offset(pfn)) {
                 f(index, at);
             }
         }
     }
 
-    /// Returns where in the memory the page of a PFN is; `None` if it is not one of the region.
-    pub(super) fn locate_pfn(&self, pfn: c_ulong) -> Option<u64> {
-        Self::offset(&self.chunks.lock(), pfn)
+    /// Calls `f` with where in the memory the page of each of `pfns` is. `EINVAL` for a PFN that is
+    /// not one of the region, otherwise errors as of `f`.
+    pub(super) fn locate_pfns(
+        &self,
+        pfns: impl Iterator<Item = c_ulong>,
+        mut f: impl FnMut(u64) -> Result,
+    ) -> Result {
+        let chunks = self.chunks.lock();
+        let mut last = None;
+        for pfn in pfns {
+            f(Self::find(&chunks, &mut last, |chunk| chunk.offset(pfn)).ok_or(EINVAL)?)?;
+        }
+        Ok(())
     }
 
-    /// Takes the page of the memory at `at`, locked and with one reference. `EBUSY` if it is in
-    /// use, `EINVAL` for memory without `struct page`s.
-    pub(super) fn take(&self, block: &Filling<T>, at: u64) -> Result<c_ulong> {
+    /// Takes the page of the memory at each of `at`, locked and with one reference, and calls
+    /// `taken` with its number and PFN. `EBUSY` if one is in use, `EINVAL` for memory without
+    /// `struct page`s; those before it are taken.
+    pub(super) fn take(
+        &self,
+        block: &Filling<T>,
+        at: impl Iterator<Item = (usize, u64)>,
+        mut taken: impl FnMut(usize, c_ulong),
+    ) -> Result {
         // The lock serializes calls for the same page.
         let chunks = self.chunks.lock();
-        let pfn = Self::pfn(&chunks, at)?;
-        // INVARIANT: The block gets a user before the page has it as its data.
-        block.users.fetch_add(1, Relaxed);
+        let mut last = None;
         let data = Arc::as_ptr(&block.0).cast_mut().cast();
-        // SAFETY: The chunk of the page is registered. Calls are serialized, and the page is taken
-        // only if it is free.
-        if unsafe { ours::rkfd_helper_device_page_init(pfn, data) } {
-            return Ok(pfn);
+        for (index, at) in at {
+            let pfn = Self::find(&chunks, &mut last, |chunk| chunk.pfn(at)).ok_or(EINVAL)?;
+            // INVARIANT: The block gets a user before the page has it as its data.
+            block.users.fetch_add(1, Relaxed);
+            // SAFETY: The chunk of the page is registered. Calls are serialized, and the page is
+            // taken only if it is free.
+            if !unsafe { ours::rkfd_helper_device_page_init(pfn, data) } {
+                block.users.fetch_sub(1, Relaxed);
+                return Err(EBUSY);
+            }
+            taken(index, pfn);
         }
-        block.users.fetch_sub(1, Relaxed);
-        Err(EBUSY)
+        Ok(())
     }
 
     /// # Safety

@@ -404,6 +404,10 @@ impl Runs for Mapped {
     fn dma_run(&self, page: usize) -> Result<(u64, usize)> {
         self.0.dma_run(page)
     }
+
+    fn for_runs(&self, pages: Range<usize>, f: &mut dyn FnMut(u64, usize)) -> Result {
+        self.0.for_runs(pages, f)
+    }
 }
 
 /// Pages that [`Interval::fault`] found, mapped for a device as [`Mapped`], and to be mapped for

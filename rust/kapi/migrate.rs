@@ -12,9 +12,7 @@
 //!
 //! ```ignore
 //! let mut migration = Migration::to_device(area, first, pages, &region)?;
-//! for (i, at) in migration.collected().zip(memory) {
-//!     migration.take(i, &region, &block, at)?;
-//! }
+//! migration.take(&region, &block, memory)?;
 //! let system = migration.map_system(dma)?;
 //! copy(&system)?;
 //! drop(system);
@@ -212,27 +210,47 @@ impl<'a> Migration<'a> {
         !(0..self.len()).any(|index| self.has(index))
     }
 
-    /// Returns where in the memory of a region the collected page of an address is.
-    pub(crate) fn source<T: Owner>(&self, index: usize, region: &Region<T>) -> Option<u64> {
-        let entry = self.src.get(index).copied().filter(|_| self.has(index))?;
-        region.locate_pfn(entry >> ours::MIGRATE_PFN_SHIFT)
-    }
-
-    /// Makes the memory of `block` at `at` the destination of a collected page. `EINVAL` if it was
-    /// not collected or has one, otherwise as [`Region::take`].
+    /// Makes the memory of `block` at each of `at` the destination of the page of an address, if it
+    /// was collected. `EINVAL` if they have one, otherwise as [`Region::take`].
     pub(crate) fn take<T: Owner>(
         &mut self,
-        index: usize,
         region: &Region<T>,
         block: &Filling<T>,
-        at: u64,
+        at: impl Iterator<Item = u64>,
     ) -> Result {
-        let has = self.has(index) && !self.to_system;
-        let slot = self.dst.get_mut(index).filter(|slot| has && **slot == 0);
-        let slot = slot.ok_or(EINVAL)?;
-        // INVARIANT: The page is locked and has a reference.
-        *slot = region.take(block, at)? << ours::MIGRATE_PFN_SHIFT | VALID;
-        Ok(())
+        if self.to_system || self.dst.iter().any(|slot| *slot != 0) {
+            return Err(EINVAL);
+        }
+        let src = &self.src;
+        let has = |index: usize| src.get(index).is_some_and(|entry| entry & MIGRATE != 0);
+        let wanted = at.enumerate().filter(|(index, _)| has(*index));
+        let dst = &mut self.dst;
+        region.take(block, wanted, |index, pfn| {
+            if let Some(slot) = dst.get_mut(index) {
+                // INVARIANT: The page is locked and has a reference.
+                *slot = pfn << ours::MIGRATE_PFN_SHIFT | VALID;
+            }
+        })
+    }
+
+    /// Returns where in the memory of a region the pages of [`Self::system`] are copied from or to,
+    /// in their order: start and bytes of each contiguous part.
+    pub(crate) fn device<T: Owner>(&self, region: &Region<T>) -> Result<KVVec<(u64, u64)>> {
+        const PAGE: u64 = PAGE_SIZE as u64;
+        let side = if self.to_system { &self.src } else { &self.dst };
+        let entries = self.system().filter_map(|index| side.get(index));
+        let mut runs = KVVec::<(u64, u64)>::with_capacity(self.system().count(), GFP_KERNEL)?;
+        region.locate_pfns(
+            entries.map(|entry| entry >> ours::MIGRATE_PFN_SHIFT),
+            |at| {
+                match runs.last_mut() {
+                    Some((start, len)) if *start + *len == at => *len += PAGE,
+                    _ => runs.push_within_capacity((at, PAGE))?,
+                }
+                Ok(())
+            },
+        )?;
+        Ok(runs)
     }
 
     /// Allocates pages of system memory for all collected pages. `ENOMEM` without memory: some have
@@ -275,23 +293,21 @@ impl<'a> Migration<'a> {
     pub(crate) fn map_system(&self, dma: &Arc<dma::Device>) -> Result<SystemSide<'_>> {
         let side = if self.to_system { &self.dst } else { &self.src };
         let mut extents: KVVec<Extent> = KVVec::new();
+        let mut next = 0;
         for (first, index) in self.system().enumerate() {
             let entry = side.get(index).copied().unwrap_or(0);
-            // SAFETY: The entry is that of a page that exists.
-            let page = unsafe { ours::rkfd_helper_migrate_pfn_to_page(entry) };
-            let page = NonNull::new(page).ok_or(EINVAL)?;
-            match extents.last_mut() {
-                // SAFETY: Both pages exist; the addresses are compared only.
-                Some(last) if unsafe { last.page.add(last.count) } == page => last.count += 1,
-                _ => extents.push(
-                    Extent {
-                        page,
-                        first,
-                        count: 1,
-                    },
-                    GFP_KERNEL,
-                )?,
+            let pfn = entry >> ours::MIGRATE_PFN_SHIFT;
+            match extents.last_mut().filter(|_| pfn == next) {
+                Some(last) => last.count += 1,
+                None => {
+                    // SAFETY: The entry is that of a page that exists.
+                    let page = unsafe { ours::rkfd_helper_migrate_pfn_to_page(entry) };
+                    let page = NonNull::new(page).ok_or(EINVAL)?;
+                    let count = 1;
+                    extents.push(Extent { page, first, count }, GFP_KERNEL)?;
+                }
             }
+            next = pfn + 1;
         }
         if extents.is_empty() {
             return Err(EINVAL);

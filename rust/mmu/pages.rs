@@ -24,14 +24,21 @@ impl Pages {
     /// Returns the pages from `first` to below `end`.
     pub(crate) fn range(first: usize, end: usize) -> Self {
         let mut pages = Self::NONE;
-        for (i, word) in pages.0.iter_mut().enumerate() {
-            let low = first.clamp(i * 64, i * 64 + 64) - i * 64;
-            let high = end.clamp(i * 64, i * 64 + 64) - i * 64;
-            if low < high {
-                *word = (u64::MAX >> (64 - (high - low))) << low;
-            }
-        }
+        pages.add_range(first, end);
         pages
+    }
+
+    /// Adds the pages from `first` to below `end`.
+    pub(crate) fn add_range(&mut self, first: usize, end: usize) {
+        let mut at = first;
+        while at < end {
+            let Some(word) = self.0.get_mut(at / 64) else {
+                return;
+            };
+            let next = end.min((at / 64 + 1) * 64);
+            *word |= (u64::MAX >> (64 - (next - at))) << (at % 64);
+            at = next;
+        }
     }
 
     fn zip(self, other: Self, f: impl Fn(u64, u64) -> u64) -> Self {

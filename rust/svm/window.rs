@@ -140,6 +140,9 @@ impl BlockMap {
     /// Returns the valid pages of all fragments that contain one of `pages`: a TLB may hold any of
     /// them as part of one entry.
     fn fragments(&self, pages: Pages) -> Pages {
+        if self.valid.without(pages).is_empty() {
+            return self.valid;
+        }
         let (hit, others) = (self.valid.and(pages), Pages::ALL.without(self.valid));
         let mut all = Pages::NONE;
         let mut page = 0;
@@ -152,7 +155,7 @@ impl BlockMap {
                 .next(at + 1)
                 .unwrap_or(before_gap)
                 .min(before_gap);
-            all = all.or(Pages::range(first, page));
+            all.add_range(first, page);
         }
         all
     }
@@ -453,10 +456,9 @@ impl Block {
                 };
                 map.mirror
                     .write(page, count, addr, attrs, |head| heads.add(head))?;
-                let pages = Pages::range(page, page + count);
-                written = written.or(pages);
+                written.add_range(page, page + count);
                 if segment.attrs.write {
-                    writable = writable.or(pages);
+                    writable.add_range(page, page + count);
                 }
                 page += count;
             }

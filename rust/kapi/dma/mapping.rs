@@ -2,7 +2,7 @@
 
 //! Streaming mappings of system pages, removed at unbind.
 
-use core::ptr::NonNull;
+use core::{ops::Range, ptr::NonNull};
 
 use kernel::{
     bindings,
@@ -68,6 +68,19 @@ pub(crate) trait Runs {
     /// Returns the DMA address of page `page`, and the number of pages that are contiguous from it
     /// on, itself included. `EINVAL` out of bounds. The address is not valid after the unbind.
     fn dma_run(&self, page: usize) -> Result<(u64, usize)>;
+
+    /// Calls `f` with the DMA address and the number of pages of each contiguous part of some
+    /// pages. `EINVAL` out of bounds.
+    fn for_runs(&self, pages: Range<usize>, f: &mut dyn FnMut(u64, usize)) -> Result {
+        let mut at = pages.start;
+        while at < pages.end {
+            let (dma, count) = self.dma_run(at)?;
+            let count = count.min(pages.end - at);
+            f(dma, count);
+            at += count;
+        }
+        Ok(())
+    }
 }
 
 /// A mapping of pages for another device than the one that they were mapped for first.
@@ -143,5 +156,31 @@ impl Mapping {
             return Err(EINVAL);
         }
         Ok((run.dma + (skip * PAGE_SIZE) as u64, run.count - skip))
+    }
+
+    /// See [`Runs::for_runs`].
+    pub(in crate::kapi) fn for_runs(
+        &self,
+        pages: Range<usize>,
+        f: &mut dyn FnMut(u64, usize),
+    ) -> Result {
+        let Some(Memory::Runs(runs)) = self.0.memory() else {
+            return Err(EINVAL);
+        };
+        let mut at = pages.start;
+        let first = runs.partition_point(|run| run.first + run.count <= at);
+        for run in runs.get(first..).unwrap_or_default() {
+            if at >= pages.end {
+                break;
+            }
+            let skip = at.checked_sub(run.first).ok_or(EINVAL)?;
+            let count = (run.count - skip).min(pages.end - at);
+            f(run.dma + (skip * PAGE_SIZE) as u64, count);
+            at += count;
+        }
+        if at < pages.end {
+            return Err(EINVAL);
+        }
+        Ok(())
     }
 }
