@@ -53,17 +53,16 @@ impl Host for Gpu {
         Ok(())
     }
 
-    fn bring_back(&self, mut migration: Migration<'_>) -> Result {
+    fn bring_back(&self, mut migration: Migration<'_>) -> Result<u64> {
         if migration.is_empty() {
-            return Ok(());
+            return Ok(0);
         }
         migration.alloc_system()?;
         let vram = migration.device(&self.migrated)?;
         let system = migration.map_system(self.dma())?;
         dma::migrate(self, &system, &vram, Direction::ToSystem)?;
         drop(system);
-        migration.commit();
-        Ok(())
+        Ok(migration.commit())
     }
 
     fn evictable(&self) -> &EvictionLru {
@@ -83,7 +82,7 @@ impl Gpu {
 
     /// Migrates to VRAM what is in system memory of `pages` of a process, those without a page
     /// included, as far as it is anonymous memory. `is_there` returns whether all of some pages are
-    /// in VRAM already.
+    /// in VRAM already. Adds the number of pages that were moved to `moved`, also after an error.
     ///
     /// `ENOMEM` without VRAM, after eviction of others, or memory; `ENODEV` when the device is
     /// being unplugged, `EIO` when it is hung. The caller does not hold the mmap lock.
@@ -93,6 +92,7 @@ impl Gpu {
         pages: Range<u64>,
         place: &Place,
         is_there: impl Fn(Range<u64>) -> bool,
+        moved: &mut u64,
     ) -> Result {
         for piece in pieces(pages) {
             if is_there(piece.clone()) {
@@ -101,7 +101,8 @@ impl Gpu {
             let block = self.new_block(piece.clone(), place)?;
             let locked = mm.mmap_read_lock();
             migrate::for_each_movable(&locked, piece, |area, pages| {
-                self.fill(&block, area, pages)
+                *moved += self.fill(&block, area, pages)?;
+                Ok(())
             })?;
         }
         Ok(())
@@ -135,24 +136,14 @@ impl Gpu {
         Ok(block)
     }
 
-    /// Migrates pages of an area into VRAM of `block`.
-    fn fill(&self, block: &Filling<Migrated>, area: &VmaRef, pages: Range<u64>) -> Result {
+    /// Migrates pages of an area into VRAM of `block`. Returns how many were moved.
+    fn fill(&self, block: &Filling<Migrated>, area: &VmaRef, pages: Range<u64>) -> Result<u64> {
         let start = usize::try_from(pages.start << PAGE_SHIFT)?;
         let count = (pages.end - pages.start) as usize;
         let first = (pages.start - block.first()) as usize;
         let mut migration = Migration::to_device(area, start, count, &self.migrated)?;
         if migration.is_empty() {
-            return Ok(());
-        }
-        for index in 0..migration.len() {
-            if migration.has(index) {
-                let at = block.offset(first + index)?;
-                migration.take(index, &self.migrated, block, at)?;
-            }
-        }
-        let mut vram = KVVec::with_capacity(count, GFP_KERNEL)?;
-        for index in migration.system() {
-            vram.push_within_capacity(block.offset(first + index)?)?;
+            return Ok(0);
         }
         migration.take(
             &self.migrated,
@@ -164,18 +155,19 @@ impl Gpu {
             let system = migration.map_system(self.dma())?;
             dma::migrate(self, &system, &vram, Direction::ToVram)?;
         }
-        migration.commit();
-        Ok(())
+        Ok(migration.commit())
     }
 
     /// Migrates to system memory what of `pages` of a process is in VRAM of this card. Calls
-    /// `begin` before each migration. `EIO` when the device is hung, `ENODEV` when it is unplugged,
+    /// `begin` before each migration, and adds the number of pages that were moved to `moved`, also
+    /// after an error. `EIO` when the device is hung, `ENODEV` when it is unplugged,
     /// `ENOMEM` without memory. The caller does not hold the mmap lock.
     pub(crate) fn migrate_to_system(
         &self,
         mm: &MmWithUser,
         pages: Range<u64>,
         mut begin: impl FnMut(),
+        moved: &mut u64,
     ) -> Result {
         // The walk invalidates the PTEs of GPUs, also of pages in system memory.
         if self.vram().used_by(VramUser::Svm) == 0 {
@@ -191,7 +183,8 @@ impl Gpu {
                     return Ok(());
                 }
                 begin();
-                self.bring_back(migration)
+                *moved += self.bring_back(migration)?;
+                Ok(())
             })?;
         }
         Ok(())

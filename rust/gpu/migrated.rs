@@ -59,8 +59,8 @@ pub(crate) trait MoveReport: Send + Sync {
     /// A migration starts.
     fn begin(&self, info: &MoveInfo);
 
-    /// It has ended.
-    fn end(&self, info: &MoveInfo, result: Result);
+    /// It has ended; `pages` were moved.
+    fn end(&self, info: &MoveInfo, pages: u64, result: Result);
 }
 
 /// The node and the attributes of migrated memory.
@@ -100,8 +100,8 @@ pub(super) trait Host: Send + Sync {
     /// had been `resets` times.
     fn check_contents(&self, resets: u32) -> Result;
 
-    /// Copies collected pages to new system memory.
-    fn bring_back(&self, migration: Migration<'_>) -> Result;
+    /// Moves collected pages to new system memory. Returns how many.
+    fn bring_back(&self, migration: Migration<'_>) -> Result<u64>;
 
     /// Returns the evictable BOs.
     fn evictable(&self) -> &EvictionLru;
@@ -178,8 +178,10 @@ impl Owner for Migrated {
         let count = (end - start) >> PAGE_SHIFT;
         let moved = Migration::to_system(area, start, count, this.host.region(), Some(fault))
             .and_then(|migration| this.host.bring_back(migration));
-        this.place.report.end(&info, moved);
-        moved
+        this.place
+            .report
+            .end(&info, moved.unwrap_or(0), moved.map(|_| ()));
+        moved.map(|_| ())
     }
 
     fn released(this: &Arc<Block<Self>>) {
@@ -228,8 +230,9 @@ impl EvictableBo for Block<Migrated> {
         }
         self.place.report.begin(&info);
         let moved = self.host.bring_back(migration);
-        self.place.report.end(&info, moved);
-        moved?;
+        let result = moved.map(|_| ());
+        self.place.report.end(&info, moved.unwrap_or(0), result);
+        result?;
         if self.is_used() {
             return Err(EBUSY);
         }

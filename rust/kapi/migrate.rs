@@ -321,8 +321,9 @@ impl<'a> Migration<'a> {
         })
     }
 
-    /// Moves the pages that have a destination. The contents were copied.
-    pub(crate) fn commit(mut self) {
+    /// Moves the pages that have a destination, whose contents were copied. Returns how many were
+    /// moved.
+    pub(crate) fn commit(mut self) -> u64 {
         self.committed = true;
         match &mut self.origin {
             // SAFETY: The arguments are those of `migrate_vma_setup()`, whose lists exist.
@@ -336,6 +337,9 @@ impl<'a> Migration<'a> {
                 )
             },
         }
+        let pairs = self.src.iter().zip(self.dst.iter());
+        let moved = pairs.filter(|(src, dst)| **src & MIGRATE != 0 && **dst & VALID != 0);
+        moved.count() as u64
     }
 }
 

@@ -122,7 +122,12 @@ impl Process {
         }
         let debug = DebugState::new(devices.len())?;
         let svm_queues = SvmQueues::new(devices.len())?;
-        let svm = Svm::new(devices.len(), svm_queues.clone(), Moves::new(leader.pid())?)?;
+        let mut counters = KVec::with_capacity(devices.len(), GFP_KERNEL)?;
+        for device in &devices {
+            counters.push_within_capacity((device.id(), device.counters().clone()))?;
+        }
+        let moves = Moves::new(leader.pid(), counters)?;
+        let svm = Svm::new(devices.len(), svm_queues.clone(), moves)?;
         Arc::pin_init(
             pin_init!(Self {
                 pid: leader.pid(),

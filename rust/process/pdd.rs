@@ -23,6 +23,7 @@ use super::{
     handles::HandleTable,
     retry::RetryFaults,
     smi,
+    svm::Counters,
     trap::TrapHandler,
     userptr::UserMemory,
 };
@@ -74,6 +75,7 @@ pub(crate) struct ProcessDevice {
     pasid: Atomic<u32>,
     /// VRAM usage in bytes, for sysfs.
     vram_usage: Atomic<u64>,
+    counters: Arc<Counters>,
     /// The GPU is being unplugged or the process has ended.
     detached: AtomicFlag,
     /// The first VM fault, after which the queues stay evicted.
@@ -98,12 +100,14 @@ impl ProcessDevice {
     /// Returns the process on a GPU, without address space.
     pub(super) fn new(node: Arc<Node>) -> Result<Arc<Self>> {
         let apertures = Apertures::new(node.gpu().generation().caps);
+        let counters = Counters::new()?;
         Arc::pin_init(
             pin_init!(Self {
                 node,
                 apertures,
                 pasid: Atomic::new(0),
                 vram_usage: Atomic::new(0),
+                counters,
                 detached: AtomicFlag::new(false),
                 fault: SetOnce::new(),
                 fault_handled: AtomicFlag::new(false),
@@ -141,6 +145,11 @@ impl ProcessDevice {
     /// Returns the PASID, 0 before `ACQUIRE_VM` and after the end.
     pub(crate) fn pasid(&self) -> u32 {
         self.pasid.load(Relaxed)
+    }
+
+    /// Returns the numbers of faults and migrations.
+    pub(super) fn counters(&self) -> &Arc<Counters> {
+        &self.counters
     }
 
     /// Returns the VRAM usage in bytes.

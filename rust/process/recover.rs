@@ -7,7 +7,12 @@
 
 use core::mem;
 
-use kernel::{page::PAGE_SHIFT, prelude::*, sync::Arc, workqueue::WorkItem};
+use kernel::{
+    page::PAGE_SHIFT,
+    prelude::*,
+    sync::{atomic::Relaxed, Arc},
+    workqueue::WorkItem,
+};
 
 use super::{
     kfd_process::{Process, RETRY_WORK},
@@ -130,6 +135,9 @@ fn recover(
         fault.write,
         &events,
     );
+    if served != Err(ESRCH) {
+        device.counters().faults.fetch_add(1, Relaxed);
+    }
     match served {
         Ok(()) => faults.forget(page),
         // The process is ending, or the GPU is unplugged.

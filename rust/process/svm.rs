@@ -7,7 +7,11 @@ use core::ops::Range;
 use kernel::{
     new_mutex,
     prelude::*,
-    sync::{lock::mutex::MutexGuard, Arc, Mutex},
+    sync::{
+        atomic::{Atomic, Relaxed},
+        lock::mutex::MutexGuard,
+        Arc, Mutex,
+    },
     task::Pid,
 };
 
@@ -33,13 +37,39 @@ pub(super) fn create_workqueue() -> Result<WorkqueueGuard> {
     ))
 }
 
-/// Sends migrations of memory of a process to SMI clients.
-pub(super) struct Moves(Pid);
+/// Numbers of a process on a GPU, for sysfs.
+pub(super) struct Counters {
+    /// Retry faults that were handled, successfully or not.
+    pub(super) faults: Atomic<u64>,
+    /// Pages that were moved to VRAM.
+    pub(super) page_in: Atomic<u64>,
+    /// Pages that were moved to system memory.
+    pub(super) page_out: Atomic<u64>,
+}
+
+impl Counters {
+    /// Returns zeroes.
+    pub(super) fn new() -> Result<Arc<Self>> {
+        let this = Self {
+            faults: Atomic::new(0),
+            page_in: Atomic::new(0),
+            page_out: Atomic::new(0),
+        };
+        Ok(Arc::new(this, GFP_KERNEL)?)
+    }
+}
+
+/// Sends migrations of memory of a process to SMI clients, and counts them.
+pub(super) struct Moves {
+    pid: Pid,
+    /// By the id of the GPU.
+    counters: KVec<(u32, Arc<Counters>)>,
+}
 
 impl Moves {
-    /// Returns that of a process.
-    pub(super) fn new(pid: Pid) -> Result<Arc<Self>> {
-        Ok(Arc::new(Self(pid), GFP_KERNEL)?)
+    /// Returns that of a process, with its counters by the id of the GPU.
+    pub(super) fn new(pid: Pid, counters: KVec<(u32, Arc<Counters>)>) -> Result<Arc<Self>> {
+        Ok(Arc::new(Self { pid, counters }, GFP_KERNEL)?)
     }
 }
 
@@ -50,13 +80,22 @@ impl MoveReport for Moves {
         } else {
             c"migrate_to_system"
         };
-        trace::svm_pages(self.0, info.gpu, what, &info.pages);
-        smi::migration_start(self.0, info);
+        trace::svm_pages(self.pid, info.gpu, what, &info.pages);
+        smi::migration_start(self.pid, info);
     }
 
-    fn end(&self, info: &MoveInfo, result: Result) {
-        trace::svm_pages(self.0, info.gpu, c"migrated", &info.pages);
-        smi::migration_end(self.0, info, result);
+    fn end(&self, info: &MoveInfo, pages: u64, result: Result) {
+        let mut counters = self.counters.iter();
+        if let Some((_, counters)) = counters.find(|(id, _)| *id == info.gpu) {
+            let counter = if info.to_vram {
+                &counters.page_in
+            } else {
+                &counters.page_out
+            };
+            counter.fetch_add(pages, Relaxed);
+        }
+        trace::svm_pages(self.pid, info.gpu, c"migrated", &info.pages);
+        smi::migration_end(self.pid, info, result);
     }
 }
 

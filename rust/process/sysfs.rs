@@ -6,7 +6,13 @@
 
 use core::fmt::Write;
 
-use kernel::{device, prelude::*, str::CString, sync::Arc, task::Pid};
+use kernel::{
+    device,
+    prelude::*,
+    str::CString,
+    sync::{atomic::Relaxed, Arc},
+    task::Pid,
+};
 
 use super::pdd::ProcessDevice;
 use crate::kapi::{
@@ -68,6 +74,19 @@ fn stats(top: &Dir, device: &Arc<ProcessDevice>) -> Result<Dir> {
     Dir::new(&Parent::Dir(top), &name, files)
 }
 
+/// Creates the directory `counters_<gpu_id>`.
+fn counters(top: &Dir, device: &Arc<ProcessDevice>) -> Result<Dir> {
+    let name = CString::try_from_fmt(fmt!("counters_{}", device.id()))?;
+    let [faults, page_in, page_out] = [(); 3].map(|()| device.counters().clone());
+    let mut files = KVec::with_capacity(3, GFP_KERNEL)?;
+    files.push_within_capacity(number(c"faults", move || faults.faults.load(Relaxed))?)?;
+    files.push_within_capacity(number(c"page_in", move || page_in.page_in.load(Relaxed))?)?;
+    files.push_within_capacity(number(c"page_out", move || {
+        page_out.page_out.load(Relaxed)
+    })?)?;
+    Dir::new(&Parent::Dir(top), &name, files)
+}
+
 impl ProcessFolder {
     /// Creates the directory of a process; `None` before the device is registered.
     pub(super) fn new(pid: Pid, devices: &[Arc<ProcessDevice>]) -> Result<Option<Self>> {
@@ -92,6 +111,7 @@ impl ProcessFolder {
         let mut all = KVec::new();
         for device in devices {
             all.push(stats(&top, device)?, GFP_KERNEL)?;
+            all.push(counters(&top, device)?, GFP_KERNEL)?;
         }
         Ok(Some(Self {
             each_queue: KVec::new(),

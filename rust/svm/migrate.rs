@@ -137,8 +137,11 @@ impl Svm {
         let info = place.info(pages.clone(), true, trigger);
         place.report.begin(&info);
         let is_there = |pages| self.is_in_vram(to.gpu(), pages).unwrap_or(false);
-        let moved = to.gpu().migrate_to_vram(mm, pages, &place, is_there);
-        place.report.end(&info, moved);
+        let mut count = 0;
+        let moved = to
+            .gpu()
+            .migrate_to_vram(mm, pages, &place, is_there, &mut count);
+        place.report.end(&info, count, moved);
         moved
     }
 
@@ -183,14 +186,16 @@ impl Svm {
             left &= !self.members_of(from.gpu());
             let place = self.place(attributes, from.id, None);
             let info = place.info(pages.clone(), false, trigger);
-            let mut begun = false;
-            let moved = from.gpu().migrate_to_system(mm, pages.clone(), || {
+            let (mut begun, mut count) = (false, 0);
+            let begin = || {
                 if !core::mem::replace(&mut begun, true) {
                     place.report.begin(&info);
                 }
-            });
+            };
+            let from = from.gpu();
+            let moved = from.migrate_to_system(mm, pages.clone(), begin, &mut count);
             if begun {
-                place.report.end(&info, moved);
+                place.report.end(&info, count, moved);
             }
             result = result.and(moved);
         }

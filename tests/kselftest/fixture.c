@@ -101,19 +101,24 @@ bool fixture_works(struct fixture *f)
 	return EXPECT_EQ(words[1000], 0);
 }
 
-uint64_t evicted_ms(struct kfd *k)
+uint64_t process_number(struct kfd *k, const char *folder, const char *file)
 {
+	unsigned long long number = 0;
 	char path[160];
-	unsigned long long ms = 0;
 	FILE *f;
 
-	snprintf(path, sizeof(path), "/sys/devices/virtual/kfd/kfd/proc/%d/stats_%u/evicted_ms",
-		 getpid(), k->node.gpu_id);
+	snprintf(path, sizeof(path), "/sys/devices/virtual/kfd/kfd/proc/%d/%s_%u/%s", getpid(),
+		 folder, k->node.gpu_id, file);
 	f = fopen(path, "r");
 	ASSERT(f != NULL, "%s", path);
-	EXPECT(fscanf(f, "%llu", &ms) == 1);
+	EXPECT(fscanf(f, "%llu", &number) == 1);
 	fclose(f);
-	return ms;
+	return number;
+}
+
+uint64_t evicted_ms(struct kfd *k)
+{
+	return process_number(k, "stats", "evicted_ms");
 }
 
 uint64_t vram_bytes(struct kfd *k)

@@ -74,6 +74,27 @@ TEST_TIMEOUT(in_turns, 240)
 	free(want);
 }
 
+/* sysfs counts the pages that are moved, also those that accesses of the CPU bring back. */
+TEST_TIMEOUT(pages_are_counted, 120)
+{
+	const size_t size = 3 * MIB, pages = size / KFD_PAGE;
+	uint32_t *words;
+	struct fixture f;
+
+	svm_launch(&f);
+	EXPECT_EQ(process_number(&f.k, "counters", "page_in"), 0);
+	words = words_in_vram(&f, size);
+	EXPECT_EQ(process_number(&f.k, "counters", "page_in"), pages);
+	EXPECT_EQ(process_number(&f.k, "counters", "page_out"), 0);
+	compare(words, 0, size / 4);
+	EXPECT_EQ(process_number(&f.k, "counters", "page_out"), pages);
+	ASSERT_OK(svm_to_vram(&f.k, words, size / 2));
+	ASSERT_OK(svm_set(&f.k, words, size, { KFD_IOCTL_SVM_ATTR_PREFETCH_LOC, 0 }));
+	EXPECT_EQ(process_number(&f.k, "counters", "page_in"), pages * 3 / 2);
+	EXPECT_EQ(process_number(&f.k, "counters", "page_out"), pages * 3 / 2);
+	EXPECT_EQ(process_number(&f.k, "counters", "faults"), 0);
+}
+
 /* Parts of memory in VRAM are unmapped, dropped and made read-only; the rest keeps its content. */
 TEST_TIMEOUT(parts_change, 120)
 {

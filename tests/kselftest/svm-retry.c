@@ -81,6 +81,24 @@ TEST_TIMEOUT(plain_memory, 120)
 	EXPECT(fixture_works(&f));
 }
 
+/* sysfs counts the faults: of memory that was never accessed, and none of a page that is mapped. */
+TEST_TIMEOUT(faults_are_counted, 120)
+{
+	struct fixture f;
+	uint64_t before;
+	uint32_t *p;
+
+	svm_launch_mode(&f, true);
+	p = (uint32_t *)anonymous(2 * KFD_PAGE);
+	before = process_number(&f.k, "counters", "faults");
+	ASSERT_OK(fixture_fill(&f, &f.q, p, 64, 1));
+	EXPECT(process_number(&f.k, "counters", "faults") > before);
+	before = process_number(&f.k, "counters", "faults");
+	ASSERT_OK(fixture_fill(&f, &f.q, p, 64, 2));
+	EXPECT_EQ(process_number(&f.k, "counters", "faults"), before);
+	EXPECT_EQ(p[63], 2);
+}
+
 TEST_TIMEOUT(stack_and_static_data, 120)
 {
 	static char here[4 * KFD_PAGE] __attribute__((aligned(4096)));
