@@ -36,6 +36,11 @@ int mode_try_nps(const char *nps);
 void mode_begin_nps(const char *nps, const char *mode);
 /* Sets mode SPX; a failure fails the test. */
 void mode_end(void);
+/*
+ * Runs tests of another program on the node that fixtures use. Returns whether all `tests` passed;
+ * a skipped one did not.
+ */
+bool mode_run(const char *command, unsigned int tests);
 /* Calls `fn` with each of `count` nodes, in a process that uses it; all at the same time. */
 void mode_on_nodes(struct kfd_node *nodes, int count, void (*fn)(void *));
 
