@@ -68,6 +68,14 @@ pub(crate) fn step(wave: &mut Wave, ctx: &mut Ctx<'_>, inst: &Inst) -> Step {
             result
         }
         Body::Lds(i) => lds::step(wave, ctx, i),
+        Body::WriteBack(scope) => {
+            ctx.mem.write_back(*scope);
+            Ok(())
+        }
+        Body::Invalidate(scope) => {
+            ctx.mem.invalidate(*scope);
+            Ok(())
+        }
         Body::CacheControl => Ok(()),
     }
 }

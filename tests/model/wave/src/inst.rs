@@ -4,7 +4,7 @@
 
 use crate::format::Format;
 use crate::op::Op;
-use crate::GwsOp;
+use crate::{GwsOp, Scope};
 
 /// Source operand; constants are converted to the operand's type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -330,6 +330,8 @@ pub(crate) struct Vmem {
     /// Scalar offset (MUBUF).
     pub(crate) soffset: Src,
     pub(crate) offset: i32,
+    /// Scope of a load or store.
+    pub(crate) scope: Scope,
 }
 
 /// Operation of a DS instruction.
@@ -383,7 +385,11 @@ pub(crate) enum Body {
     Dual(Box<[Valu; 2]>),
     Vmem(Vmem),
     Lds(Lds),
-    /// Cache control; memory is coherent in this model, so it has no effect.
+    /// `buffer_wbl2`: writes the L2 back.
+    WriteBack(Scope),
+    /// `buffer_inv`: drops lines of the L2.
+    Invalidate(Scope),
+    /// Control of the other caches, of which there are none here.
     CacheControl,
 }
 

@@ -102,6 +102,6 @@ mod workgroup;
 pub use code::CodeCache;
 pub use dispatch::{Apertures, Dispatch, Isa, SavedWave, Scratch, Trap, WaveSlots};
 pub use gws::{Gws, GwsOp, GwsReply, GwsResources};
-pub use memory::{Fault, FaultKind, Host, Memory, Message, WaveStart};
+pub use memory::{Fault, FaultKind, Host, Memory, Message, Scope, WaveStart};
 pub use stop::{Stop, Where};
 pub use workgroup::{run_workgroup, Workgroup};

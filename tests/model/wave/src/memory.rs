@@ -37,6 +37,33 @@ impl fmt::Display for Fault {
     }
 }
 
+/// Scope of an access or of a cache control instruction of gfx942 (SC1 and SC0): the participants
+/// that see the same values.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Scope {
+    /// The wave.
+    #[default]
+    Wave,
+    /// The workgroup.
+    Workgroup,
+    /// The XCCs of the agent.
+    Agent,
+    /// The whole system.
+    System,
+}
+
+impl Scope {
+    /// Returns the scope of the bits SC0 and SC1.
+    pub(crate) const fn new(sc0: bool, sc1: bool) -> Self {
+        match (sc0, sc1) {
+            (false, false) => Self::Wave,
+            (true, false) => Self::Workgroup,
+            (false, true) => Self::Agent,
+            (true, true) => Self::System,
+        }
+    }
+}
+
 /// Memory of a wave: the virtual address space of one process (one VMID).
 ///
 /// LDS and scratch apertures are resolved by the interpreter and never reach this trait (scratch
@@ -58,6 +85,24 @@ pub trait Memory: Sync {
     /// returns the old value. Atomic with respect to every other `atomic`. `f` may be called more
     /// than once.
     fn atomic(&self, va: u64, size: u8, f: &mut dyn FnMut(u64) -> u64) -> Result<u64, Fault>;
+
+    /// Reads as an instruction of this scope does. [`read`](Self::read) is one of scope
+    /// [`Scope::Wave`].
+    fn load(&self, va: u64, buf: &mut [u8], _: Scope) -> Result<(), Fault> {
+        self.read(va, buf)
+    }
+
+    /// Writes as an instruction of this scope does.
+    fn store(&self, va: u64, data: &[u8], _: Scope) -> Result<(), Fault> {
+        self.write(va, data)
+    }
+
+    /// Makes the stores so far visible to a scope (`buffer_wbl2`). Memory without caches does
+    /// nothing.
+    fn write_back(&self, _: Scope) {}
+
+    /// Makes later loads see what a scope has stored (`buffer_inv`).
+    fn invalidate(&self, _: Scope) {}
 
     /// Returns and clears the watchpoints that accesses have hit: bit n for watchpoint n.
     fn take_watched(&self) -> u32 {

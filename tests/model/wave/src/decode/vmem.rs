@@ -7,6 +7,7 @@ use super::{bits, illegal, violation, Bad, Decoded};
 use crate::format::Format;
 use crate::inst::{Access, Atomic, Body, Components, Half, Inst, Segment, Src, Typed, Vmem};
 use crate::op::Ty;
+use crate::Scope;
 
 /// Scalar address operand code for none.
 const SADDR_OFF: u32 = 0x7f;
@@ -175,18 +176,23 @@ pub(super) fn flat(word: u32, second: u32, limits: &Limits) -> Decoded {
             saddr,
             soffset: Src::None,
             offset,
+            scope: Scope::new(sc0, bits(word, 25, 25) == 1),
         }),
     })
 }
 
 pub(super) fn mubuf(word: u32, second: u32, limits: &Limits) -> Decoded {
     let code = bits(word, 24, 18);
-    // buffer_wbl2, buffer_inv, buffer_wbinvl1, buffer_wbinvl1_vol.
-    if matches!(code, 0x28 | 0x29 | 0x3e | 0x3f) {
-        return Ok(Inst {
-            bytes: 0,
-            body: Body::CacheControl,
-        });
+    let scope = Scope::new(bits(word, 14, 14) == 1, bits(word, 15, 15) == 1);
+    let control = match code {
+        0x28 => Some(Body::WriteBack(scope)),
+        0x29 => Some(Body::Invalidate(scope)),
+        // buffer_wbinvl1, buffer_wbinvl1_vol.
+        0x3e | 0x3f => Some(Body::CacheControl),
+        _ => None,
+    };
+    if let Some(body) = control {
+        return Ok(Inst { bytes: 0, body });
     }
     let lds = bits(word, 16, 16) == 1;
     let found = match (lds, code) {
@@ -204,7 +210,7 @@ pub(super) fn mubuf(word: u32, second: u32, limits: &Limits) -> Decoded {
         (false, _) => access(code),
     };
     match found {
-        Some(access) => buffer(access, word, second, limits),
+        Some(access) => buffer(access, scope, word, second, limits),
         None => illegal(format!("MUBUF opcode {code:#x}")),
     }
 }
@@ -217,10 +223,11 @@ pub(super) fn mtbuf(word: u32, second: u32, limits: &Limits) -> Decoded {
         ));
     };
     let typed = Typed::new(bits(word, 18, 15), Some(format));
-    buffer(Access::Typed(typed), word, second, limits)
+    let scope = Scope::new(bits(word, 14, 14) == 1, bits(second, 21, 21) == 1);
+    buffer(Access::Typed(typed), scope, word, second, limits)
 }
 
-fn buffer(access: Access, word: u32, second: u32, limits: &Limits) -> Decoded {
+fn buffer(access: Access, scope: Scope, word: u32, second: u32, limits: &Limits) -> Decoded {
     let (offen, idxen) = (bits(word, 12, 12) == 1, bits(word, 13, 13) == 1);
     let returns = match access {
         Access::Atomic { .. } => bits(word, 14, 14) == 1,
@@ -246,6 +253,7 @@ fn buffer(access: Access, word: u32, second: u32, limits: &Limits) -> Decoded {
             saddr: Some(limits.sgpr(bits(second, 20, 16) << 2, 4)?),
             soffset: limits.src(bits(second, 31, 24), Ty::B32, 0)?,
             offset: bits(word, 11, 0) as i32,
+            scope,
         }),
     })
 }

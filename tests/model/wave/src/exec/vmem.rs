@@ -7,7 +7,7 @@ use super::lds::{self, active, extend};
 use super::{atomic, Ctx};
 use crate::inst::{Access, Atomic, Half, Segment, Vmem};
 use crate::wave::{bad_address, violation, Halt, Step, Wave, FIRST_REPLAY, LANES};
-use crate::{Fault, FaultKind, Isa, Memory};
+use crate::{Fault, FaultKind, Isa, Memory, Scope};
 
 mod buffer;
 mod transpose;
@@ -251,7 +251,14 @@ fn memory(w: &mut Wave, ctx: &mut Ctx<'_>, i: &Vmem, mask: u64, addresses: &Addr
     let mut room: Room = [0; LANES * MAX_BYTES];
     match i.access {
         Access::Load { bytes, .. } => {
-            read(ctx.mem, &mut room, bytes.into(), mask, addresses, w.lanes())?;
+            read(
+                (ctx.mem, i.scope),
+                &mut room,
+                bytes.into(),
+                mask,
+                addresses,
+                w.lanes(),
+            )?;
             finish_load(w, i, &room, mask);
             w.complete |= mask;
             Ok(())
@@ -260,7 +267,7 @@ fn memory(w: &mut Wave, ctx: &mut Ctx<'_>, i: &Vmem, mask: u64, addresses: &Addr
             gather_store(w, i, bytes.into(), high, &mut room);
             let (lanes, complete) = (w.lanes(), &mut w.complete);
             write(
-                ctx.mem,
+                (ctx.mem, i.scope),
                 &room,
                 bytes.into(),
                 mask,
@@ -271,7 +278,14 @@ fn memory(w: &mut Wave, ctx: &mut Ctx<'_>, i: &Vmem, mask: u64, addresses: &Addr
         }
         Access::Atomic { op, size } => atomics(w, ctx, i, op, size, mask, addresses),
         Access::LoadLds { bytes, .. } => {
-            read(ctx.mem, &mut room, bytes.into(), mask, addresses, w.lanes())?;
+            read(
+                (ctx.mem, i.scope),
+                &mut room,
+                bytes.into(),
+                mask,
+                addresses,
+                w.lanes(),
+            )?;
             store_lds(w, ctx.lds, i, &room, mask);
             w.complete |= mask;
             Ok(())
@@ -407,7 +421,7 @@ fn run_end(first: usize, size: usize, mask: u64, addresses: &Addresses) -> usize
 
 /// Reads `size` bytes per lane of `mask`, contiguous cells in one access.
 fn read(
-    mem: &dyn Memory,
+    (mem, scope): (&dyn Memory, Scope),
     room: &mut Room,
     size: usize,
     mask: u64,
@@ -420,7 +434,7 @@ fn read(
     };
     if are_contiguous(size, mask, addresses, lanes) {
         return mem
-            .read(addresses[0], &mut room[..lanes * size])
+            .load(addresses[0], &mut room[..lanes * size], scope)
             .map_err(refused);
     }
     let mut l = mask.trailing_zeros() as usize;
@@ -439,7 +453,7 @@ fn read(
         }
         let last = run_end(l, size, mask, addresses);
         let to = &mut room[l * size..(last + 1) * size];
-        mem.read(addresses[l], to).map_err(refused)?;
+        mem.load(addresses[l], to, scope).map_err(refused)?;
         previous = Some(last);
         l = last + 1;
     }
@@ -449,7 +463,7 @@ fn read(
 /// Writes `size` bytes per lane of `mask`, contiguous cells in one access. Adds the lanes that are
 /// written to `complete`.
 fn write(
-    mem: &dyn Memory,
+    (mem, scope): (&dyn Memory, Scope),
     room: &Room,
     size: usize,
     mask: u64,
@@ -460,7 +474,7 @@ fn write(
     let mut cells = |first: usize, last: usize| {
         let from = &room[first * size..(last + 1) * size];
         let start = addresses[first];
-        let result = mem.write(start, from);
+        let result = mem.store(start, from, scope);
         // The bytes before the one that is refused are written.
         let bytes = match &result {
             Ok(()) => from.len() as u64,
@@ -578,10 +592,23 @@ fn scratch(w: &mut Wave, ctx: &mut Ctx<'_>, i: &Vmem, mask: u64, offsets: &[i64;
             // Part of a cell: the lane repeats all of it.
             let mut parts = 0;
             write(
-                ctx.mem, &part_room, piece, mask, &addresses, lanes, &mut parts,
+                (ctx.mem, i.scope),
+                &part_room,
+                piece,
+                mask,
+                &addresses,
+                lanes,
+                &mut parts,
             )?;
         } else {
-            read(ctx.mem, &mut part_room, piece, mask, &addresses, lanes)?;
+            read(
+                (ctx.mem, i.scope),
+                &mut part_room,
+                piece,
+                mask,
+                &addresses,
+                lanes,
+            )?;
             for l in 0..lanes {
                 let to = l * size + part;
                 room[to..to + piece].copy_from_slice(&part_room[l * piece..(l + 1) * piece]);

@@ -15,6 +15,7 @@ mod launch_gfx1201;
 mod matrix;
 mod opcodes;
 mod retry;
+mod scope;
 mod sweep;
 mod trap;
 mod wmma;

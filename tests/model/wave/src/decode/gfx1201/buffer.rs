@@ -7,6 +7,7 @@ use super::flat::{access, registers, returns, tuple};
 use super::operand::{sgpr, vgpr, NULL};
 use crate::format::Format;
 use crate::inst::{Access, Body, Inst, Segment, Src, Typed, Vmem};
+use crate::Scope;
 
 pub(super) fn buffer([word, second, third]: [u32; WORDS], limits: &Limits) -> Decoded {
     let code = bits(word, 21, 14);
@@ -53,6 +54,7 @@ pub(super) fn buffer([word, second, third]: [u32; WORDS], limits: &Limits) -> De
             saddr: Some(sgpr(limits, bits(second, 17, 9), 4)?),
             soffset,
             offset: bits(third, 31, 8) as i32,
+            scope: Scope::Wave,
         }),
     })
 }

@@ -6,6 +6,7 @@
 use super::super::{bits, illegal, violation, Bad, Decoded, Limits, WORDS};
 use super::operand::{sgpr, vgpr, NULL};
 use crate::inst::{Access, Atomic, Body, Half, Inst, Segment, Src, Vmem};
+use crate::Scope;
 
 /// Returns the load, store or atomic; the opcodes are common to all families.
 pub(super) fn access(code: u32) -> Option<Access> {
@@ -132,6 +133,7 @@ fn build(
             saddr,
             soffset: Src::None,
             offset: offset(third),
+            scope: Scope::Wave,
         }),
     })
 }

@@ -44,7 +44,7 @@ pub(super) fn load(
     let row = COLUMNS * size;
     let mut room: Room = [0; LANES * MAX_BYTES];
     let all = u64::MAX >> (LANES - ROWS);
-    read(ctx.mem, &mut room, row, all, addresses, ROWS)?;
+    read((ctx.mem, i.scope), &mut room, row, all, addresses, ROWS)?;
     let count = COLUMNS * ROWS / lanes;
     let mut out = [[0u32; LANES]; MAX_BYTES / 4];
     for lane in 0..lanes {

@@ -55,11 +55,26 @@ pub(super) fn step(w: &mut Wave, ctx: &mut Ctx<'_>, i: &Vmem, typed: &Typed, exe
         let (lanes, complete) = (w.lanes(), &mut w.complete);
         return match inside {
             0 => Ok(()),
-            _ => write(ctx.mem, &room, size, inside, &addresses, lanes, complete),
+            _ => write(
+                (ctx.mem, i.scope),
+                &room,
+                size,
+                inside,
+                &addresses,
+                lanes,
+                complete,
+            ),
         };
     }
     if inside != 0 {
-        read(ctx.mem, &mut room, size, inside, &addresses, w.lanes())?;
+        read(
+            (ctx.mem, i.scope),
+            &mut room,
+            size,
+            inside,
+            &addresses,
+            w.lanes(),
+        )?;
     }
     let mut loaded = [[0; LANES]; 4];
     for l in active(exec) {

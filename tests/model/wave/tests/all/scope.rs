@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: GPL-2.0 OR MIT
+
+//! Scopes of loads, stores and cache control: what reaches the memory interface.
+
+use std::sync::Mutex;
+
+use crate::common::place::{CODE, DATA};
+use crate::common::{llvm, one_wave, Ram, Recorder};
+use gpu_wave::{run_workgroup, Fault, Memory, Scope};
+
+/// A call that has a scope.
+#[derive(Debug, PartialEq, Eq)]
+enum Call {
+    Load(Scope),
+    Store(Scope),
+    WriteBack(Scope),
+    Invalidate(Scope),
+}
+
+struct Recording<'a> {
+    ram: &'a Ram,
+    calls: Mutex<Vec<Call>>,
+}
+
+impl Recording<'_> {
+    fn note(&self, call: Call) {
+        self.calls.lock().unwrap().push(call);
+    }
+}
+
+impl Memory for Recording<'_> {
+    fn read(&self, va: u64, buf: &mut [u8]) -> Result<(), Fault> {
+        self.ram.read(va, buf)
+    }
+
+    fn write(&self, va: u64, data: &[u8]) -> Result<(), Fault> {
+        self.ram.write(va, data)
+    }
+
+    fn fetch(&self, va: u64, buf: &mut [u8]) -> Result<(), Fault> {
+        self.ram.fetch(va, buf)
+    }
+
+    fn atomic(&self, va: u64, size: u8, f: &mut dyn FnMut(u64) -> u64) -> Result<u64, Fault> {
+        self.ram.atomic(va, size, f)
+    }
+
+    fn load(&self, va: u64, buf: &mut [u8], scope: Scope) -> Result<(), Fault> {
+        self.note(Call::Load(scope));
+        self.ram.read(va, buf)
+    }
+
+    fn store(&self, va: u64, data: &[u8], scope: Scope) -> Result<(), Fault> {
+        self.note(Call::Store(scope));
+        self.ram.write(va, data)
+    }
+
+    fn write_back(&self, scope: Scope) {
+        self.note(Call::WriteBack(scope));
+    }
+
+    fn invalidate(&self, scope: Scope) {
+        self.note(Call::Invalidate(scope));
+    }
+}
+
+/// Runs `asm` with a data address in s[0:1] and v[2:3], and returns the calls.
+fn calls(asm: &str) -> Vec<Call> {
+    let code = format!(
+        "v_mov_b32 v2, s0\n v_mov_b32 v3, s1\n v_mov_b32 v4, 0\n s_mov_b64 exec, 1\n\
+         s_mov_b32 s4, s0\n s_mov_b32 s5, s1\n s_movk_i32 s6, 0x100\n s_mov_b32 s7, 0x24fac\n\
+         {asm}\n s_waitcnt 0\n s_endpgm\n"
+    );
+    let ram = Ram::new(CODE, (DATA - CODE) as usize + 0x1000);
+    ram.put_u32(CODE, &llvm::assemble(&code));
+    let memory = Recording {
+        ram: &ram,
+        calls: Mutex::default(),
+    };
+    run_workgroup(&memory, &Recorder::default(), &one_wave(), [0, 0, 0]).unwrap();
+    memory.calls.into_inner().unwrap()
+}
+
+#[test]
+fn accesses_have_the_scope_of_sc0_and_sc1() {
+    for (bits, scope) in [
+        ("", Scope::Wave),
+        ("sc0", Scope::Workgroup),
+        ("sc1", Scope::Agent),
+        ("sc0 sc1", Scope::System),
+    ] {
+        for (asm, call) in [
+            ("global_load_dword v5, v4, s[0:1]", Call::Load(scope)),
+            ("flat_load_dword v5, v[2:3]", Call::Load(scope)),
+            ("buffer_load_dword v5, off, s[4:7], 0", Call::Load(scope)),
+            (
+                "tbuffer_load_format_x v5, off, s[4:7], 0 format:[BUF_DATA_FORMAT_32,BUF_NUM_FORMAT_UINT]",
+                Call::Load(scope),
+            ),
+            ("global_store_dword v4, v5, s[0:1]", Call::Store(scope)),
+            ("flat_store_dword v[2:3], v5", Call::Store(scope)),
+            ("buffer_store_dword v5, off, s[4:7], 0", Call::Store(scope)),
+            ("buffer_wbl2", Call::WriteBack(scope)),
+            ("buffer_inv", Call::Invalidate(scope)),
+        ] {
+            assert_eq!(calls(&format!("{asm} {bits}")), [call], "{asm} {bits}");
+        }
+    }
+}
+
+#[test]
+fn scalar_accesses_have_the_scope_of_the_wave() {
+    assert_eq!(
+        calls("s_load_dword s8, s[0:1], 0x0\n s_dcache_inv\n s_dcache_wb"),
+        []
+    );
+}
