@@ -21,6 +21,7 @@ use crate::engines::cp::Cp;
 use crate::engines::doorbells::Doorbells;
 use crate::engines::firmware::{Firmware, Fw};
 use crate::engines::gc::Gc;
+use crate::engines::gmc::l2::Caches;
 use crate::engines::gmc::placement::{firmware_region, Placement};
 use crate::engines::gmc::{Gmc, Hub};
 use crate::engines::hdp::Hdp;
@@ -214,6 +215,18 @@ impl Gpu {
         let dma = Arc::new(GuestMemory::default());
         let msix = Arc::new(Msix::default());
         let selfring = Arc::new(SelfRing::default());
+        let l2 = adversary
+            .as_ref()
+            .filter(|_| chip.generation == Generation::Gfx9);
+        let l2 = l2.map(|adversary| {
+            Arc::new(Caches::new(
+                strict.clone(),
+                vram.clone(),
+                dma.clone(),
+                adversary.clone(),
+                [Ip::Gc, Ip::Mmhub].map(|ip| chip.span(ip).into()),
+            ))
+        });
         let gmc = Gmc::new(
             strict.clone(),
             trace.clone(),
@@ -225,6 +238,7 @@ impl Gpu {
         );
         let gmc = gmc
             .with_adversary(adversary.clone())
+            .with_l2(l2.clone())
             .with_firmware_region(firmware)
             .with_bad_pages(bad);
         let gmc = Arc::new(gmc);
@@ -244,7 +258,7 @@ impl Gpu {
             trace,
             knobs,
             dma,
-            hdp: Hdp::new(vram.clone(), adversary.as_ref()),
+            hdp: Hdp::new(vram.clone(), adversary.as_ref(), l2.as_ref()),
             vram,
             msix,
             selfring,
@@ -578,7 +592,12 @@ impl Gpu {
                 self.rom.reg_write(self, slot, value);
             }
             Unit::Sdma => self.sdma.reg_write(self, slot, value),
-            Unit::Store | Unit::Hdp => self.store(slot, value),
+            Unit::Store | Unit::Hdp => {
+                self.store(slot, value);
+                if let (Ip::Mmhub, Some(l2)) = (slot.ip, self.gmc.l2()) {
+                    l2.hub_register(slot.instance, slot.id, value);
+                }
+            }
         }
     }
 

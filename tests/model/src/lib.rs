@@ -19,6 +19,7 @@ pub mod gpu;
 pub mod knobs;
 pub mod log;
 pub mod mailbox;
+pub mod masked;
 pub mod mem;
 pub mod pci;
 pub mod regs;

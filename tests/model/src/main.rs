@@ -59,7 +59,8 @@ usage: rkfd-gpu --socket PATH [options]
                        walk HUB VMID ADDRESS
   --adversary SEED     caches and delays that silicon has: stores of the host to VRAM stay in a
                        buffer until an HDP flush, so that the guest cannot map VRAM; page
-                       directories are cached; invalidations, the SMU, RLC safe mode, HWS
+                       directories are cached; shaders of gfx942 access memory through
+                       L2s; invalidations, the SMU, RLC safe mode, HWS
                        and MES take up to 4 ms. SEED selects the choices
   --knob NAME=VALUE    fault injection from the start (list below); may be repeated
   --expect [COUNT:]PATTERN

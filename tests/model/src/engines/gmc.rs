@@ -13,8 +13,10 @@
 //! acknowledged late, until when the old translations are used.
 
 pub mod bulk;
+pub mod cached;
 pub mod directory;
 pub mod hub;
+pub mod l2;
 pub mod pending;
 pub mod placement;
 pub mod tlb;
@@ -24,6 +26,8 @@ use std::collections::BTreeSet;
 use std::fmt;
 use std::ops::Range;
 use std::sync::{Arc, RwLockReadGuard};
+
+use gpu_regs::gc_9_4_3 as gc;
 
 use crate::adversary::Adversary;
 use crate::chips::Chip;
@@ -36,9 +40,13 @@ use crate::trace::{Detail, Trace};
 use crate::vram::Vram;
 use directory::Directories;
 use hub::HubRegs;
+use l2::Caches;
 use pending::Pending;
 use placement::Placement;
-use tlb::{Entry, Tlb};
+use tlb::{Entry, Mtype, Tlb};
+
+/// `FLUSH_TYPE` of a heavyweight flush.
+pub const HEAVYWEIGHT: u32 = 2;
 
 /// A translation hub, with its instance.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
@@ -177,6 +185,10 @@ pub enum Target {
 pub struct Pa {
     /// Location of the byte.
     pub target: Target,
+    /// Memory type of its page.
+    pub mtype: Mtype,
+    /// Accesses are coherent.
+    pub snooped: bool,
     /// Bytes up to the end of its page.
     pub left: u64,
 }
@@ -189,6 +201,7 @@ pub struct Gmc {
     dma: Arc<GuestMemory>,
     selfring: Arc<SelfRing>,
     adversary: Option<Arc<Adversary>>,
+    l2: Option<Arc<Caches>>,
     gfx: Vec<HubState>,
     mm: Vec<HubState>,
     firmware: Range<u64>,
@@ -196,6 +209,7 @@ pub struct Gmc {
 }
 
 struct HubState {
+    hub: Hub,
     regs: HubRegs,
     tlb: Tlb,
     /// Adversarial mode only.
@@ -241,6 +255,7 @@ impl Gmc {
     ) -> Self {
         let hubs = |ip, hub: fn(u8) -> Hub| {
             let state = |n| HubState {
+                hub: hub(n),
                 regs: HubRegs::new(chip, hub(n), placement),
                 tlb: Tlb::default(),
                 directories: None,
@@ -256,6 +271,7 @@ impl Gmc {
             dma,
             selfring,
             adversary: None,
+            l2: None,
             gfx,
             mm,
             firmware: 0..0,
@@ -276,6 +292,12 @@ impl Gmc {
             }
         }
         self.adversary = adversary;
+        self
+    }
+
+    /// Sets the L2s, if they are modelled.
+    pub fn with_l2(mut self, l2: Option<Arc<Caches>>) -> Self {
+        self.l2 = l2;
         self
     }
 
@@ -310,6 +332,7 @@ impl Gmc {
             hub.regs.reset();
             hub.drop_all();
         }
+        self.l2.iter().for_each(|l2| l2.discard());
     }
 
     /// Handles a read of a register of `hub`.
@@ -342,6 +365,10 @@ impl Gmc {
     /// Completes the invalidation requests of a hub whose time has come.
     fn settle(&self, state: &HubState) {
         while let Some(request) = state.pending.due() {
+            let heavy = gc::VM_INVALIDATE_ENG0_REQ__FLUSH_TYPE.get(request.value) == HEAVYWEIGHT;
+            if let (Some(l2), Hub::Gfx(xcc), true) = (&self.l2, state.hub, heavy) {
+                l2.flush(xcc);
+            }
             state.complete(request);
         }
     }
@@ -465,6 +492,8 @@ impl Gmc {
                 true => Target::System(entry.page + within),
                 false => Target::Vram(entry.page + within),
             },
+            mtype: entry.mtype,
+            snooped: entry.snooped,
             left: 0x1000 - within,
         })
     }
@@ -472,11 +501,6 @@ impl Gmc {
     /// Reads translated memory.
     pub fn vm_read(&self, hub: Hub, vmid: u8, va: u64, buf: &mut [u8]) -> Result<(), VmFault> {
         self.vm_load(hub, vmid, va, buf, Access::Read)
-    }
-
-    /// Fetches instructions.
-    pub fn vm_fetch(&self, hub: Hub, vmid: u8, va: u64, buf: &mut [u8]) -> Result<(), VmFault> {
-        self.vm_load(hub, vmid, va, buf, Access::Execute)
     }
 
     fn vm_load(
@@ -494,6 +518,7 @@ impl Gmc {
             let pa = self.lookup(hub, vmid, at, access)?;
             let len = (buf.len() - done).min(pa.left as usize);
             let piece = &mut buf[done..done + len];
+            self.before_access(hub, pa, len);
             let ok = match pa.target {
                 Target::Vram(offset) => self.vram.read(offset, piece).is_ok(),
                 Target::System(addr) => self.dma.read(addr, piece).is_ok(),
@@ -515,6 +540,7 @@ impl Gmc {
             let pa = self.lookup(hub, vmid, at, Access::Write)?;
             let len = (data.len() - done).min(pa.left as usize);
             let piece = &data[done..done + len];
+            self.before_access(hub, pa, len);
             let ok = match pa.target {
                 Target::Vram(offset) => self.vram.write(offset, piece).is_ok(),
                 Target::System(addr) => self.write_system(addr, piece),
@@ -522,6 +548,7 @@ impl Gmc {
             if !ok {
                 return Err(self.bus_fault(hub, vmid, at, Access::Write, pa));
             }
+            self.after_write(hub, pa, len as u64);
             done += len;
         }
         Ok(())
@@ -560,6 +587,7 @@ impl Gmc {
         }
         let _guard = self.enter(self.hub(hub));
         let pa = self.lookup(hub, vmid, va, Access::Atomic)?;
+        self.before_access(hub, pa, size.into());
         let old = match pa.target {
             Target::Vram(offset) => self.vram.atomic(offset, size, f).ok(),
             Target::System(addr) if rmw == Rmw::Request && !self.dma.sends_atomics() => {
@@ -573,6 +601,7 @@ impl Gmc {
             }
             Target::System(addr) => self.dma.atomic(addr, size, f).ok(),
         };
+        self.after_write(hub, pa, size.into());
         old.ok_or_else(|| self.bus_fault(hub, vmid, va, Access::Atomic, pa))
     }
 

@@ -9,15 +9,17 @@
 //! HDP 4.4.2 has none to be invalidated (`hdp_v4_0_invalidate_hdp`), HDP 7 neither.
 
 use std::collections::HashMap;
-use std::ops::Range;
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use crate::adversary::Adversary;
+use crate::engines::gmc::l2::Caches;
+use crate::engines::gmc::Target;
+use crate::masked::{pieces, Masked};
 use crate::mem::OutOfBlock;
 use crate::vram::Vram;
 
 /// Bytes of a line of the write buffer.
-const LINE: u64 = 64;
+const LINE: usize = 64;
 /// Lines of the write buffer. Its real size is not documented; a large one finds more.
 const LINES: usize = 4096;
 
@@ -29,76 +31,33 @@ pub struct Hdp {
 
 struct Buffer {
     adversary: Arc<Adversary>,
-    lines: HashMap<u64, Line>,
+    l2: Option<Arc<Caches>>,
+    lines: HashMap<u64, Masked<LINE>>,
     /// The keys of `lines`.
     order: Vec<u64>,
 }
 
-#[derive(Default)]
-struct Line {
-    bytes: [[u8; 8]; 8],
-    /// Bytes of each of the 8 words that were stored.
-    stored: [u8; 8],
-}
-
-impl Line {
-    fn store(&mut self, at: usize, data: &[u8]) {
-        for (i, byte) in data.iter().enumerate() {
-            let at = at + i;
-            self.bytes[at / 8][at % 8] = *byte;
-            self.stored[at / 8] |= 1 << (at % 8);
-        }
-    }
-
-    fn overlay(&self, at: usize, data: &mut [u8]) {
-        for (i, byte) in data.iter_mut().enumerate() {
-            let at = at + i;
-            if self.stored[at / 8] >> (at % 8) & 1 != 0 {
-                *byte = self.bytes[at / 8][at % 8];
-            }
-        }
-    }
-
-    /// Writes the stored bytes to the line of VRAM at `offset`: whole words by one access each.
-    fn write_back(&self, vram: &Vram, offset: u64) -> Result<(), OutOfBlock> {
-        for (n, (word, stored)) in self.bytes.iter().zip(self.stored).enumerate() {
-            let at = offset + 8 * n as u64;
-            match stored {
-                0 => {}
-                0xff => vram.write(at, word)?,
-                _ => {
-                    for (i, byte) in word.iter().enumerate() {
-                        if stored >> i & 1 != 0 {
-                            vram.write(at + i as u64, &[*byte])?;
-                        }
-                    }
-                }
-            }
+impl Buffer {
+    /// Writes the stored bytes of a line to VRAM, past the L2s.
+    fn write_back(
+        &self,
+        vram: &Vram,
+        offset: u64,
+        line: &mut Masked<LINE>,
+    ) -> Result<(), OutOfBlock> {
+        line.write_back(|at, data| vram.write(offset + at, data))?;
+        if let Some(l2) = &self.l2 {
+            l2.probe(Target::Vram(offset), LINE as u64, None);
         }
         Ok(())
     }
-}
 
-/// Calls `f` for the piece of each line in `offset..offset + len`: line, start in the line, range
-/// of the data.
-fn pieces(offset: u64, len: usize, mut f: impl FnMut(u64, usize, Range<usize>)) {
-    let mut done = 0;
-    while done < len {
-        let at = offset + done as u64;
-        let start = (at % LINE) as usize;
-        let piece = (len - done).min(LINE as usize - start);
-        f(at - start as u64, start, done..done + piece);
-        done += piece;
-    }
-}
-
-impl Buffer {
-    fn line(&mut self, vram: &Vram, key: u64) -> Result<&mut Line, OutOfBlock> {
+    fn line(&mut self, vram: &Vram, key: u64) -> Result<&mut Masked<LINE>, OutOfBlock> {
         if !self.lines.contains_key(&key) {
             if self.lines.len() == LINES {
                 let victim = self.order.swap_remove(self.adversary.below(LINES));
-                if let Some(line) = self.lines.remove(&victim) {
-                    line.write_back(vram, victim)?;
+                if let Some(mut line) = self.lines.remove(&victim) {
+                    self.write_back(vram, victim, &mut line)?;
                 }
             }
             self.order.push(key);
@@ -108,11 +67,17 @@ impl Buffer {
 }
 
 impl Hdp {
-    /// Returns the path to `vram`, with a write buffer if there is an adversary.
-    pub fn new(vram: Arc<Vram>, adversary: Option<&Arc<Adversary>>) -> Self {
+    /// Returns the path to `vram`, with a write buffer if there is an adversary. Its write-backs
+    /// probe the L2s, if there are any.
+    pub fn new(
+        vram: Arc<Vram>,
+        adversary: Option<&Arc<Adversary>>,
+        l2: Option<&Arc<Caches>>,
+    ) -> Self {
         let buffer = adversary.map(|adversary| {
             Mutex::new(Buffer {
                 adversary: adversary.clone(),
+                l2: l2.cloned(),
                 lines: HashMap::new(),
                 order: Vec::new(),
             })
@@ -137,7 +102,7 @@ impl Hdp {
         let Some(buffer) = buffer else {
             return Ok(());
         };
-        pieces(offset, data.len(), |key, start, range| {
+        pieces::<LINE>(offset, data.len(), |key, start, range| {
             if let Some(line) = buffer.lines.get(&key) {
                 line.overlay(start, &mut data[range]);
             }
@@ -155,7 +120,7 @@ impl Hdp {
             return Err(OutOfBlock);
         }
         let mut result = Ok(());
-        pieces(offset, data.len(), |key, start, range| {
+        pieces::<LINE>(offset, data.len(), |key, start, range| {
             match buffer.line(&self.vram, key) {
                 Ok(line) => line.store(start, &data[range]),
                 Err(e) => result = Err(e),
@@ -169,15 +134,14 @@ impl Hdp {
         let Some(mut buffer) = self.lock() else {
             return 0;
         };
-        let buffer = &mut *buffer;
-        for key in &buffer.order {
-            // Every line was checked to be inside when it was stored to.
-            let _ = buffer.lines[key].write_back(&self.vram, *key);
+        let mut lines = std::mem::take(&mut buffer.lines);
+        for key in std::mem::take(&mut buffer.order) {
+            if let Some(line) = lines.get_mut(&key) {
+                // Every line was checked to be inside when it was stored to.
+                let _ = buffer.write_back(&self.vram, key, line);
+            }
         }
-        let count = buffer.order.len();
-        buffer.order.clear();
-        buffer.lines.clear();
-        count
+        lines.len()
     }
 
     /// Drops all lines, as a power cycle does.
@@ -196,7 +160,7 @@ mod tests {
     fn hdp() -> (Hdp, Arc<Vram>) {
         let vram = Arc::new(Vram::new(1 << 20).unwrap());
         let adversary = Arc::new(Adversary::new(1));
-        (Hdp::new(vram.clone(), Some(&adversary)), vram)
+        (Hdp::new(vram.clone(), Some(&adversary), None), vram)
     }
 
     fn host(hdp: &Hdp, offset: u64, len: usize) -> Vec<u8> {
@@ -241,9 +205,9 @@ mod tests {
     fn a_full_buffer_writes_lines_back() {
         let (hdp, vram) = hdp();
         for n in 0..LINES as u64 + 10 {
-            hdp.write(n * LINE, &[1]).unwrap();
+            hdp.write(n * LINE as u64, &[1]).unwrap();
         }
-        let written = |n: &u64| gpu(&vram, n * LINE, 1) == [1];
+        let written = |n: &u64| gpu(&vram, n * LINE as u64, 1) == [1];
         assert_eq!((0..LINES as u64 + 10).filter(written).count(), 10);
         hdp.flush();
         assert_eq!((0..LINES as u64 + 10).filter(written).count(), LINES + 10);
@@ -258,7 +222,7 @@ mod tests {
         hdp.discard();
         assert_eq!(hdp.flush(), 0);
         assert_eq!(gpu(&vram, 0, 1), [0]);
-        let plain = Hdp::new(vram.clone(), None);
+        let plain = Hdp::new(vram.clone(), None, None);
         plain.write(0, &[5]).unwrap();
         assert_eq!((gpu(&vram, 0, 1), plain.flush()), (vec![5], 0));
     }

@@ -7,6 +7,7 @@ use gpu_model::engines::gmc::{Access, FaultKind, Hub, Rmw, Target, VmFault};
 use gpu_model::gpu::Gpu;
 use gpu_model::regs::Ip;
 use gpu_regs::gc_9_4_3 as gc;
+use gpu_wave::Scope;
 
 const V: u64 = 1;
 const S: u64 = 2;
@@ -219,7 +220,10 @@ fn page_tables_in_guest_memory() {
         .unwrap();
     assert_eq!(gpu.dma.load64(0x9008), Ok(0x1122_3344_5566_7788));
     let mut code = [0; 4];
-    gpu.gmc.vm_fetch(Hub::Gfx(0), 4, VA + 8, &mut code).unwrap();
+    let (space, access) = ((0, 4), Access::Execute);
+    gpu.gmc
+        .shader_load(space, VA + 8, &mut code, access, Scope::Wave)
+        .unwrap();
     assert_eq!(code, [0x88, 0x77, 0x66, 0x55]);
 }
 

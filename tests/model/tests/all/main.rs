@@ -14,6 +14,7 @@ mod gfx12_launch;
 mod gfx12_sdma;
 mod gmc;
 mod ih;
+mod l2;
 mod launch;
 mod partition;
 mod program;

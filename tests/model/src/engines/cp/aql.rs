@@ -18,7 +18,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use gpu_wave::abi::{AbiError, KernelDescriptor, Launch};
-use gpu_wave::{Dispatch, Isa};
+use gpu_wave::{Dispatch, Isa, Scope};
 use rkfd_abi::aql::{self, barrier, header, kernel_dispatch as kd, queue as amd_queue, signal};
 use rkfd_abi::ih::sq;
 
@@ -26,6 +26,7 @@ use super::dispatch::{fits, Job, Progress, WAVES};
 use super::engine::{Engine, RETRY_POLL};
 use super::env::{client, vm_fault, ShaderMemory};
 use super::exec::POLL;
+use super::fence::release_scope;
 use super::queue::{Config, Halt, Pm4, Queue, Step, Work};
 use super::scratch::Need;
 use super::signal::inactive;
@@ -43,6 +44,7 @@ const POLL_RANGE: [Duration; 2] = [Duration::from_micros(50), Duration::from_mil
 pub struct Flight {
     index: u64,
     signal: u64,
+    release: Scope,
     job: Option<Arc<Job>>,
     scratch: bool,
     done: bool,
@@ -279,6 +281,7 @@ impl Engine<'_> {
             let size = launch.group_segment_size;
             return Ok(PacketStep::Error(AqlError::GroupSegment { size }));
         }
+        self.acquire(queue, p.header());
         let memory = ShaderMemory::new(self.env, vmid);
         let sites = self.sites(queue);
         let mut on = Vec::with_capacity(sites.len());
@@ -335,6 +338,7 @@ impl Engine<'_> {
             Flight {
                 index,
                 signal: p.signal(),
+                release: release_scope(p.header()),
                 job: Some(job.clone()),
                 scratch: private != 0,
                 done: false,
@@ -398,7 +402,8 @@ impl Engine<'_> {
             u8::from(all),
             p.signal()
         );
-        Self::begin(queue, Flight::instant(index, p.signal()));
+        self.acquire(queue, p.header());
+        Self::begin(queue, Flight::instant(index, p));
         Ok(PacketStep::Taken)
     }
 
@@ -412,6 +417,7 @@ impl Engine<'_> {
         let mut signals = VecDeque::new();
         let mut failed = None;
         let mut once = false;
+        let mut scope = Scope::Wave;
         let mut ended = Vec::new();
         // The packet that owns the executing IB is the last one taken.
         let vendor = aql
@@ -447,6 +453,7 @@ impl Engine<'_> {
             };
             flight.done = true;
             once |= flight.scratch;
+            scope = scope.max(flight.release);
             signals.push_back((flight.signal, times));
         }
         // Messages of a job are complete once it is. Post them before its signal or its error.
@@ -454,6 +461,7 @@ impl Engine<'_> {
             self.messages_of(queue, job);
         }
         self.shader_messages(queue);
+        self.release(queue, scope);
         let Some(aql) = aql_mut(queue) else {
             return;
         };
@@ -515,10 +523,11 @@ impl Engine<'_> {
 
 impl Flight {
     /// Returns the flight of a packet without a dispatch.
-    fn instant(index: u64, signal: u64) -> Self {
+    fn instant(index: u64, p: &Bytes) -> Self {
         Self {
             index,
-            signal,
+            signal: p.signal(),
+            release: release_scope(p.header()),
             job: None,
             scratch: false,
             done: false,

@@ -8,9 +8,12 @@ use std::time::Duration;
 
 use gpu_regs::{gc_12_0_0 as gc12, gc_9_4_3 as gc, Reg};
 
+use gpu_wave::Scope;
+
 use super::shared::{SharedQueues, Space};
 use crate::chips::{Cu, Generation};
 use crate::engines::doorbells::Doorbells;
+use crate::engines::gmc::l2::Caches;
 use crate::engines::gmc::{Access, FaultKind, Hub, Rmw, VmFault};
 use crate::engines::ih::Entry;
 use crate::engines::mes::regs::Pipes;
@@ -72,6 +75,24 @@ pub trait Env: Sync {
     fn fetch(&self, vmid: u8, va: u64, buf: &mut [u8]) -> Result<(), VmFault>;
     /// Writes memory of an address space.
     fn write(&self, vmid: u8, va: u64, data: &[u8]) -> Result<(), VmFault>;
+    /// Returns whether there are L2s.
+    fn has_l2(&self) -> bool {
+        false
+    }
+    /// Loads for a shader, through the L2.
+    fn load(&self, vmid: u8, va: u64, buf: &mut [u8], _: Scope) -> Result<(), VmFault> {
+        self.read(vmid, va, buf)
+    }
+    /// Stores for a shader, through the L2.
+    fn store(&self, vmid: u8, va: u64, data: &[u8], _: Scope) -> Result<(), VmFault> {
+        self.write(vmid, va, data)
+    }
+    /// Writes the L2 back, if others of the scope use another one.
+    fn write_back(&self, _: Scope) {}
+    /// Invalidates what may be stale in the L2, if others of the scope use another one.
+    fn invalidate_l2(&self, _: Scope) {}
+    /// Writes back and invalidates the whole L2.
+    fn flush_l2(&self) {}
     /// Atomic read-modify-write of 4 or 8 bytes; returns the old value.
     fn atomic(
         &self,
@@ -161,6 +182,21 @@ impl XccEnv<'_> {
         Hub::Gfx(self.xcc.instance)
     }
 
+    /// Returns the scope of an access for the L2: an agent with one L2 is like a workgroup.
+    fn effective(&self, scope: Scope) -> Scope {
+        let single = || self.gpu.gmc.l2().is_some() && self.gpu.partition_size() == 1;
+        match scope {
+            Scope::Agent if single() => Scope::Workgroup,
+            scope => scope,
+        }
+    }
+
+    /// Returns the L2s, if not all of the scope use that of this XCC.
+    fn l2_for(&self, scope: Scope) -> Option<&Caches> {
+        let l2 = self.gpu.gmc.l2()?;
+        (self.effective(scope) >= Scope::Agent).then_some(l2)
+    }
+
     /// Returns a fault as the XCC's clients see it: retried only if the VMID allows it.
     fn seen(&self, fault: VmFault) -> VmFault {
         VmFault {
@@ -247,8 +283,44 @@ impl Env for XccEnv<'_> {
     }
 
     fn fetch(&self, vmid: u8, va: u64, buf: &mut [u8]) -> Result<(), VmFault> {
-        let result = self.gpu.gmc.vm_fetch(self.hub(), vmid, va, buf);
+        let (space, gmc) = ((self.xcc.instance, vmid), &self.gpu.gmc);
+        let result = gmc.shader_load(space, va, buf, Access::Execute, Scope::Wave);
         result.map_err(|fault| self.seen(fault))
+    }
+
+    fn load(&self, vmid: u8, va: u64, buf: &mut [u8], scope: Scope) -> Result<(), VmFault> {
+        let (space, gmc) = ((self.xcc.instance, vmid), &self.gpu.gmc);
+        let result = gmc.shader_load(space, va, buf, Access::Read, self.effective(scope));
+        result.map_err(|fault| self.seen(fault))
+    }
+
+    fn store(&self, vmid: u8, va: u64, data: &[u8], scope: Scope) -> Result<(), VmFault> {
+        let space = (self.xcc.instance, vmid);
+        let scope = self.effective(scope);
+        let result = self.gpu.gmc.shader_store(space, va, data, scope);
+        result.map_err(|fault| self.seen(fault))
+    }
+
+    fn has_l2(&self) -> bool {
+        self.gpu.gmc.l2().is_some()
+    }
+
+    fn write_back(&self, scope: Scope) {
+        if let Some(l2) = self.l2_for(scope) {
+            l2.write_back(self.xcc.instance);
+        }
+    }
+
+    fn invalidate_l2(&self, scope: Scope) {
+        if let Some(l2) = self.l2_for(scope) {
+            l2.invalidate(self.xcc.instance);
+        }
+    }
+
+    fn flush_l2(&self) {
+        if let Some(l2) = self.gpu.gmc.l2() {
+            l2.flush(self.xcc.instance);
+        }
     }
 
     fn write(&self, vmid: u8, va: u64, data: &[u8]) -> Result<(), VmFault> {
@@ -517,15 +589,35 @@ pub fn vm_fault(space: Space, fault: &gpu_wave::Fault, write: bool) -> VmFault {
 
 impl gpu_wave::Memory for ShaderMemory<'_> {
     fn read(&self, va: u64, buf: &mut [u8]) -> Result<(), gpu_wave::Fault> {
-        let va = Self::translate(va);
-        self.note(va, buf.len(), Watched::Read);
-        self.env.read(self.vmid, va, buf).map_err(shader_fault)
+        self.load(va, buf, Scope::Wave)
     }
 
     fn write(&self, va: u64, data: &[u8]) -> Result<(), gpu_wave::Fault> {
+        self.store(va, data, Scope::Wave)
+    }
+
+    fn load(&self, va: u64, buf: &mut [u8], scope: Scope) -> Result<(), gpu_wave::Fault> {
+        let va = Self::translate(va);
+        self.note(va, buf.len(), Watched::Read);
+        self.env
+            .load(self.vmid, va, buf, scope)
+            .map_err(shader_fault)
+    }
+
+    fn store(&self, va: u64, data: &[u8], scope: Scope) -> Result<(), gpu_wave::Fault> {
         let va = Self::translate(va);
         self.note(va, data.len(), Watched::Write);
-        self.env.write(self.vmid, va, data).map_err(shader_fault)
+        self.env
+            .store(self.vmid, va, data, scope)
+            .map_err(shader_fault)
+    }
+
+    fn write_back(&self, scope: Scope) {
+        self.env.write_back(scope);
+    }
+
+    fn invalidate(&self, scope: Scope) {
+        self.env.invalidate_l2(scope);
     }
 
     fn fetch(&self, va: u64, buf: &mut [u8]) -> Result<(), gpu_wave::Fault> {

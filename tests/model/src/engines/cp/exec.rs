@@ -67,6 +67,7 @@ impl Engine<'_> {
                     Generation::Gfx12 => &gfx12::acquire_mem::PACKET,
                 };
                 self.check(queue, p, shape, shape.fields);
+                self.acquire_actions(queue, p);
                 Ok(Outcome::Next)
             }
             op::EVENT_WRITE => self.event_write(queue, p),
@@ -427,6 +428,7 @@ impl Engine<'_> {
             | (rm::EVENT_INDEX_SHADER_DONE, rm::EVENT_TYPE_CS_DONE) => {}
             _ => self.wrong_event(queue, p, rm::EVENT_TYPE, rm::EVENT_INDEX),
         }
+        self.release_actions(queue, p);
         let vmid = queue.config.vmid;
         let data = p.join(rm::DATA_LO, rm::DATA_HI);
         let narrow = p.address(rm::ADDRESS_LO_32B, rm::ADDRESS_HI);

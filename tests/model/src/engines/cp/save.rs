@@ -11,6 +11,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use gpu_regs::gc_9_4_3 as gc;
+use gpu_wave::Scope;
 use rkfd_abi::bits::join;
 use rkfd_abi::mqd::v12;
 use rkfd_abi::mqd::v9::{self, dw};
@@ -390,6 +391,9 @@ impl Engine<'_> {
     /// Completes the unmap of a queue: writes its MQD and frees its slot.
     fn leave(&mut self, mut queue: Queue, how: Unmap) {
         let slot = queue.slot;
+        if self.env.has_l2() {
+            self.env.write_back(Scope::System);
+        }
         let left = self.waves_to_save(&mut queue, how);
         event!(
             self.env.trace(),

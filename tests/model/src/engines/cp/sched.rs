@@ -17,7 +17,7 @@ use super::save::{LoadError, Map};
 use super::slot::Slot;
 use super::unmap::Unmapping;
 use crate::chips::Generation;
-use crate::engines::gmc::VmFault;
+use crate::engines::gmc::{VmFault, HEAVYWEIGHT};
 use crate::{event, strict};
 
 /// Unmap latency before SET_RESOURCES sets one.
@@ -309,6 +309,9 @@ impl Engine<'_> {
         for vmid in 1..16u8 {
             if self.vmids[usize::from(vmid)].pasid == pasid {
                 self.env.invalidate(vmid, p.has(it::ALL_HUB));
+                if p.get(it::FLUSH_TYPE) == HEAVYWEIGHT && self.env.has_l2() {
+                    self.env.flush_l2();
+                }
             }
         }
         Outcome::Next

@@ -7,6 +7,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::{Mutex, MutexGuard};
 
 use gpu_regs::Reg;
+use gpu_wave::Scope;
 
 use super::env::Env;
 use super::shared::SharedQueues;
@@ -41,6 +42,12 @@ pub enum Act {
     Retry(u64),
     /// Sent an atomic operation.
     Atomic(u64),
+    /// Wrote the L2 back for a scope.
+    WriteBack(Scope),
+    /// Invalidated lines of the L2 for a scope.
+    InvalidateL2(Scope),
+    /// Wrote back and invalidated the L2.
+    FlushL2,
 }
 
 struct State {
@@ -52,6 +59,7 @@ struct State {
     vmid_regs: HashMap<(u8, u32), u32>,
     acts: Vec<Act>,
     clock: u64,
+    has_l2: bool,
 }
 
 /// A card without SDMA engines.
@@ -108,6 +116,7 @@ impl Default for Mock {
                 vmid_regs: HashMap::new(),
                 acts: Vec::new(),
                 clock: 0,
+                has_l2: false,
             }),
         }
     }
@@ -120,6 +129,11 @@ impl Mock {
             generation: Generation::Gfx12,
             ..Self::default()
         }
+    }
+
+    /// Adds an L2, of which the acts are recorded.
+    pub fn add_l2(&self) {
+        self.lock().has_l2 = true;
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -278,6 +292,22 @@ impl Env for Mock {
         self.check(vmid, va, buf.len(), Access::Read)?;
         buf.copy_from_slice(&self.lock().memory[va as usize..][..buf.len()]);
         Ok(())
+    }
+
+    fn has_l2(&self) -> bool {
+        self.lock().has_l2
+    }
+
+    fn write_back(&self, scope: Scope) {
+        self.lock().acts.push(Act::WriteBack(scope));
+    }
+
+    fn invalidate_l2(&self, scope: Scope) {
+        self.lock().acts.push(Act::InvalidateL2(scope));
+    }
+
+    fn flush_l2(&self) {
+        self.lock().acts.push(Act::FlushL2);
     }
 
     fn fetch(&self, vmid: u8, va: u64, buf: &mut [u8]) -> Result<(), VmFault> {

@@ -4,6 +4,7 @@
 //! shader interpreter.
 
 mod aql;
+mod fence;
 mod gfx12;
 mod gws;
 mod hws;

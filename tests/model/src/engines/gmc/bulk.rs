@@ -102,6 +102,7 @@ impl Gmc {
         source
             .copy(at, target, into, count as usize)
             .map_err(|_| bus_error(dst, Access::Write, to))?;
+        self.after_write(hub, to, count);
         Ok(count)
     }
 
@@ -130,6 +131,7 @@ impl Gmc {
             // Allocating host memory for pages that are zero anyway is the slowest part.
             let zero = self.vram.untouched(at, room);
             if zero != 0 {
+                self.after_write(hub, to, zero);
                 return Ok(zero);
             }
         }
@@ -141,6 +143,7 @@ impl Gmc {
                 .map_err(|_| bus_error())?;
             done += piece;
         }
+        self.after_write(hub, to, room);
         Ok(room)
     }
 }

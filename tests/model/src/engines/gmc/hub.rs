@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use gpu_regs::gc_9_4_3 as gc;
 
 use super::placement::Placement;
-use super::tlb::Entry;
+use super::tlb::{Entry, Mtype};
 use super::walk::{Context, Format};
 use super::{Access, FaultKind, Hub, VmFault};
 use crate::chips::Chip;
@@ -292,6 +292,9 @@ impl HubRegs {
             read: true,
             write: true,
             execute: true,
+            // MC_VM_MX_L1_TLB_CNTL.MTYPE, which the C driver sets to UC.
+            mtype: Mtype::Uc,
+            snooped: false,
         };
         let fb = u64::from(self.get(self.at.fb_base) & 0xff_ffff) << 24;
         let fb_top = u64::from(self.get(self.at.fb_top) & 0xff_ffff) << 24 | 0xff_ffff;

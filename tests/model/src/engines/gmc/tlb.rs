@@ -8,6 +8,8 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::RwLockReadGuard;
 
+use rkfd_abi::pte;
+
 use crate::shards::Shards;
 
 const SLOTS: usize = 1 << 13;
@@ -26,6 +28,36 @@ pub struct Entry {
     pub write: bool,
     /// May be executed.
     pub execute: bool,
+    /// Memory type.
+    pub mtype: Mtype,
+    /// Accesses are coherent: they probe the caches of others.
+    pub snooped: bool,
+}
+
+/// Memory type of a page (`MTYPE_*`): how the L2 caches it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Mtype {
+    /// Non-coherent.
+    Nc,
+    /// Read-write.
+    Rw,
+    /// Coherently cached.
+    Cc,
+    /// Uncached.
+    Uc,
+}
+
+impl Mtype {
+    /// Returns the memory type of a field of a PTE.
+    pub fn new(field: u64) -> Self {
+        match field & 3 {
+            pte::MTYPE_NC => Self::Nc,
+            pte::MTYPE_RW => Self::Rw,
+            pte::MTYPE_CC => Self::Cc,
+            _ => Self::Uc,
+        }
+    }
 }
 
 impl Entry {
@@ -35,6 +67,8 @@ impl Entry {
             | u64::from(self.read) << 1
             | u64::from(self.write) << 2
             | u64::from(self.execute) << 3
+            | (self.mtype as u64) << 4
+            | u64::from(self.snooped) << 6
             | VALID
     }
 
@@ -45,6 +79,8 @@ impl Entry {
             read: data & 2 != 0,
             write: data & 4 != 0,
             execute: data & 8 != 0,
+            mtype: Mtype::new(data >> 4),
+            snooped: data & 0x40 != 0,
         }
     }
 }
@@ -142,6 +178,8 @@ mod tests {
             read: true,
             write: false,
             execute: true,
+            mtype: Mtype::Rw,
+            snooped: true,
         };
         tlb.insert(3, 0x7000_1234, entry(0x5000));
         tlb.insert(4, 0x7000_1234, entry(0x6000));

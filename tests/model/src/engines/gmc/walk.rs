@@ -11,12 +11,12 @@ use std::time::Duration;
 
 use rkfd_abi::bits::Field64;
 use rkfd_abi::pte::{
-    self, gfx12, EXECUTABLE as EXECUTE, PDE_ADDR, PTE_ADDR, READABLE as READ, SYSTEM, VALID,
-    WRITEABLE as WRITE,
+    self, gfx12, EXECUTABLE as EXECUTE, PDE_ADDR, PTE_ADDR, READABLE as READ, SNOOPED, SYSTEM,
+    VALID, WRITEABLE as WRITE,
 };
 
 use super::directory::Cache;
-use super::tlb::Entry;
+use super::tlb::{Entry, Mtype};
 use super::FaultKind;
 use crate::chips::Generation;
 use crate::dma::GuestMemory;
@@ -36,6 +36,8 @@ pub struct Format {
     /// In a PTE: translate further. 0 if not supported.
     further: u64,
     fragment: Field64,
+    /// In a PTE: memory type.
+    mtype: Field64,
     /// Reserved bits of a PDE.
     pde_reserved: u64,
     /// Reserved bits of a PTE.
@@ -48,6 +50,7 @@ static GFX9: Format = Format {
     page_everywhere: false,
     further: pte::TF,
     fragment: pte::PDE_BFS,
+    mtype: pte::MTYPE,
     // TMZ, R, X, 53:48 and 58:55. The W bit of a PDE is ignored.
     pde_reserved: 1 << 3 | 1 << 4 | 1 << 5 | 0x3f << 48 | 0xf << 55,
     // 50:48, 53:52 and 63:59.
@@ -60,6 +63,7 @@ static GFX12: Format = Format {
     page_everywhere: true,
     further: 0,
     fragment: gfx12::PDE_BFS,
+    mtype: gfx12::MTYPE,
     // Bit 56 may be set by the chip itself: accessed.
     pde_reserved: !gfx12::PDE_KNOWN & !(1 << 56),
     pte_reserved: !gfx12::PTE_KNOWN,
@@ -425,5 +429,7 @@ fn leaf(
         read: pte & READ != 0,
         write: pte & WRITE != 0,
         execute: pte & EXECUTE != 0,
+        mtype: Mtype::new(format.mtype.get(pte)),
+        snooped: pte & SNOOPED != 0,
     })
 }

@@ -50,7 +50,8 @@ impl Engine<'_> {
                     pos: 0,
                     end: size.into(),
                 };
-                Self::begin(queue, Flight::instant(index, p.signal()));
+                self.acquire(queue, p.header());
+                Self::begin(queue, Flight::instant(index, p));
                 if let Some(aql) = aql_mut(queue) {
                     aql.pm4.ibs = vec![stream];
                     aql.in_vendor = true;
@@ -83,7 +84,8 @@ impl Engine<'_> {
                 if !met {
                     return Ok(PacketStep::Later(poll_again(queue)));
                 }
-                Self::begin(queue, Flight::instant(index, p.signal()));
+                self.acquire(queue, p.header());
+                Self::begin(queue, Flight::instant(index, p));
                 Ok(PacketStep::Taken)
             }
             format => Ok(PacketStep::Error(AqlError::VendorFormat { format })),

@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: GPL-2.0 OR MIT
+
+//! Fences of packets: actions on the L2s of the XCCs that execute a queue. Without L2s (see
+//! [`l2`](crate::engines::gmc::l2)) they have no effect.
+
+use gpu_wave::Scope;
+use rkfd_abi::aql::header;
+use rkfd_abi::pm4;
+
+use super::engine::Engine;
+use super::env::Env;
+use super::pm4::Packet;
+use super::queue::Queue;
+use crate::chips::Generation;
+
+/// Returns the scope of a fence in an AQL header.
+fn scope(fence: u32) -> Scope {
+    match fence {
+        header::SCOPE_NONE => Scope::Wave,
+        header::SCOPE_AGENT => Scope::Agent,
+        _ => Scope::System,
+    }
+}
+
+/// Returns the release scope of an AQL header.
+pub(super) fn release_scope(head: u32) -> Scope {
+    scope(header::RELEASE_FENCE_SCOPE.get(head))
+}
+
+impl Engine<'_> {
+    /// Calls `f` for each XCC that executes a queue, if there are L2s and the fence has a scope.
+    fn on_l2s(&self, queue: &Queue, scope: Scope, f: impl Fn(&dyn Env)) {
+        if scope == Scope::Wave || !self.env.has_l2() {
+            return;
+        }
+        for site in self.sites(queue) {
+            match site.space.xcc == self.env.xcc() {
+                true => f(self.env),
+                false => self
+                    .env
+                    .peer(site.space.xcc)
+                    .iter()
+                    .for_each(|env| f(&**env)),
+            }
+        }
+    }
+
+    /// Executes the acquire fence of an AQL packet.
+    pub(super) fn acquire(&self, queue: &Queue, head: u32) {
+        let scope = scope(header::ACQUIRE_FENCE_SCOPE.get(head));
+        self.on_l2s(queue, scope, |env| env.invalidate_l2(scope));
+    }
+
+    /// Executes a release fence.
+    pub(super) fn release(&self, queue: &Queue, scope: Scope) {
+        self.on_l2s(queue, scope, |env| env.write_back(scope));
+    }
+
+    /// Executes the cache actions of ACQUIRE_MEM.
+    pub(super) fn acquire_actions(&self, queue: &Queue, p: &Packet) {
+        use pm4::acquire_mem as am;
+        if self.generation() == Generation::Gfx9 {
+            self.actions(queue, p.has(am::TC_ACTION_ENA), p.has(am::TC_WB_ACTION_ENA));
+        }
+    }
+
+    /// Executes the cache actions of RELEASE_MEM.
+    pub(super) fn release_actions(&self, queue: &Queue, p: &Packet) {
+        use pm4::release_mem as rm;
+        if self.generation() == Generation::Gfx9 {
+            self.actions(queue, p.has(rm::TC_ACTION_ENA), p.has(rm::TC_WB_ACTION_ENA));
+        }
+    }
+
+    /// Writes back, or writes back and invalidates. TC_NC selects the lines with MTYPE NC and RW:
+    /// there are no others.
+    fn actions(&self, queue: &Queue, invalidate: bool, write_back: bool) {
+        if invalidate {
+            self.on_l2s(queue, Scope::System, |env| env.flush_l2());
+        } else if write_back {
+            self.release(queue, Scope::System);
+        }
+    }
+}

@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: GPL-2.0 OR MIT
+
+//! Fences of packets: their actions on the L2, and when they happen.
+
+use gpu_wave::Scope;
+
+use super::aql::{start, GATE_OPEN, KERNARG};
+use super::*;
+
+/// Returns the acts on the L2.
+fn on_l2(acts: &[Act]) -> Vec<&Act> {
+    let is = |act: &&Act| matches!(act, Act::WriteBack(_) | Act::InvalidateL2(_) | Act::FlushL2);
+    acts.iter().filter(is).collect()
+}
+
+#[test]
+fn scopes_of_aql_packets() {
+    with_card(|card| {
+        let user = start(card);
+        let kernel = card.kernel(0, &[ENDPGM]);
+        card.mock().add_l2();
+        let scopes = [Scope::Wave, Scope::Agent, Scope::System];
+        for (acquire, release) in (0..9).map(|n| (n / 3, n % 3)) {
+            for kind in [header::TYPE_KERNEL_DISPATCH, header::TYPE_BARRIER_AND] {
+                let signal = card.signal(0, 0);
+                let mut packet = match kind {
+                    header::TYPE_BARRIER_AND => [0; 64],
+                    _ => dispatch(kernel, 0, 1, signal, false),
+                };
+                let head = kind | (acquire as u32) << 9 | (release as u32) << 11;
+                packet[..2].copy_from_slice(&(head as u16).to_le_bytes());
+                packet[abi_aql::COMPLETION_SIGNAL..].copy_from_slice(&signal.to_le_bytes());
+                card.mock().acts();
+                card.submit(user, &packet);
+                card.until("signal", |c| c.signal_value(signal) == 0);
+                card.settle();
+                let acts = card.mock().acts();
+                let mut expected = Vec::new();
+                if acquire != 0 {
+                    expected.push(Act::InvalidateL2(scopes[acquire]));
+                }
+                if release != 0 {
+                    let act = Act::WriteBack(scopes[release]);
+                    let is_signal = |a: &Act| matches!(a, Act::Write(to, _) if *to == signal + 8);
+                    let released = acts.iter().position(|a| *a == act);
+                    assert!(released.unwrap() < acts.iter().position(is_signal).unwrap());
+                    expected.push(act);
+                }
+                assert_eq!(on_l2(&acts), expected.iter().collect::<Vec<_>>());
+            }
+        }
+        card.assert_clean();
+    });
+}
+
+#[test]
+fn a_kernel_that_runs_is_not_released() {
+    with_card(|card| {
+        let user = start(card);
+        let kernel = card.kernel(0, &GATE);
+        card.mock().add_l2();
+        let signal = card.signal(0, 0);
+        card.submit(user, &dispatch(kernel, KERNARG, 1, signal, false));
+        card.settle();
+        let system = Act::WriteBack(Scope::System);
+        assert!(!card.mock().acts().contains(&system));
+        card.mock().put32(GATE_OPEN, 1);
+        card.until("signal", |c| c.signal_value(signal) == 0);
+        assert!(card.mock().acts().contains(&system));
+    });
+}
+
+#[test]
+fn actions_of_pm4_packets() {
+    with_card(|card| {
+        card.start_kiq();
+        card.mock().add_l2();
+        let (flush, write_back) = (Act::FlushL2, Act::WriteBack(Scope::System));
+        for (release, acquire, expected) in [
+            (0, 0, None),
+            // TCL1 alone.
+            (1 << 16, 1 << 22, None),
+            // TC_WB, with TC_NC.
+            (1 << 15 | 1 << 19, 1 << 18 | 1 << 3, Some(&write_back)),
+            // TC and TC_WB.
+            (1 << 17 | 1 << 15, 1 << 23 | 1 << 18, Some(&flush)),
+        ] {
+            card.mock().acts();
+            let event = 0x14 | 5 << 8 | release;
+            card.kiq(&[
+                pm4::header(op::RELEASE_MEM, 7),
+                event,
+                1 << 29,
+                0x1000,
+                0,
+                1,
+                0,
+                0,
+            ]);
+            card.settle();
+            let released = card.mock().acts();
+            card.kiq(&[
+                pm4::header(op::ACQUIRE_MEM, 6),
+                acquire,
+                !0,
+                0xff_ffff,
+                0,
+                0,
+                10,
+            ]);
+            card.settle();
+            let acquired = card.mock().acts();
+            for acts in [&released, &acquired] {
+                assert_eq!(on_l2(acts), expected.into_iter().collect::<Vec<_>>());
+            }
+        }
+        card.assert_clean();
+    });
+}
+
+#[test]
+fn unmapped_queues_are_written_back() {
+    with_card(|card| {
+        let user = start(card);
+        card.mock().add_l2();
+        card.mock().acts();
+        card.unmap_all();
+        card.settle();
+        assert!(card.queue_of(user).is_none());
+        let acts = card.mock().acts();
+        assert_eq!(on_l2(&acts), [&Act::WriteBack(Scope::System)]);
+    });
+}

@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: GPL-2.0 OR MIT
+
+//! Accesses with respect to the L2s: through the line for shaders, past it for the others.
+
+use gpu_wave::Scope;
+
+use super::l2::{Caches, NoMemory};
+use super::{Access, Gmc, Hub, Pa, VmFault};
+
+impl Gmc {
+    /// Returns the L2s, which exist in adversarial mode.
+    pub fn l2(&self) -> Option<&Caches> {
+        self.l2.as_deref()
+    }
+
+    /// Loads or fetches for a shader of an XCC.
+    pub fn shader_load(
+        &self,
+        (xcc, vmid): (u8, u8),
+        va: u64,
+        buf: &mut [u8],
+        access: Access,
+        scope: Scope,
+    ) -> Result<(), VmFault> {
+        let hub = Hub::Gfx(xcc);
+        let Some(l2) = &self.l2 else {
+            return self.vm_load(hub, vmid, va, buf, access);
+        };
+        let mut done = 0;
+        while done < buf.len() {
+            let at = va.wrapping_add(done as u64);
+            let guard = self.enter(self.hub(hub));
+            let pa = self.lookup(hub, vmid, at, access)?;
+            let len = (buf.len() - done).min(pa.left as usize);
+            let piece = &mut buf[done..done + len];
+            if Caches::caches(pa) {
+                l2.read(xcc, pa, piece, scope)
+                    .map_err(|NoMemory| self.bus_fault(hub, vmid, at, access, pa))?;
+            } else {
+                drop(guard);
+                self.vm_load(hub, vmid, at, piece, access)?;
+            }
+            done += len;
+        }
+        Ok(())
+    }
+
+    /// Stores for a shader of an XCC.
+    pub fn shader_store(
+        &self,
+        (xcc, vmid): (u8, u8),
+        va: u64,
+        data: &[u8],
+        scope: Scope,
+    ) -> Result<(), VmFault> {
+        let hub = Hub::Gfx(xcc);
+        let Some(l2) = &self.l2 else {
+            return self.vm_write(hub, vmid, va, data);
+        };
+        let mut done = 0;
+        while done < data.len() {
+            let at = va.wrapping_add(done as u64);
+            let guard = self.enter(self.hub(hub));
+            let pa = self.lookup(hub, vmid, at, Access::Write)?;
+            let len = (data.len() - done).min(pa.left as usize);
+            let piece = &data[done..done + len];
+            // Doorbells and the memory of other devices are never in a line.
+            let stored = Caches::caches(pa) && l2.write(xcc, pa, piece, scope).is_ok();
+            if !stored {
+                drop(guard);
+                self.vm_write(hub, vmid, at, piece)?;
+            }
+            done += len;
+        }
+        Ok(())
+    }
+
+    /// Prepares an access of another client than a shader: what the L2 of its XCC has of the range
+    /// goes to memory.
+    pub(super) fn before_access(&self, hub: Hub, pa: Pa, len: usize) {
+        if let (Some(l2), Hub::Gfx(xcc)) = (&self.l2, hub) {
+            l2.sync(xcc, pa.target, len);
+        }
+    }
+
+    /// Completes a write of such a client: invalidates the lines of the range.
+    pub(super) fn after_write(&self, hub: Hub, pa: Pa, len: u64) {
+        let Some(l2) = &self.l2 else {
+            return;
+        };
+        match hub {
+            Hub::Gfx(xcc) => {
+                // A load may have filled the line meanwhile.
+                l2.sync(xcc, pa.target, len as usize);
+                l2.probe(pa.target, len, Some(xcc));
+            }
+            Hub::Mm(n) if pa.snooped || l2.is_overridden(n) => l2.probe(pa.target, len, None),
+            Hub::Mm(_) => {}
+        }
+    }
+}

@@ -1,0 +1,203 @@
+// SPDX-License-Identifier: GPL-2.0 OR MIT
+
+//! L2s of a card in adversarial mode: how PTEs, TLB flushes, SDMA, the host and the command
+//! processor act on them.
+
+use std::sync::Arc;
+
+use crate::common::{addr, adverse, enable_context, hub_read, hub_write, init_hdp, open_apertures};
+use crate::common::{until, FB};
+use gpu_model::chips::mi300x::{CHIP, ONE_XCC};
+use gpu_model::chips::Chip;
+use gpu_model::engines::gmc::{Access, Hub, Rmw, HEAVYWEIGHT};
+use gpu_model::gpu::{Gpu, Reset};
+use gpu_model::regs::Ip;
+use gpu_regs::{gc_9_4_3 as gc, mmhub_1_8_0 as mm};
+use gpu_wave::Scope;
+use rkfd_abi::pte;
+
+const VMID: u8 = 5;
+/// Two pages: source and destination of copies.
+const VA: u64 = 0x7000_1000;
+const PAGE: u64 = 0x20_0000;
+/// Root, middle and last directory, page table.
+const TABLES: [u64; 4] = [0x10_0000, 0x10_1000, 0x10_2000, 0x10_3000];
+const OLD: u64 = 0x11;
+const NEW: u64 = 0x22;
+
+struct Card(Arc<Gpu>);
+
+impl Card {
+    /// Returns a card whose page at `VA` is mapped with `flags`.
+    fn new(chip: &'static Chip, flags: u64) -> Self {
+        let card = Self(adverse(chip, 3));
+        let base = pte::VALID;
+        for (n, shift) in [39, 30, 21].into_iter().enumerate() {
+            card.table(TABLES[n], shift, TABLES[n + 1] | base);
+        }
+        let flags = base | pte::READABLE | pte::WRITEABLE | flags;
+        card.table(TABLES[3], 12, PAGE | flags);
+        for hub in [Hub::Gfx(0), Hub::Gfx(chip.span(Ip::Gc) - 1), Hub::Mm(0)] {
+            open_apertures(&card.0, [hub]);
+            enable_context(&card.0, hub, VMID.into(), 3, 0, TABLES[0] | base);
+        }
+        init_hdp(&card.0);
+        card.0.vram.write(PAGE, &OLD.to_le_bytes()).unwrap();
+        card
+    }
+
+    fn table(&self, table: u64, shift: u32, entry: u64) {
+        let at = table + (VA >> shift & 0x1ff) * 8;
+        self.0.vram.write(at, &entry.to_le_bytes()).unwrap();
+    }
+
+    /// A load of a shader.
+    fn load(&self, xcc: u8) -> u64 {
+        let mut data = [0; 8];
+        let gmc = &self.0.gmc;
+        gmc.shader_load((xcc, VMID), VA, &mut data, Access::Read, Scope::Wave)
+            .unwrap();
+        u64::from_le_bytes(data)
+    }
+
+    /// A store of a shader.
+    fn store(&self, xcc: u8, value: u64) {
+        let data = value.to_le_bytes();
+        let gmc = &self.0.gmc;
+        gmc.shader_store((xcc, VMID), VA, &data, Scope::Wave)
+            .unwrap();
+    }
+
+    /// A load of SDMA.
+    fn sdma(&self) -> u64 {
+        self.0.gmc.read64(Hub::Mm(0), VMID, VA).unwrap()
+    }
+
+    /// A load of the host.
+    fn host(&self) -> u64 {
+        let mut data = [0; 8];
+        self.0.hdp.read(PAGE, &mut data).unwrap();
+        u64::from_le_bytes(data)
+    }
+}
+
+fn mtype(mtype: u64) -> u64 {
+    pte::SNOOPED | pte::MTYPE.put(mtype)
+}
+
+#[test]
+fn memory_types_of_ptes() {
+    for (field, cached) in [
+        (pte::MTYPE_NC, true),
+        (pte::MTYPE_RW, true),
+        (pte::MTYPE_CC, false),
+        (pte::MTYPE_UC, false),
+    ] {
+        let card = Card::new(&ONE_XCC, mtype(field));
+        assert_eq!(card.load(0), OLD);
+        card.store(0, NEW);
+        let seen = if cached { OLD } else { NEW };
+        assert_eq!((card.sdma(), card.host()), (seen, seen), "{field}");
+        card.0.gmc.l2().unwrap().write_back(0);
+        assert_eq!((card.sdma(), card.host()), (NEW, NEW), "{field}");
+    }
+}
+
+#[test]
+fn the_command_processor_reads_and_writes_past_its_lines() {
+    let card = Card::new(&ONE_XCC, mtype(pte::MTYPE_NC));
+    let (gmc, hub) = (&card.0.gmc, Hub::Gfx(0));
+    card.store(0, NEW);
+    assert_eq!(gmc.read64(hub, VMID, VA), Ok(NEW));
+    gmc.write64(hub, VMID, VA, 0x33).unwrap();
+    assert_eq!((card.load(0), card.host()), (0x33, 0x33));
+    card.store(0, 0x44);
+    let add = &mut |old| old + 1;
+    assert_eq!(gmc.vm_atomic(hub, VMID, VA, 8, Rmw::Request, add), Ok(0x44));
+    assert_eq!((card.load(0), card.host()), (0x45, 0x45));
+}
+
+#[test]
+fn stores_of_the_host_probe_rw_lines() {
+    for (field, seen) in [(pte::MTYPE_NC, OLD), (pte::MTYPE_RW, NEW)] {
+        let card = Card::new(&ONE_XCC, mtype(field));
+        assert_eq!(card.load(0), OLD);
+        card.0.hdp.write(PAGE, &NEW.to_le_bytes()).unwrap();
+        assert_eq!(card.load(0), OLD);
+        card.0.hdp.flush();
+        assert_eq!(card.load(0), seen);
+    }
+}
+
+/// Fills the page by SDMA and returns what a shader sees that had loaded it before.
+fn filled(card: &Card, vmid: u8, va: u64) -> u64 {
+    assert_eq!(card.load(0), OLD);
+    let gmc = &card.0.gmc;
+    gmc.vm_fill_some(Hub::Mm(0), vmid, va, 8, &NEW.to_le_bytes())
+        .unwrap();
+    card.load(0)
+}
+
+#[test]
+fn writes_of_sdma_probe_with_snooped() {
+    let card = Card::new(&ONE_XCC, mtype(pte::MTYPE_RW));
+    assert_eq!(filled(&card, VMID, VA), NEW);
+    let card = Card::new(&ONE_XCC, pte::MTYPE.put(pte::MTYPE_RW));
+    assert_eq!(filled(&card, VMID, VA), OLD);
+}
+
+#[test]
+fn writes_of_sdma_to_the_aperture_probe_with_the_override() {
+    let card = Card::new(&ONE_XCC, mtype(pte::MTYPE_RW));
+    assert_eq!(filled(&card, 0, FB + PAGE), OLD);
+    let card = Card::new(&ONE_XCC, mtype(pte::MTYPE_RW));
+    for reg in [
+        mm::regDAGB0_WRCLI_GPU_SNOOP_OVERRIDE,
+        mm::regDAGB0_WRCLI_GPU_SNOOP_OVERRIDE_VALUE,
+    ] {
+        card.0.reg_write(addr(Ip::Mmhub, reg), 1 << 15);
+    }
+    assert_eq!(filled(&card, 0, FB + PAGE), NEW);
+}
+
+#[test]
+fn xccs_see_each_others_stores_after_a_write_back() {
+    let last = CHIP.span(Ip::Gc) - 1;
+    for (flags, seen) in [
+        (mtype(pte::MTYPE_RW), NEW),
+        (pte::MTYPE.put(pte::MTYPE_RW), OLD),
+        (mtype(pte::MTYPE_NC), OLD),
+    ] {
+        let card = Card::new(&CHIP, flags);
+        assert_eq!(card.load(last), OLD);
+        card.store(0, NEW);
+        assert_eq!(card.load(last), OLD);
+        card.0.gmc.l2().unwrap().write_back(0);
+        assert_eq!(card.load(last), seen, "{flags:#x}");
+    }
+}
+
+#[test]
+fn heavyweight_tlb_flushes_flush_the_l2() {
+    for (kind, seen) in [(0, OLD), (HEAVYWEIGHT, NEW)] {
+        let card = Card::new(&ONE_XCC, mtype(pte::MTYPE_NC));
+        assert_eq!(card.load(0), OLD);
+        card.0.vram.write(PAGE, &NEW.to_le_bytes()).unwrap();
+        let request = gc::VM_INVALIDATE_ENG0_REQ__PER_VMID_INVALIDATE_REQ.put(1 << VMID)
+            | gc::VM_INVALIDATE_ENG0_REQ__FLUSH_TYPE.put(kind);
+        let hub = Hub::Gfx(0);
+        hub_write(&card.0, hub, gc::regVM_INVALIDATE_ENG0_REQ.at(17), request);
+        let ack = gc::regVM_INVALIDATE_ENG0_ACK.at(17);
+        until(&card.0, "no ACK", || hub_read(&card.0, hub, ack) != 0);
+        assert_eq!(card.load(0), seen);
+    }
+}
+
+#[test]
+fn resets_drop_stored_bytes() {
+    let card = Card::new(&ONE_XCC, mtype(pte::MTYPE_RW));
+    card.store(0, NEW);
+    card.0.reset(Reset::Mode1);
+    card.0.gmc.l2().unwrap().write_back(0);
+    assert_ne!(card.host(), NEW);
+}
