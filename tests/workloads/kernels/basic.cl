@@ -4,6 +4,7 @@
 // dispatch packet, so that no kernel needs hidden arguments.
 
 #define SYSTEM __OPENCL_MEMORY_SCOPE_ALL_SVM_DEVICES
+#define DEVICE __OPENCL_MEMORY_SCOPE_DEVICE
 #define GROUP(x, y, z) __attribute__((reqd_work_group_size(x, y, z)))
 
 struct packet {
@@ -249,6 +250,34 @@ __kernel GROUP(64, 1, 1) void endless(__global atomic_uint *started, __global at
 		__opencl_atomic_fetch_add(started, 1u, __ATOMIC_RELAXED, SYSTEM);
 	while (__opencl_atomic_load(stop, __ATOMIC_RELAXED, SYSTEM) == 0)
 		__builtin_amdgcn_s_sleep(8);
+}
+
+// Answers each number that the host writes to word 0 by the same in word 1, until it is 0. Both
+// accesses are coherent in the device only: the rest is up to the memory.
+__kernel GROUP(64, 1, 1) void echo(__global atomic_uint *words)
+{
+	uint last = ~0u, now;
+
+	if (__builtin_amdgcn_workitem_id_x() != 0)
+		return;
+	while ((now = __opencl_atomic_load(&words[0], __ATOMIC_RELAXED, DEVICE)) != 0) {
+		if (now != last)
+			__opencl_atomic_store(&words[1], now, __ATOMIC_RELAXED, DEVICE);
+		last = now;
+		__builtin_amdgcn_s_sleep(8);
+	}
+}
+
+// Adds the words of a buffer.
+__kernel GROUP(64, 1, 1) void total(__global const uint *words, __global uint *sum, uint count)
+{
+	uint all = 0;
+
+	if (__builtin_amdgcn_workitem_id_x() != 0)
+		return;
+	for (uint i = 0; i < count; i++)
+		all += words[i];
+	*sum = all;
 }
 
 // Spins until a flag is set, by the host or another kernel, and sets one itself.
