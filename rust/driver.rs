@@ -125,7 +125,7 @@ impl Up {
         let partitions = Partitions::new(&up.nodes, mode, recovery)?;
         let partitions = up.partitions.insert(partitions);
         let render = up.render.insert(drm::RenderNodes::register(&up.nodes)?);
-        partitions.publish(render.minors()?)?;
+        partitions.publish(render.list()?)?;
         up.files = Some(partition::Files::new(partitions)?);
         up.monitor = Some(monitor::Files::new(&up.gpu)?);
         Ok(up)

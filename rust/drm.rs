@@ -31,5 +31,5 @@ mod partition;
 mod syncobj_signal;
 mod user;
 
-pub(crate) use device::{init, RenderNodes};
+pub(crate) use device::{init, RenderNode, RenderNodes};
 pub(crate) use file::vm_of_file;

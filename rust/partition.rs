@@ -6,10 +6,10 @@
 //! A card with compute partitions has the files `current_compute_partition`,
 //! `available_compute_partition`, `compute_partition_mem_alloc_mode` and
 //! `current_memory_partition`, with texts and errnos of the C driver (`amdgpu_gfx.c`,
-//! `amdgpu_gmc.c`), and the directory `compute_partition_config`. With several memory partition
-//! modes there is also `available_memory_partition`, and the current mode can be written: the
-//! driver requests it at its unbind, and resets the card at the next probe, which switches the
-//! mode.
+//! `amdgpu_gmc.c`), and the directory `compute_partition_config`; each partition of the mode has
+//! `xcp/xcp_metrics`. With several memory partition modes there is also
+//! `available_memory_partition`, and the current mode can be written: the driver requests it at its
+//! unbind, and resets the card at the next probe, which switches the mode.
 
 use core::fmt::Write;
 
@@ -21,10 +21,11 @@ use kernel::{
 
 use crate::{
     asic::partition::{ComputePartition, NpsMode},
+    drm::RenderNode,
     gpu::Gpu,
     kapi::{
         device_file::DeviceFile,
-        kobject::{Store, Text},
+        kobject::{Dir, Store, Text},
         workqueue::Delayed,
     },
     node::{self, Node, NodeSet},
@@ -34,6 +35,7 @@ use crate::{
 };
 
 mod config;
+mod metrics;
 
 use config::{show_modes, Folder};
 
@@ -53,8 +55,10 @@ struct State {
     memory: Option<NpsMode>,
     /// Each node may use all of its memory partition.
     uncapped: bool,
-    /// Minor numbers of the render nodes by partition; empty before [`Partitions::publish`].
-    render_minors: KVec<u32>,
+    /// Render nodes by partition; empty before [`Partitions::publish`].
+    render: KVec<RenderNode>,
+    /// The metrics of each partition of the mode.
+    metrics: KVec<Dir>,
 }
 
 impl Partitions {
@@ -73,7 +77,8 @@ impl Partitions {
                     mode,
                     memory: None,
                     uncapped: false,
-                    render_minors: KVec::new(),
+                    render: KVec::new(),
+                    metrics: KVec::new(),
                 }, "rkfd_partition"),
             }),
             GFP_KERNEL,
@@ -82,12 +87,13 @@ impl Partitions {
         Ok(this)
     }
 
-    /// Adds the nodes to the topology. `render_minors` are the minor numbers of the render nodes by
-    /// partition. `EINVAL` if a node has none, `ENOMEM` without memory.
-    pub(crate) fn publish(&self, render_minors: KVec<u32>) -> Result {
+    /// Adds the nodes to the topology, with the render nodes by partition. `EINVAL` if a node has
+    /// none, `ENOMEM` without memory.
+    pub(crate) fn publish(&self, render: KVec<RenderNode>) -> Result {
         let mut state = self.state.lock();
-        state.render_minors = render_minors;
-        show(&self.nodes.list()?, &state.render_minors)
+        state.render = render;
+        state.metrics = show(&self.nodes.list()?, &state.render)?;
+        Ok(())
     }
 
     fn gpu(&self) -> &Arc<Gpu> {
@@ -123,29 +129,34 @@ impl Partitions {
             if state.mode == new && !self.nodes.is_empty() {
                 return Ok(());
             }
-            if state.render_minors.is_empty() {
+            if state.render.is_empty() {
                 return Err(EPERM);
             }
             process::table::while_unused(self.gpu(), || {
+                // Waits for readers.
+                state.metrics = KVec::new();
                 self.hide();
                 self.end()?;
                 state.uncapped = false;
-                let switched = self.begin(new, &state.render_minors);
-                if switched.is_ok() {
-                    state.mode = new;
-                    return switched;
-                }
+                let error = match self.begin(new, &state.render) {
+                    Ok(metrics) => {
+                        (state.mode, state.metrics) = (new, metrics);
+                        return Ok(());
+                    }
+                    Err(e) => e,
+                };
                 dev_err!(
                     self.gpu().dev(),
-                    "no switch to compute partition mode {}: {switched:?}\n",
+                    "no switch to compute partition mode {}: {error:?}\n",
                     new.name()
                 );
                 self.hide();
                 self.end()?;
-                if let Err(e) = self.begin(state.mode, &state.render_minors) {
-                    dev_err!(self.gpu().dev(), "the GPU has no nodes any more: {e:?}\n");
+                match self.begin(state.mode, &state.render) {
+                    Ok(metrics) => state.metrics = metrics,
+                    Err(e) => dev_err!(self.gpu().dev(), "the GPU has no nodes any more: {e:?}\n"),
                 }
-                switched
+                Err(error)
             })
         })
     }
@@ -223,14 +234,14 @@ impl Partitions {
             .inspect_err(|_| self.gpu().wedge("a scheduler did not stop"))
     }
 
-    /// Divides the XCCs by a mode, and starts and shows the nodes.
-    fn begin(&self, mode: ComputePartition, render_minors: &[u32]) -> Result {
+    /// Divides the XCCs by a mode, and starts and shows the nodes. Returns their metrics.
+    fn begin(&self, mode: ComputePartition, render: &[RenderNode]) -> Result<KVec<Dir>> {
         let gpu = self.gpu();
         gpu.partition(mode.partitions(gpu.xccs().count()))?;
         self.nodes.start(mode)?;
         let nodes = self.nodes.list()?;
         nodes.iter().try_for_each(node::add)?;
-        show(&nodes, render_minors)
+        show(&nodes, render)
     }
 }
 
@@ -241,16 +252,21 @@ impl PinnedDrop for Partitions {
     }
 }
 
-/// Adds nodes to the topology, each with the render node of its partition. `EINVAL` if one has
-/// none, `ENOMEM` without memory.
-fn show(nodes: &[Arc<Node>], render_minors: &[u32]) -> Result {
+/// Adds nodes to the topology, each with the render node of its partition, and returns the metrics
+/// of those of a card with compute partitions. `EINVAL` if one has none, `ENOMEM` without memory.
+fn show(nodes: &[Arc<Node>], render: &[RenderNode]) -> Result<KVec<Dir>> {
     let mut gpus = KVec::with_capacity(nodes.len(), GFP_KERNEL)?;
+    let mut folders = KVec::with_capacity(nodes.len(), GFP_KERNEL)?;
     for node in nodes {
-        let minor = render_minors.get(node.index() as usize).ok_or(EINVAL)?;
-        node.set_render_minor(*minor);
-        gpus.push_within_capacity((node.clone(), *minor))?;
+        let render = render.get(node.index() as usize).ok_or(EINVAL)?;
+        node.set_render_minor(render.minor);
+        gpus.push_within_capacity((node.clone(), render.minor))?;
+        if node.gpu().nps().is_some() {
+            folders.push_within_capacity(metrics::folder(&render.parent, node)?)?;
+        }
     }
-    topology::add_gpus(&gpus)
+    topology::add_gpus(&gpus)?;
+    Ok(folders)
 }
 
 /// Whether each node may use all of its memory partition, and the name of that mode.

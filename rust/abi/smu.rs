@@ -220,6 +220,18 @@ numbers! {
         PUBLIC_SERIAL_NUMBER_AID "PublicSerialNumber_AID" = 0x57c,
         /// Serial number of each XCD, 64 bits.
         PUBLIC_SERIAL_NUMBER_XCD "PublicSerialNumber_XCD" = 0x59c,
+        /// Percentage of time in which each XCD was busy.
+        GFX_BUSY "GfxBusy" = 0x778,
+        /// Sum of these over all samples, 64 bits.
+        GFX_BUSY_ACC "GfxBusyAcc" = 0x798,
+        /// Samples in which each XCD was below the host's clock limit, 64 bits: by power,
+        GFXCLK_BELOW_HOST_LIMIT_PPT_ACC "GfxclkBelowHostLimitPptAcc" = 0x7dc,
+        /// by temperature,
+        GFXCLK_BELOW_HOST_LIMIT_THM_ACC "GfxclkBelowHostLimitThmAcc" = 0x81c,
+        /// by any reason,
+        GFXCLK_BELOW_HOST_LIMIT_TOTAL_ACC "GfxclkBelowHostLimitTotalAcc" = 0x85c,
+        /// by low utilization.
+        GFXCLK_LOW_UTILIZATION_ACC "GfxclkLowUtilizationAcc" = 0x89c,
         => values {
             /// Version in the `SMU_METRICS_TABLE_VERSION` of the header.
             pub const VERSION: u32 = 0x11;

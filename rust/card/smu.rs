@@ -11,7 +11,7 @@ use kernel::{
 
 use super::gart::{Buffer, Gart};
 use crate::{
-    asic::mmio::Mmio,
+    asic::{mmio::Mmio, xcc::Xcc},
     hw::smu::{Sensor, SmuFacts, SmuHal, EEPROM_READ},
 };
 
@@ -102,6 +102,16 @@ impl Smu {
         self.with_table(|table| {
             self.hal.write_metrics(mmio)?;
             self.hal.sensor(mmio, sensor, &|at| table.read32(at))
+        })
+    }
+
+    /// Returns the metrics of a partition with these XCCs, in the format of user space. Errors as
+    /// [`Smu::sensor`], `ENOMEM` without memory.
+    pub(crate) fn partition_metrics(&self, mmio: &Mmio, xccs: &[Xcc]) -> Result<KVec<u8>> {
+        self.with_table(|table| {
+            self.hal.write_metrics(mmio)?;
+            self.hal
+                .partition_metrics(mmio, xccs, &|at| table.read32(at))
         })
     }
 

@@ -6,7 +6,12 @@
 //! probe to unbind. That of the first partition belongs to the PCI device, the others to platform
 //! devices with the names of the C driver (`amdgpu_xcp_drv.c`). All are nodes of one DRM device.
 
-use kernel::{prelude::*, str::CString, sync::Arc};
+use kernel::{
+    device,
+    prelude::*,
+    str::CString,
+    sync::{aref::ARef, Arc},
+};
 
 use super::{
     file::{FileData, Render},
@@ -101,6 +106,14 @@ impl PartitionDevice {
     }
 }
 
+/// A render node.
+pub(crate) struct RenderNode {
+    /// Minor number.
+    pub(crate) minor: u32,
+    /// The device to which it belongs.
+    pub(crate) parent: ARef<device::Device>,
+}
+
 /// The registered render nodes of a GPU. Dropping it unplugs the nodes: open files stay, and their
 /// ioctls fail with `ENODEV`.
 pub(crate) struct RenderNodes {
@@ -132,12 +145,13 @@ impl RenderNodes {
         })
     }
 
-    /// Returns the minor numbers by partition. `ENOMEM` without memory.
-    pub(crate) fn minors(&self) -> Result<KVec<u32>> {
-        let mut minors = KVec::new();
-        for minor in self.registration.render_minors() {
-            minors.push(minor, GFP_KERNEL)?;
+    /// Returns the nodes by partition. `ENOMEM` without memory.
+    pub(crate) fn list(&self) -> Result<KVec<RenderNode>> {
+        let mut nodes = KVec::new();
+        for (minor, parent) in self.registration.render_nodes() {
+            let parent = parent.into();
+            nodes.push(RenderNode { minor, parent }, GFP_KERNEL)?;
         }
-        Ok(minors)
+        Ok(nodes)
     }
 }

@@ -12,6 +12,7 @@ mod ih;
 mod kiq;
 mod mqd;
 mod nbio;
+mod partition_metrics;
 mod psp;
 mod queue_reset;
 mod ras;

@@ -4,7 +4,10 @@
 
 use kernel::prelude::*;
 
-use crate::asic::{mmio::Mmio, xcc::MAX_XCCS};
+use crate::asic::{
+    mmio::Mmio,
+    xcc::{Xcc, MAX_XCCS},
+};
 
 /// Properties of a card that its power firmware reports.
 #[derive(Clone, Copy, Default)]
@@ -70,6 +73,15 @@ pub(crate) trait SmuHal: Sync {
         sensor: Sensor,
         read: &dyn Fn(usize) -> Result<u32>,
     ) -> Result<u32>;
+
+    /// Returns the metrics of a partition with these XCCs, in the format of user space, as
+    /// [`SmuHal::facts`]. `ENOMEM` without memory.
+    fn partition_metrics(
+        &self,
+        mmio: &Mmio,
+        xccs: &[Xcc],
+        read: &dyn Fn(usize) -> Result<u32>,
+    ) -> Result<KVec<u8>>;
 
     /// Acknowledges an interrupt. Returns why firmware throttles the card (`SMU_THROTTLER_*`), if
     /// it is about that; `what` and `data` are its context words.

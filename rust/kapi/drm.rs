@@ -565,12 +565,13 @@ impl Registration {
         Ok(this)
     }
 
-    /// Returns the minor numbers of the render nodes of the device and its aliases.
-    pub(crate) fn render_minors(&self) -> impl Iterator<Item = u32> + '_ {
+    /// Returns minor numbers and parent devices of the render nodes of the device and its aliases.
+    pub(crate) fn render_nodes(&self) -> impl Iterator<Item = (u32, &device::Device)> + '_ {
         self.dev.devices().map(|dev| {
             // SAFETY: A device with `DRIVER_RENDER` has that minor from its allocation until it is
             // freed.
-            unsafe { (*dev.render()).index as u32 }
+            let minor = unsafe { (*dev.render()).index as u32 };
+            (minor, dev.parent())
         })
     }
 }

@@ -68,6 +68,16 @@ pub(super) unsafe fn store_text(
     }
 }
 
+impl Text<'_> {
+    /// Appends bytes that are no text. `ENOSPC` beyond the buffer.
+    pub(crate) fn push_bytes(&mut self, bytes: &[u8]) -> Result {
+        let to = self.buf[self.used..].get_mut(..bytes.len()).ok_or(ENOSPC)?;
+        to.copy_from_slice(bytes);
+        self.used += bytes.len();
+        Ok(())
+    }
+}
+
 impl Write for Text<'_> {
     fn write_str(&mut self, s: &str) -> fmt::Result {
         let room = self.buf.len() - self.used;

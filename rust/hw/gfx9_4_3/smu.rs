@@ -12,8 +12,12 @@ use rkfd_abi::{
     smu::{i2c, interrupt, metrics, msg, response, ARGUMENT, MESSAGE, RESPONSE},
 };
 
+use super::partition_metrics;
 use crate::{
-    asic::{mmio::Mmio, xcc::MAX_XCCS},
+    asic::{
+        mmio::Mmio,
+        xcc::{Xcc, MAX_XCCS},
+    },
     hw::smu::{Sensor, SmuFacts, SmuHal, EEPROM_READ},
 };
 
@@ -83,9 +87,9 @@ pub(super) fn reset_sdma(mmio: &Mmio, engine: u32) -> Result {
     send(mmio, msg::RESET_SDMA, 1 << engine)
 }
 
-/// Returns a value with 10 fractional bits as an integer (`SMUQ10_ROUND`).
+/// Returns a value with 10 fractional bits as an integer.
 fn round(value: u32) -> u32 {
-    (value >> 10) + (value >> 9 & 1)
+    partition_metrics::round(value.into()) as u32
 }
 
 /// Returns such a value in thousandths, rounded down (`SMUQ10_TO_MILLIWATT`).
@@ -175,6 +179,15 @@ impl SmuHal for Smu {
             Sensor::MemoryTemperature => return Ok(milli(read(metrics::MAX_HBM_TEMPERATURE)?)),
         };
         Ok(round(read(at)?))
+    }
+
+    fn partition_metrics(
+        &self,
+        mmio: &Mmio,
+        xccs: &[Xcc],
+        read: &dyn Fn(usize) -> Result<u32>,
+    ) -> Result<KVec<u8>> {
+        partition_metrics::write(version(mmio)?, xccs, read)
     }
 
     // `smu_v13_0_6_irq_process`.

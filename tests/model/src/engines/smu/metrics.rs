@@ -124,6 +124,13 @@ pub fn table(gpu: &Gpu, state: &State) -> [u8; metrics::SIZE] {
             put(at + 4 * aid, &q10(state.soft[id as usize][0]));
         }
     }
+    for xcc in &gpu.xccs {
+        let load = if xcc.cp.is_busy() { 100 } else { 0 };
+        put(
+            metrics::GFX_BUSY + 4 * usize::from(xcc.instance),
+            &q10(load),
+        );
+    }
     for xcc in gpu.chip.instances(Ip::Gc) {
         let (n, aid) = (usize::from(xcc), u64::from(xcc / XCCS_PER_AID));
         let serial = SERIAL + aid + (u64::from(xcc) + 1 << 8);
