@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 /*
  * Measures shared virtual memory: guest instructions per retry fault that maps 4 KiB and 2 MiB of
- * memory that is present, and per page that is migrated to VRAM and back. Runs on a guest with one
- * processor, whose clock counts instructions (VM_COUNT=1). A thread of the idle class takes the
- * time that the driver waits without polling, which does not count.
+ * memory that is present, and per page that is migrated to VRAM, for the first time and later, and
+ * back. Runs on a guest with one processor, whose clock counts instructions (VM_COUNT=1). A thread
+ * of the idle class takes the time that the driver waits without polling, which does not count.
  */
 #define _GNU_SOURCE
 #include <pthread.h>
@@ -126,25 +126,37 @@ static void faults(struct bench *b, const char *size, size_t step, uint32_t gran
 	       (unsigned long long)(sum / (ROUNDS * (MEMORY / step))), ROUNDS * (MEMORY / step));
 }
 
+/* Migrates the memory to VRAM and back, and adds the instructions of both. */
+static void migrate(struct bench *b, uint64_t *there, uint64_t *back)
+{
+	uint64_t start = busy();
+
+	MUST(set(b, KFD_IOCTL_SVM_ATTR_PREFETCH_LOC, b->k.node.gpu_id));
+	*there += busy() - start;
+	start = busy();
+	MUST(set(b, KFD_IOCTL_SVM_ATTR_PREFETCH_LOC, 0));
+	*back += busy() - start;
+}
+
+static void per_page(const char *what, uint64_t sum, unsigned long pages)
+{
+	printf("bench: page migrated to %-14s instructions=%llu pages=%lu\n", what,
+	       (unsigned long long)(sum / pages), pages);
+}
+
 static void migrations(struct bench *b)
 {
-	uint64_t there = 0, back = 0, start;
+	const unsigned long pages = MEMORY / KFD_PAGE;
+	uint64_t first = 0, there = 0, back = 0;
 
 	MUST(set(b, KFD_IOCTL_SVM_ATTR_GRANULARITY, 9));
-	for (unsigned int round = 0; round < ROUNDS; round++) {
-		start = busy();
-		MUST(set(b, KFD_IOCTL_SVM_ATTR_PREFETCH_LOC, b->k.node.gpu_id));
-		there += busy() - start;
-		start = busy();
-		MUST(set(b, KFD_IOCTL_SVM_ATTR_PREFETCH_LOC, 0));
-		back += busy() - start;
-	}
-	printf("bench: page migrated to VRAM           instructions=%llu pages=%lu\n",
-	       (unsigned long long)(there / (ROUNDS * (MEMORY / KFD_PAGE))),
-	       ROUNDS * (MEMORY / KFD_PAGE));
-	printf("bench: page migrated to system memory  instructions=%llu pages=%lu\n",
-	       (unsigned long long)(back / (ROUNDS * (MEMORY / KFD_PAGE))),
-	       ROUNDS * (MEMORY / KFD_PAGE));
+	migrate(b, &first, &back);
+	back = 0;
+	for (unsigned int round = 0; round < ROUNDS; round++)
+		migrate(b, &there, &back);
+	per_page("VRAM first", first, pages);
+	per_page("VRAM", there, ROUNDS * pages);
+	per_page("system memory", back, ROUNDS * pages);
 }
 
 int main(void)
