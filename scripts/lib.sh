@@ -154,6 +154,11 @@ make_module() {
 		LOCALVERSION="${rel#"${rel%%+*}"}" "$@" modules
 }
 
+# compare_logs ARGUMENT...: builds and runs rkfd-compare.
+compare_logs() {
+	"$RKFD_SRC/scripts/in-root" cargo run --quiet --release --locked --manifest-path "$RKFD_SRC/tests/Cargo.toml" -p rkfd_compare -- "$@"
+}
+
 kernel_name() { printf '%s kernel %s' "$KERNEL" "$(kernel_release)"; }
 
 # Folder of the current firmware in the cache: amdgpu/NAME, `version` and `sha256` of the package.

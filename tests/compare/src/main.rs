@@ -22,11 +22,13 @@ use trace::Trace;
 const HELP: &str = "rkfd-compare: accesses of two drivers to the same GPU, side by side
 
 usage: rkfd-compare --intended FILE NAME=FOLDER [NAME=FOLDER]
+       rkfd-compare --steps NAME=FOLDER...
 
   NAME=FOLDER   a driver and the logs of its boot, out.log and gpu.trace; the differences of
                 the first from the second are reported
   --intended FILE
                 reStructuredText whose definition lists name the intended differences; may repeat
+  --steps       prints the accesses of each step only, of any number of boots
 
 Exit status: 0; 2 if there are unintended differences; 1 on any other error.
 ";
@@ -56,6 +58,7 @@ fn main() -> ExitCode {
 
 fn run() -> Result<ExitCode, String> {
     let mut intended = String::new();
+    let mut steps = false;
     let mut folders = Vec::new();
     let read = |path: PathBuf| {
         let bytes = std::fs::read(&path).map_err(|e| format!("{}: {e}", path.display()))?;
@@ -68,6 +71,7 @@ fn run() -> Result<ExitCode, String> {
                 print!("{HELP}");
                 return Ok(ExitCode::SUCCESS);
             }
+            "--steps" => steps = true,
             "--intended" => {
                 let path = PathBuf::from(words.next().ok_or("--intended needs a file")?);
                 intended += &read(path)?;
@@ -78,7 +82,7 @@ fn run() -> Result<ExitCode, String> {
             }
         }
     }
-    if folders.is_empty() || folders.len() > 2 {
+    if folders.is_empty() || folders.len() > 2 && !steps {
         return Err("one or two drivers, see --help".into());
     }
     let intended = Intended::parse(&intended);
@@ -91,6 +95,10 @@ fn run() -> Result<ExitCode, String> {
         }
         let trace = Trace::parse(&read(folder.join("gpu.trace"))?, &guest.marks);
         runs.push(Run { name, guest, trace });
+    }
+    if steps {
+        print!("{}", tables::sections(&runs));
+        return Ok(ExitCode::SUCCESS);
     }
     let report = report::Report::new(&runs, intended);
     let (text, unexplained) = report.finish();

@@ -151,6 +151,11 @@ fn registers(run: &Run) -> Registers<'_> {
 /// Returns the table of acts per section, as counts.
 pub fn sections(runs: &[Run]) -> String {
     let mut out = String::from("GPU accesses of each step: register writes/reads, doorbells of kernel queues, packets of KIQ and HIQ, packets\nof kernel DMA rings.\n\n");
+    let _ = write!(out, "{:<34}", "");
+    for run in runs {
+        let _ = write!(out, " {:<34}", run.name);
+    }
+    let mut out = out.trim_end().to_string() + "\n";
     let mut before = String::new();
     for section in &runs[0].trace.sections {
         if section.name.is_empty() {
