@@ -2,7 +2,7 @@
 
 //! Parses the GPU model's event log and splits it into sections at the workload's marks.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 use crate::guest::{number, value};
 
@@ -118,6 +118,8 @@ struct Reader {
     added: HashMap<u64, u64>,
     /// There is an MES.
     mes: bool,
+    /// Numbers of the XCCs, without harvested ones.
+    xccs: BTreeSet<u64>,
 }
 
 impl Trace {
@@ -132,6 +134,11 @@ impl Trace {
             list: 0,
             added: HashMap::new(),
             mes: false,
+            xccs: text
+                .lines()
+                .filter(|line| line.contains(" cp queue_start "))
+                .filter_map(|line| value(line, "xcc").and_then(number))
+                .collect(),
         };
         for line in text.lines() {
             let mut parts = line.splitn(4, ' ');
@@ -224,6 +231,7 @@ fn long_words(rest: &str) -> Vec<u64> {
 impl Reader {
     fn event(&mut self, layer: &str, event: &str, rest: &str) {
         let get = |key| value(rest, key).and_then(number).unwrap_or(0);
+        let xcc = self.xccs.range(..get("xcc")).count() as u64;
         match (layer, event) {
             ("reg", "write") => {
                 if let Some((name, value)) = rest.split(' ').next().and_then(|w| w.split_once('='))
@@ -267,18 +275,18 @@ impl Reader {
             ("cp", "packet") => {
                 let owner = self.queues.get(&queue_of(rest)).copied();
                 let act = Act::Packet(owner.unwrap_or(Owner::Kernel), words(rest));
-                self.act_of(get("xcc"), act);
+                self.act_of(xcc, act);
             }
-            ("hws", "runlist_packet") => self.act_of(get("xcc"), Act::Listed(words(rest))),
-            ("hws", "run_list") if get("xcc") == 0 => {
+            ("hws", "runlist_packet") => self.act_of(xcc, Act::Listed(words(rest))),
+            ("hws", "run_list") if xcc == 0 => {
                 self.loaded.clear();
                 self.list = self.sections.len() - 1;
             }
             ("cp", "mqd") => {
                 let mqd = get("mqd");
                 match value(rest, "class") {
-                    Some("Hiq") => self.act_of(get("xcc"), Act::HiqMqd(words(rest))),
-                    Some("Normal") if value(rest, "pasid") != Some("0") && get("xcc") == 0 => {
+                    Some("Hiq") => self.act_of(xcc, Act::HiqMqd(words(rest))),
+                    Some("Normal") if value(rest, "pasid") != Some("0") && xcc == 0 => {
                         self.loaded.insert(mqd);
                         self.sections[self.list]
                             .acts
@@ -287,7 +295,7 @@ impl Reader {
                     _ => {}
                 }
             }
-            ("hws", "sdma_mqd") if get("xcc") == 0 => {
+            ("hws", "sdma_mqd") if xcc == 0 => {
                 self.loaded.insert(get("mqd"));
                 let act = Act::SdmaMqd(get("mqd"), words(rest));
                 self.sections[self.list].acts.push(act);
@@ -370,18 +378,18 @@ mod tests {
     fn marks_split_the_log() {
         let marks = [(1, "kind aql"), (2, "CREATE_QUEUE"), (3, "between")];
         let marks = marks.map(|(n, name)| (n, name.to_string())).into();
-        let log = "1 cp queue_start xcc=0 queue=1.0.0 class=Hiq vmid=0 doorbell=0x8\n\
-                   1 cp queue_start xcc=1 queue=1.0.0 class=Hiq vmid=0 doorbell=0x8\n\
+        let log = "1 cp queue_start xcc=2 queue=1.0.0 class=Hiq vmid=0 doorbell=0x8\n\
+                   1 cp queue_start xcc=5 queue=1.0.0 class=Hiq vmid=0 doorbell=0x8\n\
                    2 reg write GRBM=0x1 addr=0x2\n\
                    3 sdma packet engine=0 queue=rlc0 vmid=8 ib=0 op=FENCE words=[5, 1, 0, c0de0001]\n\
                    4 sdma packet engine=0 queue=rlc0 vmid=8 ib=0 op=FENCE words=[5, 1, 0, c0de0002]\n\
                    5 nbio doorbell index=0x8 value=0x4 width=8\n\
-                   6 cp packet xcc=0 queue=1.0.0 op=0xa5 words=[c002a500, 10, 0, 800011]\n\
+                   6 cp packet xcc=2 queue=1.0.0 op=0xa5 words=[c002a500, 10, 0, 800011]\n\
                    7 gmc walk hub=Mm vmid=8 va=0x1000 entries=[1, c000000000000021, 5]\n\
                    8 sdma packet engine=0 queue=rlc0 vmid=8 ib=0 op=FENCE words=[5, 1, 0, c0de0003]\n";
         let log = log.to_string()
-            + "9 cp packet xcc=1 queue=1.0.0 op=0xa5 words=[c002a500, 10, 0, 800011]\n\
-               9 hws runlist_packet xcc=1 op=0xa2 words=[c005a200]\n";
+            + "9 cp packet xcc=5 queue=1.0.0 op=0xa5 words=[c002a500, 10, 0, 800011]\n\
+               9 hws runlist_packet xcc=5 op=0xa2 words=[c005a200]\n";
         let trace = Trace::parse(&log, &marks);
         assert_eq!(trace.bring_up.acts, [Act::Register("GRBM".into(), 1, 2)]);
         let section = trace.section("aql CREATE_QUEUE").unwrap();
