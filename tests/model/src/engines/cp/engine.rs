@@ -224,11 +224,7 @@ impl<'a> Engine<'a> {
                 }
             }
             Wake::ResetQueue(slot) => self.reset_queue(slot),
-            Wake::ResetPipe(me, pipe) => {
-                for queue in 0..8 {
-                    self.reset_queue(Slot::new(me, pipe, queue));
-                }
-            }
+            Wake::ResetPipe(me, pipe) => self.reset_pipe(me, pipe),
             Wake::SoftwareInterrupt => {
                 let kiq = self.queues.iter().flatten().find(|q| q.class == Class::Kiq);
                 if let Some(kiq) = kiq {

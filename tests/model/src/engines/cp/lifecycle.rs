@@ -173,6 +173,7 @@ impl Engine<'_> {
             since: Instant::now(),
             keep,
             forced: false,
+            lost: false,
         });
         if saves && !stuck && queue.saving.is_none() {
             let saving = Arc::new(Saving::new(isa, sites.iter().map(|site| site.area)));
@@ -232,11 +233,23 @@ impl Engine<'_> {
         );
     }
 
-    /// Handles `SPI_COMPUTE_QUEUE_RESET` or a pipe reset: kills the waves, and completes a pending
-    /// dequeue request.
+    /// Handles `SPI_COMPUTE_QUEUE_RESET`: kills the waves, and completes a pending dequeue request.
     pub(super) fn reset_queue(&mut self, slot: Slot) {
         if self.queues[usize::from(slot.0)].is_some() {
             self.force_off(slot, Unmap::Reset);
+        }
+    }
+
+    /// Handles the reset of a pipe: the same for its queues, without a write to their MQDs, which
+    /// the driver may have unmapped meanwhile.
+    pub(super) fn reset_pipe(&mut self, me: u32, pipe: u32) {
+        for queue in 0..8 {
+            let slot = Slot::new(me, pipe, queue);
+            self.reset_queue(slot);
+            let queue = self.queues[usize::from(slot.0)].as_mut();
+            if let Some(leaving) = queue.and_then(|queue| queue.leaving.as_mut()) {
+                leaving.lost = true;
+            }
         }
     }
 }

@@ -233,6 +233,8 @@ pub struct Leaving {
     pub keep: bool,
     /// Requested by registers: ignores the knobs that make the scheduler hang.
     pub forced: bool,
+    /// Its pipe was reset: no MQD is written.
+    pub lost: bool,
 }
 
 /// State of a PM4 queue besides its pointers.

@@ -407,7 +407,8 @@ impl Engine<'_> {
             u8::from(queue.work.in_flight())
         );
         self.drop_scheduler(&queue);
-        if queue.config.mqd != 0 {
+        let lost = queue.leaving.is_some_and(|leaving| leaving.lost);
+        if queue.config.mqd != 0 && !lost {
             if let Err(fault) = self.write_mqd(queue, left) {
                 strict!(
                     self.env.strict(),

@@ -144,6 +144,24 @@ fn reset_drops_work() {
     });
 }
 
+/// A pipe that is reset forgets its queues.
+#[test]
+fn reset_of_a_pipe_writes_no_mqd() {
+    with_card(|card| {
+        let (user, _) = waiting_kernel(card);
+        let slot = card.queue_of(user).unwrap().slot;
+        card.mock()
+            .put32(user.mqd() + 4 * dw::cp_hqd_active as u64, 7);
+        for pipe in 0..4 {
+            card.rig.mail.send(Wake::ResetPipe(0, pipe));
+        }
+        card.until("reset", |c| c.queue_of(user).is_none());
+        assert_eq!(card.bank(slot, gc::regCP_HQD_ACTIVE), 0);
+        assert_eq!(card.mqd(user.mqd(), dw::cp_hqd_active), 7);
+        card.assert_clean();
+    });
+}
+
 #[test]
 fn thirty_queues_on_24_hqds() {
     with_card(|card| {
