@@ -23,6 +23,11 @@ OPERATORS = {
 }
 
 
+def replacement(operator):
+    """Returns the expression of an operator `=EXPRESSION`, without blanks; else None."""
+    return operator[1:] if operator.startswith("=") else None
+
+
 def families():
     """Yields (name, operator, files, pattern, boots) of each family."""
     with open(FAMILIES, encoding="utf-8") as f:
@@ -31,7 +36,7 @@ def families():
                 continue
             # A pattern may contain bars, which have no blanks around them.
             parts = [part.strip() for part in re.split(r"\s\|\s", line)]
-            if len(parts) != 5 or parts[1] not in OPERATORS:
+            if len(parts) != 5 or not (parts[1] in OPERATORS or replacement(parts[1])):
                 sys.exit(f"{FAMILIES}:{number}: needs NAME | operator | files | calls | boots")
             yield parts[0], parts[1], parts[2].split(), re.compile(parts[3]), parts[4].split()
 
@@ -89,6 +94,13 @@ def sites(text, pattern):
         yield code.count("\n", 0, match.start()) + 1, start, match.end(), closing(code, match.end())
 
 
+def words(text, pattern):
+    """Yields the same of each match, which has no arguments."""
+    code = code_only(text)
+    for match in pattern.finditer(code):
+        yield code.count("\n", 0, match.start()) + 1, match.start(), match.end(), match.end()
+
+
 def mutants(wanted):
     """Yields (id, boots, source line, path, replacement) of each mutant of the families."""
     for name, operator, patterns, call, boots in families():
@@ -99,10 +111,15 @@ def mutants(wanted):
             with open(os.path.join(ROOT, path), encoding="utf-8") as f:
                 text = f.read()
             seen = {}
-            for line, start, arguments, end in sites(text, call):
+            other = replacement(operator)
+            found = sites(text, call) if other is None else words(text, call)
+            for line, start, arguments, end in found:
                 number = seen[line] = seen.get(line, -1) + 1
                 ident = f"{name}:{path}:{line}" + (f"+{number}" if number else "")
-                if operator == "zero":
+                if other is not None:
+                    ident += operator
+                    changed = text[:start] + other + text[end:]
+                elif operator == "zero":
                     if text[arguments:end] == "(0)":
                         continue
                     changed = text[:arguments] + "(0)" + text[end:]
