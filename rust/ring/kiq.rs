@@ -41,8 +41,9 @@ const TOTAL: usize = MQD + PAGE_SIZE;
 /// Values of the scratch register before and after a ring test (`gfx_v9_4_3_ring_test_ring()`).
 const TEST_BEFORE: u32 = 0xcafe_dead;
 const TEST_AFTER: u32 = 0xdead_beef;
-/// Timeout of the ring test of a new KIQ.
-const TEST_TIMEOUT_MS: i64 = 100;
+/// Timeout of the ring test of a new KIQ: ten times that of the C driver
+/// (`AMDGPU_MAX_USEC_TIMEOUT`), since a reset is not repeated after it.
+const TEST_TIMEOUT_MS: i64 = 1000;
 /// Timeout of a fence. The C driver polls for 10 ms first and then for a second per try.
 const FENCE_TIMEOUT_MS: i64 = 1000;
 /// Timeout of the ring test behind UNMAP_QUEUES, which waits for the HIQ. A card is reset if it
