@@ -14,7 +14,7 @@
 
 #define SECONDS 6
 /* Minimum rounds of a thread, and the additional time for them. */
-#define MIN_ROUNDS 20
+#define MIN_ROUNDS 10
 #define MORE_SECONDS 80
 #define MAX_THREADS 16
 
