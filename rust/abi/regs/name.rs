@@ -241,6 +241,9 @@ pub mod sdma {
     pub enum GB_ADDR_CONFIG {}
     pub type GB_ADDR_CONFIG_READ = GB_ADDR_CONFIG;
     pub enum MCU_CNTL {}
+    pub enum PHASE0_QUANTUM {}
+    pub type PHASE1_QUANTUM = PHASE0_QUANTUM;
+    pub type PHASE2_QUANTUM = PHASE0_QUANTUM;
     pub enum QUEUE_RESET_REQ {}
     pub enum QUEUE_STATUS0 {}
     pub enum SEM_WAIT_FAIL_TIMER_CNTL {}

@@ -39,8 +39,15 @@ pub const regSDMA_STATUS_REG: Reg<name::sdma::STATUS_REG> =
 pub const SDMA_STATUS_REG__IDLE: Field<name::sdma::STATUS_REG> = Field::new(0, 0x00000001);
 pub const regSDMA_STATUS1_REG: Reg<name::sdma::STATUS1_REG> =
     Reg::new("regSDMA_STATUS1_REG", 0, 0x0026);
+pub const regSDMA_PHASE0_QUANTUM: Reg<name::sdma::PHASE0_QUANTUM> =
+    Reg::new("regSDMA_PHASE0_QUANTUM", 0, 0x002c);
+pub const SDMA_PHASE0_QUANTUM__VALUE: Field<name::sdma::PHASE0_QUANTUM> = Field::new(8, 0x00ffff00);
+pub const regSDMA_PHASE1_QUANTUM: Reg<name::sdma::PHASE1_QUANTUM> =
+    Reg::new("regSDMA_PHASE1_QUANTUM", 0, 0x002d);
 pub const regSDMA_UTCL1_TIMEOUT: Reg<name::sdma::UTCL1_TIMEOUT> =
     Reg::new("regSDMA_UTCL1_TIMEOUT", 0, 0x0047);
+pub const regSDMA_PHASE2_QUANTUM: Reg<name::sdma::PHASE2_QUANTUM> =
+    Reg::new("regSDMA_PHASE2_QUANTUM", 0, 0x004f);
 pub const regSDMA_CNTL: Reg<name::sdma::CNTL> = Reg::new("regSDMA_CNTL", 0, 0x006d);
 pub const SDMA_CNTL__TRAP_ENABLE: Field<name::sdma::CNTL> = Field::new(0, 0x00000001);
 pub const SDMA_CNTL__UTC_L1_ENABLE: Field<name::sdma::CNTL> = Field::new(1, 0x00000002);

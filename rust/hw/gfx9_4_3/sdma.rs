@@ -49,6 +49,8 @@ const NUM_BANKS: u32 = 4;
 /// SDMA_UTCL1_TIMEOUT: longer than the default, to limit the rate of page faults
 /// (`sdma_v4_4_2_inst_ctx_switch_enable`).
 const UTCL1_TIMEOUT: u32 = 0x0080_0080;
+/// Time slices in units of 1024 cycles (`amdgpu_sdma_phase_quantum`).
+const PHASE_QUANTUM: u32 = 32;
 /// Minimum time of an engine reset in us (`sdma_v4_4_2_soft_reset_engine`).
 const RESET_US: i64 = 50;
 
@@ -72,6 +74,13 @@ fn start_engine(e: Engine<'_>) -> Result {
         )?;
     }
     // User queues are time-sliced with the kernel ring.
+    for reg in [
+        s::regSDMA_PHASE0_QUANTUM,
+        s::regSDMA_PHASE1_QUANTUM,
+        s::regSDMA_PHASE2_QUANTUM,
+    ] {
+        e.wr(reg, s::SDMA_PHASE0_QUANTUM__VALUE.put(PHASE_QUANTUM))?;
+    }
     e.set(s::regSDMA_CNTL, &[(s::SDMA_CNTL__AUTO_CTXSW_ENABLE, 1)])?;
     e.wr(s::regSDMA_UTCL1_TIMEOUT, UTCL1_TIMEOUT)?;
     e.wr(s::regSDMA_SEM_WAIT_FAIL_TIMER_CNTL, 0)

@@ -59,11 +59,12 @@ impl<'a> Report<'a> {
         report.part("Frames of MES", Self::frames);
         report.part("Descriptors (MQDs)", Self::descriptors);
         report.part("Page-table entries of the same mapping", Self::mappings);
+        report.part("Registers of the bring-up", Self::registers);
         for (title, text) in [
             ("Steps in numbers", tables::sections(runs)),
             ("Cost of calls", tables::calls(runs)),
             ("Memory", tables::memory(runs)),
-            ("Registers of the bring-up", tables::bring_up(runs)),
+            ("Accesses of the bring-up", tables::bring_up(runs)),
         ] {
             report.heading(title);
             report.out += &text;
@@ -116,6 +117,21 @@ impl<'a> Report<'a> {
     fn compare(&mut self, key: &str, a: &str, b: &str) {
         if a != b {
             self.differs(key, a, b);
+        }
+    }
+
+    /// Compares the registers written by the bring-up and the first processes, by name: their last
+    /// values, and how many of the name there are.
+    fn registers(&mut self) {
+        let [a, b] = self.runs else { return };
+        let (ours, theirs) = (tables::registers(a), tables::registers(b));
+        let names: BTreeSet<&str> = ours.keys().chain(theirs.keys()).map(|key| key.0).collect();
+        for name in names {
+            self.compare(
+                &format!("register/{name}"),
+                &last_values(&ours, name),
+                &last_values(&theirs, name),
+            );
         }
     }
 
@@ -596,6 +612,17 @@ fn walk_text(walk: &Walk, gfx12: bool) -> String {
     };
     let list: Vec<String> = walk.entries.iter().enumerate().skip(1).map(entry).collect();
     list.join(" ")
+}
+
+/// Returns the last values of the registers of a name, and their number.
+fn last_values(registers: &tables::Registers<'_>, name: &str) -> String {
+    let of_name = registers.iter().filter(|(key, _)| key.0 == name);
+    let values: BTreeSet<u32> = of_name.clone().map(|(_, (_, last))| *last).collect();
+    let values: Vec<String> = values.iter().map(|value| format!("{value:#x}")).collect();
+    match of_name.count() {
+        0 => "not written".into(),
+        count => format!("{count} with {}", values.join(" ")),
+    }
 }
 
 #[cfg(test)]

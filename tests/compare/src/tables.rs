@@ -90,16 +90,26 @@ pub fn memory(runs: &[Run]) -> String {
     out
 }
 
-/// Registers with the last value written and the number of writes.
-type Registers<'a> = BTreeMap<(&'a str, u32), (u64, u32)>;
+/// Registers by name and dword address, with the number of writes and the last value written.
+pub type Registers<'a> = BTreeMap<(&'a str, u32), (u64, u32)>;
 
-/// Returns the table of registers written before the first mark, with the last value.
+/// Returns the registers written before the first mark: by the bring-up and the first processes.
+pub fn registers(run: &Run) -> Registers<'_> {
+    let mut map = Registers::new();
+    for act in &run.trace.bring_up.acts {
+        if let Act::Register(name, value, addr) = act {
+            let entry = map.entry((name, *addr)).or_default();
+            *entry = (entry.0 + 1, *value);
+        }
+    }
+    map
+}
+
+/// Returns their numbers.
 pub fn bring_up(runs: &[Run]) -> String {
-    let written: Vec<Registers<'_>> = runs.iter().map(registers).collect();
-    let mut out = String::from(
-        "Registers written from probe to the first mark (bring-up and first processes); @ is a dword address.\n\n",
-    );
-    for (run, map) in runs.iter().zip(&written) {
+    let mut out = String::new();
+    for run in runs {
+        let map = registers(run);
         let writes: u64 = map.values().map(|(n, _)| n).sum();
         let _ = writeln!(
             out,
@@ -109,43 +119,7 @@ pub fn bring_up(runs: &[Run]) -> String {
             run.trace.bring_up.reads
         );
     }
-    let [a, b] = &written[..] else {
-        return out;
-    };
-    for (only, other, name) in [(a, b, &runs[0].name), (b, a, &runs[1].name)] {
-        let mut list: Vec<&str> = only
-            .keys()
-            .filter(|k| !other.contains_key(*k))
-            .map(|(name, _)| *name)
-            .collect();
-        list.dedup();
-        let _ = writeln!(out, "only {name} ({}):", list.len());
-        for chunk in list.chunks(4) {
-            let _ = writeln!(out, "    {}", chunk.join(" "));
-        }
-    }
-    let _ = writeln!(out, "both, with another last value:");
-    for ((name, addr), (_, last)) in a {
-        match b.get(&(*name, *addr)) {
-            Some((_, other)) if last != other => {
-                let name = format!("{name}@{addr:#x}");
-                let _ = writeln!(out, "    {name:<56} {last:#10x} {other:#10x}");
-            }
-            _ => {}
-        }
-    }
     out
-}
-
-fn registers(run: &Run) -> Registers<'_> {
-    let mut map = Registers::new();
-    for act in &run.trace.bring_up.acts {
-        if let Act::Register(name, value, addr) = act {
-            let entry = map.entry((name, *addr)).or_default();
-            *entry = (entry.0 + 1, *value);
-        }
-    }
-    map
 }
 
 /// Returns the table of acts per section, as counts.
