@@ -140,10 +140,13 @@ impl EventSink for Sink {
         // list.
         table::for_each(|process| {
             for device in process.devices().iter().filter(|d| d.node().is_of(gpu)) {
-                // Also after poison: the C driver does not set `sram_ecc_flag` on gfx942.
-                process
-                    .events()
-                    .hw_exception(&HwException::gpu_lost(device.id()));
+                // Also after poison, except for the process that consumed it, which keeps its
+                // report: the C driver does not set `sram_ecc_flag` on gfx942.
+                if !process.is_poisoned() {
+                    process
+                        .events()
+                        .hw_exception(&HwException::gpu_lost(device.id()));
+                }
                 trace::process(process.pid(), 0, c"GPU hang");
             }
         });

@@ -77,7 +77,7 @@ static void neighbour(int ready)
 	signal(SIGBUS, on_sigbus);
 	ASSERT(write(ready, "x", 1) == 1);
 	expect_reset(&k, &events, KFD_HW_EXCEPTION_GPU_HANG);
-	ASSERT_OK(kfd_event_wait(&k, &events.memory, 1, false, 0, &result));
+	ASSERT_OK(kfd_event_wait(&k, &events.memory, 1, false, 200, &result));
 	EXPECT_EQ(result, KFD_IOC_WAIT_RESULT_TIMEOUT);
 	EXPECT_EQ(signals, 0);
 }
