@@ -4,6 +4,7 @@
 
 use kernel::{
     new_mutex,
+    page::PAGE_SIZE,
     prelude::*,
     sync::{Arc, Mutex},
     time::{delay::fsleep, Delta, Instant, Monotonic},
@@ -108,11 +109,14 @@ impl Smu {
     /// Returns the metrics of a partition with these XCCs, in the format of user space. Errors as
     /// [`Smu::sensor`], `ENOMEM` without memory.
     pub(crate) fn partition_metrics(&self, mmio: &Mmio, xccs: &[Xcc]) -> Result<KVec<u8>> {
+        // Before the lock, which a reset takes: it does not wait for reclaim.
+        let mut out = KVec::with_capacity(PAGE_SIZE, GFP_KERNEL)?;
         self.with_table(|table| {
             self.hal.write_metrics(mmio)?;
             self.hal
-                .partition_metrics(mmio, xccs, &|at| table.read32(at))
-        })
+                .partition_metrics(mmio, xccs, &|at| table.read32(at), &mut out)
+        })?;
+        Ok(out)
     }
 
     /// Reads from the EEPROM of the board at an address on its bus. Errors as [`Smu::sensor`],

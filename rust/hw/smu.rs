@@ -74,14 +74,15 @@ pub(crate) trait SmuHal: Sync {
         read: &dyn Fn(usize) -> Result<u32>,
     ) -> Result<u32>;
 
-    /// Returns the metrics of a partition with these XCCs, in the format of user space, as
-    /// [`SmuHal::facts`]. `ENOMEM` without memory.
+    /// Writes the metrics of a partition with these XCCs, in the format of user space, to the spare
+    /// capacity of `out`; `read` as in [`SmuHal::facts`]. `ENOSPC` if there is not enough.
     fn partition_metrics(
         &self,
         mmio: &Mmio,
         xccs: &[Xcc],
         read: &dyn Fn(usize) -> Result<u32>,
-    ) -> Result<KVec<u8>>;
+        out: &mut KVec<u8>,
+    ) -> Result;
 
     /// Acknowledges an interrupt. Returns why firmware throttles the card (`SMU_THROTTLER_*`), if
     /// it is about that; `what` and `data` are its context words.

@@ -14,6 +14,7 @@ use crate::{
 pub(super) fn folder(dev: &device::Device, node: &Node) -> Result<Dir> {
     let (gpu, xccs) = (node.gpu().clone(), *node.xccs());
     let show = move |out: &mut Text<'_>| {
+        gpu.check_usable().map_err(|_| ENODEV)?;
         let smu = gpu.smu().ok_or(EOPNOTSUPP)?;
         out.push_bytes(&smu.partition_metrics(gpu.mmio()?, &xccs)?)
     };

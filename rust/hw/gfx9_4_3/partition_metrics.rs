@@ -212,13 +212,16 @@ pub(super) fn write(
     version: u32,
     xccs: &[Xcc],
     read: &dyn Fn(usize) -> Result<u32>,
-) -> Result<KVec<u8>> {
+    out: &mut KVec<u8>,
+) -> Result {
     /// Size, revisions and number of fields (`metrics_table_header`, `attr_count`).
     const HEADER: usize = 8;
     const REVISION: [u8; 2] = [1, 1];
     let bytes = |field: &Field| size_of::<u64>() + field.count * field.kind.bytes();
     let size = HEADER + FIELDS.iter().map(bytes).sum::<usize>();
-    let mut out = KVec::with_capacity(size, GFP_KERNEL)?;
+    if out.spare_capacity_mut().len() < size {
+        return Err(ENOSPC);
+    }
     let mut put = |bytes: &[u8]| out.extend_from_slice(bytes, GFP_KERNEL);
     put(&u16::try_from(size)?.to_le_bytes())?;
     put(&REVISION)?;
@@ -230,5 +233,5 @@ pub(super) fn write(
             put(&value.to_le_bytes()[..field.kind.bytes()])?;
         }
     }
-    Ok(out)
+    Ok(())
 }

@@ -186,8 +186,9 @@ impl SmuHal for Smu {
         mmio: &Mmio,
         xccs: &[Xcc],
         read: &dyn Fn(usize) -> Result<u32>,
-    ) -> Result<KVec<u8>> {
-        partition_metrics::write(version(mmio)?, xccs, read)
+        out: &mut KVec<u8>,
+    ) -> Result {
+        partition_metrics::write(version(mmio)?, xccs, read, out)
     }
 
     // `smu_v13_0_6_irq_process`.
