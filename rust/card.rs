@@ -89,7 +89,7 @@ pub(crate) struct Card {
     dma: Arc<dma::Device>,
     id: u32,
     config: Config,
-    /// What the discovery table lists.
+    /// Instances of IP blocks in the discovery table.
     listed: KVec<Listed>,
     xccs: XccList,
     layout: McLayout,

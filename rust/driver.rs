@@ -127,7 +127,11 @@ impl Up {
         let render = up.render.insert(drm::RenderNodes::register(&up.nodes)?);
         partitions.publish(render.list()?)?;
         up.files = Some(partition::Files::new(partitions)?);
-        up.monitor = Some(monitor::Files::new(&up.gpu)?);
+        match monitor::Files::new(&up.gpu) {
+            Ok(files) => up.monitor = Some(files),
+            // The GPU works without them.
+            Err(e) => dev_warn!(pdev, "no files for monitoring: {e:?}\n"),
+        }
         Ok(up)
     }
 }

@@ -138,7 +138,10 @@ fn line(out: &mut Text<'_>, bytes: u64) -> Result {
 fn sensor(gpu: &Gpu, sensor: Sensor, unit: u64, out: &mut Text<'_>) -> Result {
     gpu.check_usable().map_err(|_| EBUSY)?;
     let smu = gpu.smu().ok_or(EOPNOTSUPP)?;
-    let value = u64::from(smu.sensor(gpu.mmio()?, sensor)?);
+    let value = smu.sensor(gpu.mmio()?, sensor);
+    // Suspended.
+    let value = value.map_err(|e| if e == ENODEV { EBUSY } else { e })?;
+    let value = u64::from(value);
     Ok(writeln!(out, "{}", value * unit)?)
 }
 

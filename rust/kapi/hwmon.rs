@@ -27,8 +27,8 @@ unsafe impl Send for Hwmon {}
 unsafe impl Sync for Hwmon {}
 
 impl Hwmon {
-    /// Registers a device below `parent` with a file `name` that contains `name`. `EINVAL` for a
-    /// name that is not valid, `ENOMEM` without memory.
+    /// Registers a device below `parent` with a file `name` that contains `name`. `ENOMEM` without
+    /// memory.
     pub(crate) fn new(parent: &device::Device, name: &'static CStr) -> Result<Self> {
         // SAFETY: The parent is valid during the borrow and outlives its child, as the child has a
         // reference; the name is static. There are neither driver data nor groups.

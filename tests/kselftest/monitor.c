@@ -273,7 +273,7 @@ static unsigned int check_block(const struct kfd *k, const char *die, unsigned i
 
 TEST(ip_discovery)
 {
-	struct found gc = { 0 }, sdma = { 0 }, other;
+	struct found gc = { 0 }, sdma = { 0 }, other = { 0 };
 	struct drm_amdgpu_info_hw_ip ip = { 0 };
 	struct drm_amdgpu_info request = { .return_pointer = kfd_va(&ip),
 					   .return_size = sizeof(ip),
@@ -302,8 +302,8 @@ TEST(ip_discovery)
 		EXPECT_EQ(fact(&k, die, "num_ips", 10), instances);
 	}
 	/*
-	 * MI308X: half of the instances. The C driver does not know yet which are harvested when it
-	 * creates the files (amdgpu_discovery.c: amdgpu_discovery_reg_base_init).
+	 * MI308X: half of the instances. The C driver creates the files before it reads the harvest
+	 * table (amdgpu_discovery.c: amdgpu_discovery_reg_base_init).
 	 */
 	harvested = k.node.device_id == 0x74a2;
 	EXPECT_EQ(gc.working + gc.harvested, k.node.num_xcc * (harvested ? 2 : 1));
