@@ -45,8 +45,8 @@ use super::{
 };
 use crate::bindings as ours;
 
-/// Bytes of a chunk: a section, which has 2 MiB of `struct page`s.
-const CHUNK: u64 = 128 << 20;
+/// Bytes of a chunk: 4 MiB of `struct page`s.
+const CHUNK: u64 = 256 << 20;
 /// NUMA node of the `struct page`s: that of the caller.
 const NO_NODE: c_int = -1;
 
