@@ -250,7 +250,7 @@ fn memory(w: &mut Wave, ctx: &mut Ctx<'_>, i: &Vmem, mask: u64, addresses: &Addr
     }
     let mut room: Room = [0; LANES * MAX_BYTES];
     match i.access {
-        Access::Load { bytes, .. } => {
+        Access::Load { bytes, .. } | Access::LoadLds { bytes, .. } => {
             read(
                 (ctx.mem, i.scope),
                 &mut room,
@@ -259,7 +259,10 @@ fn memory(w: &mut Wave, ctx: &mut Ctx<'_>, i: &Vmem, mask: u64, addresses: &Addr
                 addresses,
                 w.lanes(),
             )?;
-            finish_load(w, i, &room, mask);
+            match i.access {
+                Access::Load { .. } => finish_load(w, i, &room, mask),
+                _ => store_lds(w, ctx.lds, i, &room, mask),
+            }
             w.complete |= mask;
             Ok(())
         }
@@ -277,19 +280,6 @@ fn memory(w: &mut Wave, ctx: &mut Ctx<'_>, i: &Vmem, mask: u64, addresses: &Addr
             )
         }
         Access::Atomic { op, size } => atomics(w, ctx, i, op, size, mask, addresses),
-        Access::LoadLds { bytes, .. } => {
-            read(
-                (ctx.mem, i.scope),
-                &mut room,
-                bytes.into(),
-                mask,
-                addresses,
-                w.lanes(),
-            )?;
-            store_lds(w, ctx.lds, i, &room, mask);
-            w.complete |= mask;
-            Ok(())
-        }
         Access::Typed(_) | Access::LoadTranspose { .. } | Access::Block { .. } => {
             violation("not a plain access")
         }
