@@ -153,10 +153,7 @@ impl Card {
             subsystem: pdev.subsystem_device_id(),
             revision: pdev.revision_id(),
         };
-        let mmio = Arc::pin_init(
-            early.into_mmio(found.instances()?, found.gc0.clone()),
-            GFP_KERNEL,
-        )?;
+        let mmio = Arc::pin_init(early.into_mmio(found.instances()?, found.gc0), GFP_KERNEL)?;
         let xccs = mmio.instances().xccs()?;
         if generation.psp.is_none() {
             // The driver cannot load firmware on this card: it has to run already.

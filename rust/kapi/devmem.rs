@@ -248,9 +248,7 @@ impl Chunk {
             _use: token,
         })
     }
-}
 
-impl Chunk {
     /// Returns the PFN of the page of the memory at `at`; `None` if it is not part of the chunk.
     fn pfn(&self, at: u64) -> Option<c_ulong> {
         let skip = at.checked_sub(self.base).filter(|skip| *skip < CHUNK)?;
@@ -386,7 +384,7 @@ impl<T: Owner> Region<T> {
     /// memory it is.
     pub(crate) fn locate(&self, found: &[FoundPage], mut f: impl FnMut(usize, u64)) {
         let chunks = self.chunks.lock();
-        // Device memory is above system memory.
+        // PFNs below that of the lowest chunk are of system memory.
         let Some(lowest) = chunks.iter().map(|chunk| chunk.first).min() else {
             return;
         };

@@ -206,8 +206,9 @@ pub(super) fn round(value: u64) -> u64 {
     (value >> 10) + (value >> 9 & 1)
 }
 
-/// Returns the metrics of a partition with these XCCs, from the table of firmware of a version, of
-/// which `read` returns the dword at a byte offset. `ENOMEM` without memory.
+/// Writes the metrics of a partition with these XCCs to the spare capacity of `out`, from the table
+/// of firmware of a version, of which `read` returns the dword at a byte offset. `ENOSPC` if there
+/// is not enough.
 pub(super) fn write(
     version: u32,
     xccs: &[Xcc],
