@@ -588,9 +588,11 @@ impl Card {
         kapi::pci::clear_master(&self.pdev);
     }
 
-    /// Stops register access other than by the task that resets the card.
+    /// Stops register access other than by the task that resets the card, and doorbells of the
+    /// interrupt rings.
     pub(crate) fn close(&self) {
         self.hub.close();
+        self.ih.close();
         self.vram.begin_loss();
     }
 

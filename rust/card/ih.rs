@@ -9,6 +9,9 @@
 //!
 //! A retry fault occupies a slot in the retry CAM until the driver acknowledges it: meanwhile its
 //! access is repeated without further entries.
+//!
+//! From [`Ih::close`] to [`Ih::start`], across a reset, no doorbell is rung: those of entries read
+//! before the reset would meet a disabled aperture, or a ring that has started again.
 
 use kernel::{
     device, new_mutex,
@@ -102,6 +105,9 @@ pub(crate) struct Ih {
     /// The same of ring 1; inside `rptr`.
     #[pin]
     retry_rptr: Mutex<u32>,
+    /// Whether doorbells are rung. Leaf lock.
+    #[pin]
+    open: Mutex<bool>,
     #[pin]
     log: Mutex<[LogLimit; LOG_KINDS]>,
 }
@@ -120,6 +126,7 @@ impl Ih {
             retry: Coherent::new(&dma, RETRY_RING_SIZE as usize)?,
             rptr <- new_mutex!(0),
             retry_rptr <- new_mutex!(0, "rkfd_ih_retry"),
+            open <- new_mutex!(false, "rkfd_ih_open"),
             log <- new_mutex!(core::array::from_fn(|_| LogLimit::new())),
         })
     }
@@ -133,6 +140,7 @@ impl Ih {
             self.mem.write32(WPTR_OFFSET, 0)?;
             *self.retry_rptr.lock() = 0;
         }
+        *self.open.lock() = true;
         let ring = self.mem.dma_address();
         let g = self.hub.generation();
         g.ih.start(
@@ -141,18 +149,24 @@ impl Ih {
                 ring,
                 size: RING_SIZE,
                 wptr: ring + WPTR_OFFSET as u64,
-                doorbell: g.caps.ih_doorbell * 2,
+                doorbell: self.doorbell(0),
                 dummy_dma: ring + DUMMY_OFFSET as u64,
                 retry_ring: self.retry.dma_address(),
                 retry_size: RETRY_RING_SIZE,
-                retry_doorbell: (g.caps.ih_doorbell + RETRY_RING_DOORBELL) * 2,
-                cam_doorbell: (g.caps.ih_doorbell + CAM_DOORBELL) * 2,
+                retry_doorbell: self.doorbell(RETRY_RING_DOORBELL),
+                cam_doorbell: self.doorbell(CAM_DOORBELL),
             },
         )
     }
 
+    /// Rings no more doorbells until [`Ih::start`]. Waits for those being rung.
+    pub(super) fn close(&self) {
+        *self.open.lock() = false;
+    }
+
     /// Disables interrupts. `ENODEV` when the device is unplugged.
     pub(crate) fn stop(&self) -> Result {
+        self.close();
         self.hub.generation().ih.stop(self.hub.mmio()?)
     }
 
@@ -212,7 +226,7 @@ impl Ih {
                 *rptr = (*rptr + ENTRY_BYTES) & (RING_SIZE - 1);
                 dispatch(&g.ih.decode(self.hub.mmio()?, &raw));
             }
-            doorbells.ring32(g.caps.ih_doorbell * 2, *rptr)?;
+            self.ring(doorbells, 0, *rptr)?;
         }
     }
 
@@ -245,14 +259,26 @@ impl Ih {
                 *rptr = (*rptr + ENTRY_BYTES) & (RETRY_RING_SIZE - 1);
                 dispatch(&g.ih.decode(self.hub.mmio()?, &raw));
             }
-            let doorbell = (g.caps.ih_doorbell + RETRY_RING_DOORBELL) * 2;
-            doorbells.ring32(doorbell, *rptr)?;
+            self.ring(doorbells, RETRY_RING_DOORBELL, *rptr)?;
         }
     }
 
     /// Acknowledges a retry fault: the access is repeated, and may fault again.
     pub(crate) fn acknowledge(&self, doorbells: &Aperture, cam: u32) -> Result {
-        let g = self.hub.generation();
-        doorbells.ring32((g.caps.ih_doorbell + CAM_DOORBELL) * 2, cam)
+        self.ring(doorbells, CAM_DOORBELL, cam)
+    }
+
+    /// Writes the doorbell `distance` qwords behind that of ring 0, unless the rings are closed.
+    fn ring(&self, doorbells: &Aperture, distance: u32, value: u32) -> Result {
+        let open = self.open.lock();
+        if !*open {
+            return Ok(());
+        }
+        doorbells.ring32(self.doorbell(distance), value)
+    }
+
+    /// Returns the dword index of the doorbell `distance` qwords behind that of ring 0.
+    fn doorbell(&self, distance: u32) -> u32 {
+        (self.hub.generation().caps.ih_doorbell + distance) * 2
     }
 }
