@@ -195,6 +195,29 @@ TEST_TIMEOUT(alloc_during_reset_ends_at_a_signal, 180)
 	expect_reset(resets);
 }
 
+/*
+ * A process rings its doorbells as it likes, also while the GPU is reset: nothing is lost but the
+ * writes.
+ */
+TEST_TIMEOUT(doorbells_during_reset, 180)
+{
+	int resets, rings = 0;
+	struct fixture f;
+
+	if (!is_reset() || gpu_is_gfx12())
+		SKIP("this GPU is not reset, or MES hangs once");
+	resets = listen_for_resets();
+	fixture_launch(&f);
+	EXPECT(fixture_works(&f));
+	ktap_in_child(hang_gpu, NULL);
+	for (double end = seconds_now() + 5; seconds_now() < end; rings++) {
+		*f.q.doorbell = f.q.q->write_dispatch_id - 1;
+		usleep(500);
+	}
+	ktap_note("%d rings", rings);
+	expect_reset(resets);
+}
+
 static void work(void *data)
 {
 	struct fixture f;

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::Arc;
 
 use gpu_regs::{gc_9_4_3 as gc, nbio_7_9_0 as nbio_regs};
-use rkfd_abi::doorbell::{navi10_routes_to_cp, routes_to_cp};
+use rkfd_abi::doorbell::{navi10_routes_to_cp, routes_to_cp, MIRROR};
 use rkfd_abi::psp::ras_block;
 
 use crate::adversary::Adversary;
@@ -670,11 +670,7 @@ impl Gpu {
         );
         self.counters.doorbells.fetch_add(1, Ordering::Relaxed);
         if !nbio::doorbells_enabled(self) {
-            strict!(
-                self.strict,
-                "nbio",
-                "doorbell {index:#x} = {value:#x}: the doorbell aperture is not enabled"
-            );
+            self.lost_doorbell(index, value, "the doorbell aperture is not enabled");
             return;
         }
         let to_cp = match self.chip.generation {
@@ -692,11 +688,7 @@ impl Gpu {
             if disabled < self.xccs.len() {
                 (0..disabled).for_each(|_| self.doorbells.unmapped(index, value));
             } else {
-                strict!(
-                    self.strict,
-                    "cp",
-                    "doorbell {index:#x} value {value:#x} while CP_PQ_STATUS.DOORBELL_ENABLE is 0"
-                );
+                self.lost_doorbell(index, value, "CP_PQ_STATUS.DOORBELL_ENABLE is 0");
             }
         } else if !self.ih.doorbell(index, value as u32) {
             self.sdma_doorbell(index, value, width);
@@ -705,17 +697,32 @@ impl Gpu {
 
     fn sdma_doorbell(&self, index: u32, value: u64, width: u8) {
         if !self.routes_to_sdma(index) {
-            strict!(
-                self.strict,
-                "nbio",
-                "doorbell {index:#x} = {value:#x}: not routed to its SDMA engine"
-            );
+            self.lost_doorbell(index, value, "not routed to its SDMA engine");
         } else if !self.sdma.doorbell(self, index, value, width) {
             strict!(
                 self.strict,
                 "nbio",
                 "doorbell {index:#x} = {value:#x}: outside the command processor's part, and \
                  neither an IH ring nor an SDMA ring has this doorbell"
+            );
+        }
+    }
+
+    /// Drops a doorbell that reaches no engine. Those of the first page belong to the kernel, and
+    /// are reported. A process may ring its own at any time, also while the card is reset.
+    fn lost_doorbell(&self, index: u32, value: u64, why: &str) {
+        if index / 2 < MIRROR {
+            strict!(
+                self.strict,
+                "nbio",
+                "doorbell {index:#x} = {value:#x}: {why}"
+            );
+        } else {
+            event!(
+                self.trace,
+                "nbio",
+                "doorbell_lost",
+                "index={index:#x} value={value:#x} {why}"
             );
         }
     }

@@ -107,9 +107,10 @@ impl Doorbells {
         (!orphans.is_empty()).then_some(ORPHAN)
     }
 
-    /// Removes all entries.
+    /// Forgets doorbells without a queue. Those of queues that a reset of the card has removed stay
+    /// known: their processes may ring them before they are told.
     pub fn reset(&self) {
-        *self.lock() = State::default();
+        self.lock().orphans.clear();
     }
 }
 
