@@ -47,6 +47,10 @@ pub const SDMA0_UTCL1_CNTL__REDO_DELAY: Field<name::sdma::UTCL1_CNTL> = Field::n
 pub const SDMA0_UTCL1_CNTL__RESP_MODE: Field<name::sdma::UTCL1_CNTL> = Field::new(9, 0x00000600);
 pub const regSDMA0_UTCL1_PAGE: Reg<name::sdma::UTCL1_PAGE> =
     Reg::new("regSDMA0_UTCL1_PAGE", 0, 0x0038);
+pub const SDMA0_UTCL1_PAGE__RD_L2_POLICY: Field<name::sdma::UTCL1_PAGE> =
+    Field::new(12, 0x00003000);
+pub const SDMA0_UTCL1_PAGE__WR_L2_POLICY: Field<name::sdma::UTCL1_PAGE> =
+    Field::new(14, 0x0000c000);
 pub const regSDMA0_QUEUE_RESET_REQ: Reg<name::sdma::QUEUE_RESET_REQ> =
     Reg::new("regSDMA0_QUEUE_RESET_REQ", 0, 0x006c);
 pub const regSDMA0_QUEUE0_RB_CNTL: Reg<name::sdma_queue::RB_CNTL> =

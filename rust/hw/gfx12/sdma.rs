@@ -38,9 +38,10 @@ const HANG_COUNT: u32 = 1;
 const REDO_DELAY: u32 = 9;
 /// UTCL1 response mode: non-copy addresses (`sdma_v7_0_gfx_resume_instance`).
 const RESP_MODE: u32 = 3;
-/// Bits of UTCL1_PAGE that are kept: all but the cache policies, which default to 0
-/// (`sdma_v7_0_gfx_resume_instance`).
-const UTCL1_PAGE_KEEP: u32 = 0x00ff_0fff;
+/// L2 cache policy of reads: no allocation (`CACHE_READ_POLICY_L2__DEFAULT`, `sdma_common.h`).
+const READ_POLICY: u32 = 2;
+/// L2 cache policy of writes: bypass (`CACHE_WRITE_POLICY_L2__DEFAULT`, `sdma_common.h`).
+const WRITE_POLICY: u32 = 3;
 /// Delay after each step of a soft reset in us (`sdma_v7_0_soft_reset`).
 const RESET_US: i64 = 100;
 /// Queue of the kernel ring.
@@ -81,8 +82,13 @@ fn start_engine(e: Engine<'_>) -> Result {
             (s::SDMA0_UTCL1_CNTL__REDO_DELAY, REDO_DELAY),
         ],
     )?;
-    let page = e.rd(s::regSDMA0_UTCL1_PAGE)?;
-    e.wr(s::regSDMA0_UTCL1_PAGE, page.raw() & UTCL1_PAGE_KEEP)?;
+    e.set(
+        s::regSDMA0_UTCL1_PAGE,
+        &[
+            (s::SDMA0_UTCL1_PAGE__RD_L2_POLICY, READ_POLICY),
+            (s::SDMA0_UTCL1_PAGE__WR_L2_POLICY, WRITE_POLICY),
+        ],
+    )?;
     e.set(
         s::regSDMA0_MCU_CNTL,
         &[(s::SDMA0_MCU_CNTL__HALT, 0), (s::SDMA0_MCU_CNTL__RESET, 0)],
