@@ -127,6 +127,8 @@ pub const regSDMA1_STATUS_REG: Reg<name::sdma::STATUS_REG> =
     Reg::new("regSDMA1_STATUS_REG", 0, 0x0624);
 pub const regSDMA1_QUEUE0_RB_CNTL: Reg<name::sdma_queue::RB_CNTL> =
     Reg::new("regSDMA1_QUEUE0_RB_CNTL", 0, 0x0680);
+pub const regGRBM_CNTL: Reg<name::GRBM_CNTL> = Reg::new("regGRBM_CNTL", 0, 0x0da0);
+pub const GRBM_CNTL__READ_TIMEOUT: Field<name::GRBM_CNTL> = Field::new(0, 0x00000fff);
 pub const regGRBM_STATUS2: Reg<name::GRBM_STATUS2> = Reg::new("regGRBM_STATUS2", 0, 0x0da2);
 pub const regGRBM_STATUS: Reg<name::GRBM_STATUS> = Reg::new("regGRBM_STATUS", 0, 0x0da4);
 pub const regGRBM_STATUS_SE0: Reg<name::GRBM_STATUS_SE0> =
@@ -443,8 +445,6 @@ pub const CPC_INT_CNTL__OPCODE_ERROR_INT_ENABLE: Field<name::CPC_INT_CNTL> =
     Field::new(24, 0x01000000);
 pub const CPC_INT_CNTL__TIME_STAMP_INT_ENABLE: Field<name::CPC_INT_CNTL> =
     Field::new(26, 0x04000000);
-pub const regCP_PQ_STATUS: Reg<name::CP_PQ_STATUS> = Reg::new("regCP_PQ_STATUS", 0, 0x1e58);
-pub const CP_PQ_STATUS__DOORBELL_ENABLE: Field<name::CP_PQ_STATUS> = Field::new(1, 0x00000002);
 pub const regCP_HQD_GFX_CONTROL: Reg<name::CP_HQD_GFX_CONTROL> =
     Reg::new("regCP_HQD_GFX_CONTROL", 0, 0x1e9f);
 pub const CP_HQD_GFX_CONTROL__DB_UPDATED_MSG_EN: Field<name::CP_HQD_GFX_CONTROL> =
@@ -660,5 +660,3 @@ pub const regGRBM_GC_USER_SA_UNIT_DISABLE: Reg<name::GRBM_GC_USER_SA_UNIT_DISABL
     Reg::new("regGRBM_GC_USER_SA_UNIT_DISABLE", 1, 0x5b92);
 pub const GRBM_GC_USER_SA_UNIT_DISABLE__SA_DISABLE: Field<name::GRBM_GC_USER_SA_UNIT_DISABLE> =
     Field::new(8, 0x00ffff00);
-pub const regCPC_PSP_DEBUG: Reg<name::CPC_PSP_DEBUG> = Reg::new("regCPC_PSP_DEBUG", 1, 0x5c11);
-pub const CPC_PSP_DEBUG__GPA_OVERRIDE: Field<name::CPC_PSP_DEBUG> = Field::new(3, 0x00000008);

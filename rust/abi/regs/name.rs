@@ -29,7 +29,6 @@ pub enum CC_GC_SHADER_ARRAY_CONFIG {}
 pub enum COMPUTE_PGM_RSRC2 {}
 pub enum COMPUTE_RESOURCE_LIMITS {}
 pub enum CPC_INT_CNTL {}
-pub enum CPC_PSP_DEBUG {}
 pub enum CP_CPC_STATUS {}
 pub enum CP_CPF_STATUS {}
 pub enum CP_DEBUG {}
@@ -106,6 +105,7 @@ pub enum GDS_VMID0_SIZE {}
 pub enum GOLDEN_TSC_COUNT_LOWER {}
 pub enum GOLDEN_TSC_COUNT_UPPER {}
 pub enum GRBM_CC_GC_SA_UNIT_DISABLE {}
+pub enum GRBM_CNTL {}
 pub enum GRBM_GC_USER_SA_UNIT_DISABLE {}
 pub enum GRBM_GFX_CNTL {}
 pub enum GRBM_GFX_INDEX {}
@@ -172,6 +172,7 @@ pub enum MP1_SMN_IH_SW_INT {}
 pub enum MP1_SMN_IH_SW_INT_CTRL {}
 pub enum MPASP_SMN_C2PMSG_81 {}
 pub enum RCC_DEV0_EPF0_RCC_DOORBELL_APER_EN {}
+pub enum RCC_DEV0_EPF2_STRAP2 {}
 pub enum RCC_STRAP0_RCC_DEV0_EPF0_STRAP0 {}
 pub enum RLC_CAPTURE_GPU_CLOCK_COUNT {}
 pub enum RLC_CGCG_CGLS_CTRL {}

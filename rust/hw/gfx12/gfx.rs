@@ -34,6 +34,8 @@ const ALIGNMENT_UNALIGNED: u32 = 3;
 const INITIAL_INST_PREFETCH: u32 = 3;
 /// CUs of a WGP; both are active or neither.
 const CUS_PER_WGP: u32 = 2;
+/// Timeout of register reads (`gfx_v12_0_constants_init`).
+const READ_TIMEOUT: u32 = 0xff;
 /// Settle time of the MEC after halt or start, in us (`gfx_v12_0_cp_compute_enable`).
 const MEC_US: i64 = 50;
 
@@ -154,6 +156,10 @@ impl GfxVersion for Gfx {
     }
 
     fn start(mmio: &Mmio, b: Block<'_>, _config: &Config) -> Result {
+        b.set(
+            gc::regGRBM_CNTL,
+            &[(gc::GRBM_CNTL__READ_TIMEOUT, READ_TIMEOUT)],
+        )?;
         start_vmids::<Self>(mmio, b)?;
         // Doorbell range of kernel queues, in bytes.
         b.wr(gc::regCP_MEC_DOORBELL_RANGE_LOWER, db::KIQ * 2 * 4)?;
@@ -161,18 +167,9 @@ impl GfxVersion for Gfx {
             gc::regCP_MEC_DOORBELL_RANGE_UPPER,
             db::USERQUEUE_END * 2 * 4,
         )?;
-        // The CP's addresses are translated (`gfx_v12_0_disable_gpa_mode`).
-        b.set(
-            gc::regCPC_PSP_DEBUG,
-            &[(gc::CPC_PSP_DEBUG__GPA_OVERRIDE, 1)],
-        )?;
         halt::<Self>(mmio, b)?;
         run_mec(b, true)?;
-        start_interrupts::<Self>(mmio, b)?;
-        b.set(
-            gc::regCP_PQ_STATUS,
-            &[(gc::CP_PQ_STATUS__DOORBELL_ENABLE, 1)],
-        )
+        start_interrupts::<Self>(mmio, b)
     }
 
     fn stop_mecs(b: Block<'_>) -> Result {

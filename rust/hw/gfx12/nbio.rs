@@ -51,6 +51,14 @@ fn port(
 impl NbioVersion for Nbio {
     const NAMES: &'static NbioNames = &nbio_names!(n);
 
+    fn init(_mmio: &Mmio, b: Block<'_>) -> Result {
+        // Function 2 is reset when it leaves D3 (`nbif_v6_3_1_init_registers`).
+        b.set(
+            n::regRCC_DEV0_EPF2_STRAP2,
+            &[(n::RCC_DEV0_EPF2_STRAP2__STRAP_NO_SOFT_RESET_DEV0_F2, 0)],
+        )
+    }
+
     fn route(mmio: &Mmio, b: Block<'_>, caps: &Caps) -> Result {
         b.wr(n::regGDC_S2A0_S2A_DOORBELL_ENTRY_0_CTRL, CP_PORT_0)?;
         b.wr(n::regGDC_S2A0_S2A_DOORBELL_ENTRY_3_CTRL, CP_PORT_3)?;
