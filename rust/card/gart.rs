@@ -235,6 +235,13 @@ impl Gart {
             .map(GartMapping)
     }
 
+    /// Maps `mem` in VMID 0 until the result is dropped, which `mem` has to outlive. `ENOMEM` when
+    /// the aperture is full.
+    pub(crate) fn map_coherent(self: &Arc<Self>, mem: &Coherent) -> Result<GartMapping> {
+        self.map(mem.dma_address(), mem.size() / PAGE_SIZE, 1)
+            .map(GartMapping)
+    }
+
     fn unmap(&self, page: usize, count: usize) {
         // After an unbind there is no table; the pages are free either way.
         let clear = |ptes: &mut [u64]| {

@@ -20,12 +20,17 @@ use kernel::{
         aref::ARef,
         barrier,
         Arc,
-        Mutex, //
+        Mutex,
+        SetOnce, //
     },
     time::{Delta, Instant, Monotonic},
 };
 
-use super::{aperture::Aperture, hub::Hub};
+use super::{
+    aperture::Aperture,
+    gart::{Gart, GartMapping},
+    hub::Hub,
+};
 use crate::{
     hw::{IhEntry, IhSetup, IH_ENTRY_DWORDS},
     kapi::dma::{self, Coherent},
@@ -96,6 +101,8 @@ const LOG_KINDS: usize = LogKind::Lost as usize + 1;
 pub(crate) struct Ih {
     dev: ARef<device::Device>,
     hub: Arc<Hub>,
+    /// The ring in the GART, if its address is there. Before `mem`, which it maps.
+    mapping: SetOnce<GartMapping>,
     mem: Coherent,
     /// Memory of ring 1.
     retry: Coherent,
@@ -122,6 +129,7 @@ impl Ih {
         try_pin_init!(Self {
             dev: dev.into(),
             hub,
+            mapping: SetOnce::new(),
             mem: Coherent::new(&dma, DUMMY_OFFSET + 4096)?,
             retry: Coherent::new(&dma, RETRY_RING_SIZE as usize)?,
             rptr <- new_mutex!(0),
@@ -131,8 +139,23 @@ impl Ih {
         })
     }
 
-    /// Programs the hardware and enables interrupts. `ENODEV` when the device is unplugged.
-    pub(crate) fn start(&self) -> Result {
+    /// Returns the address of the ring. Maps it in the GART if it has to be there.
+    fn address(&self, gart: &Arc<Gart>) -> Result<u64> {
+        if !self.hub.generation().ih.in_gart() {
+            return Ok(self.mem.dma_address());
+        }
+        if let Some(mapping) = self.mapping.as_ref() {
+            return Ok(mapping.addr());
+        }
+        let mapping = gart.map_coherent(&self.mem)?;
+        let address = mapping.addr();
+        self.mapping.populate(mapping);
+        Ok(address)
+    }
+
+    /// Programs the hardware and enables interrupts. The memory hubs are up. `ENODEV` when the
+    /// device is unplugged, `ENOMEM` without room in the GART.
+    pub(crate) fn start(&self, gart: &Arc<Gart>) -> Result {
         {
             let mut rptr = self.rptr.lock();
             *rptr = 0;
@@ -141,7 +164,7 @@ impl Ih {
             *self.retry_rptr.lock() = 0;
         }
         *self.open.lock() = true;
-        let ring = self.mem.dma_address();
+        let ring = self.address(gart)?;
         let g = self.hub.generation();
         g.ih.start(
             self.hub.mmio()?,
@@ -150,7 +173,7 @@ impl Ih {
                 size: RING_SIZE,
                 wptr: ring + WPTR_OFFSET as u64,
                 doorbell: self.doorbell(0),
-                dummy_dma: ring + DUMMY_OFFSET as u64,
+                dummy_dma: self.dummy_dma(),
                 retry_ring: self.retry.dma_address(),
                 retry_size: RETRY_RING_SIZE,
                 retry_doorbell: self.doorbell(RETRY_RING_DOORBELL),

@@ -60,7 +60,7 @@ impl Gpu {
         )?;
         self.hub().hdp_flush()?;
         self.hub().flush_vmid(0, FlushType::Legacy)?;
-        self.ih().start()?;
+        self.ih().start(self.gart())?;
         g.nbio.route_doorbells(mmio, g.caps)?;
         g.nbio.open_selfring(mmio, self.doorbells().phys())?;
         if let Some(psp) = self.psp() {

@@ -22,11 +22,11 @@ pub(crate) use entry::{IhEntry, IhEvent, SqSender, VmFault, IH_ENTRY_DWORDS};
 
 /// Setup of the IH ring.
 pub(crate) struct IhSetup {
-    /// Bus address of the ring.
+    /// Address of the ring, see [`IhHal::in_gart`].
     pub(crate) ring: u64,
     /// Bytes of the ring, a power of two.
     pub(crate) size: u32,
-    /// Bus address of the write pointer shadow.
+    /// Address of the write pointer shadow, likewise.
     pub(crate) wptr: u64,
     /// Doorbell: dword index in the doorbell BAR.
     pub(crate) doorbell: u32,
@@ -44,6 +44,9 @@ pub(crate) struct IhSetup {
 
 /// Interrupt ring. Register accesses return `ENODEV` after unbind.
 pub(crate) trait IhHal: Sync {
+    /// Returns whether the ring has an address in the GART, otherwise a bus address.
+    fn in_gart(&self) -> bool;
+
     /// Programs and enables the ring.
     fn start(&self, mmio: &Mmio, setup: &IhSetup) -> Result;
 
@@ -106,8 +109,8 @@ pub(super) trait IhVersion: Sync {
     const NAMES: &'static IhNames;
     /// NBIO registers.
     const BUS: &'static NbioNames;
-    /// IH_RB_CNTL.MC_SPACE for bus addresses (`ih_v7_0_rb_cntl`, `vega20_ih_rb_cntl`).
-    const MC_SPACE_BUS: u32;
+    /// IH_RB_CNTL.MC_SPACE: [`MC_SPACE_GART`], or that of bus addresses (`vega20_ih_rb_cntl`).
+    const MC_SPACE: u32;
 
     /// Enables or disables the ring and its interrupts.
     fn switch(b: Block<'_>, on: bool) -> Result;
@@ -152,6 +155,9 @@ pub(super) trait IhVersion: Sync {
     fn event(map: &InstanceMap, entry: &RawEntry<'_>) -> IhEvent;
 }
 
+/// IH_RB_CNTL.MC_SPACE for addresses in VMID 0 (`ih_v7_0_rb_cntl`, `vega20_ih_rb_cntl`).
+pub(super) const MC_SPACE_GART: u32 = 4;
+
 fn block(mmio: &Mmio) -> Result<Block<'_>> {
     mmio.block(hwid::OSSSYS, 0)
 }
@@ -174,18 +180,24 @@ impl IhNames {
 }
 
 impl<T: IhVersion> IhHal for T {
+    fn in_gart(&self) -> bool {
+        T::MC_SPACE == MC_SPACE_GART
+    }
+
     fn start(&self, mmio: &Mmio, s: &IhSetup) -> Result {
         let (b, n) = (block(mmio)?, T::NAMES);
         switch_off::<T>(b)?;
         T::BUS.start_interrupts(mmio, s.dummy_dma)?;
-        b.set(n.IH_CHICKEN, &[(n.IH_CHICKEN__MC_SPACE_GPA_ENABLE, 1)])?;
+        if !self.in_gart() {
+            b.set(n.IH_CHICKEN, &[(n.IH_CHICKEN__MC_SPACE_GPA_ENABLE, 1)])?;
+        }
 
         b.wr(n.IH_RB_BASE, lo(s.ring >> 8))?;
         b.wr(n.IH_RB_BASE_HI, lo(s.ring >> 40) & 0xff)?;
         b.set(
             n.IH_RB_CNTL,
             &[
-                (n.IH_RB_CNTL__MC_SPACE, T::MC_SPACE_BUS),
+                (n.IH_RB_CNTL__MC_SPACE, T::MC_SPACE),
                 (n.IH_RB_CNTL__WPTR_OVERFLOW_CLEAR, 1),
                 (n.IH_RB_CNTL__WPTR_OVERFLOW_ENABLE, 1),
                 (n.IH_RB_CNTL__RB_SIZE, (s.size / 4).ilog2()),

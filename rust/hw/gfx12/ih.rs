@@ -12,7 +12,10 @@ use rkfd_abi::{
 use crate::{
     asic::mmio::{Block, InstanceMap},
     hw::{
-        ih::{ih_names, page_fault, shader_message, IhEvent, IhNames, IhVersion, RawEntry},
+        ih::{
+            ih_names, page_fault, shader_message, IhEvent, IhNames, IhVersion, RawEntry,
+            MC_SPACE_GART,
+        },
         nbio::{nbio_names, NbioNames},
     },
 };
@@ -28,7 +31,9 @@ const KERNEL_SDMA_QUEUE: u32 = 0;
 impl IhVersion for Ih {
     const NAMES: &'static IhNames = &ih_names!(oss);
     const BUS: &'static NbioNames = &nbio_names!(nbif);
-    const MC_SPACE_BUS: u32 = 2;
+    // Bus addresses need IH_CHICKEN, which is the PSP's if it loads the firmware
+    // (`ih_v7_0_sw_init`).
+    const MC_SPACE: u32 = MC_SPACE_GART;
 
     fn switch(b: Block<'_>, on: bool) -> Result {
         b.set(

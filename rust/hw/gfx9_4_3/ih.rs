@@ -34,7 +34,7 @@ const RETRY_RING: u32 = 1;
 impl IhVersion for Ih {
     const NAMES: &'static IhNames = &ih_names!(oss);
     const BUS: &'static NbioNames = &nbio_names!(nbio);
-    const MC_SPACE_BUS: u32 = 1;
+    const MC_SPACE: u32 = 1;
 
     fn switch(b: Block<'_>, on: bool) -> Result {
         let mut v = b.rd(oss::regIH_RB_CNTL)?;
@@ -58,7 +58,7 @@ impl IhVersion for Ih {
         b.set(
             oss::regIH_RB_CNTL_RING1,
             &[
-                (oss::IH_RB_CNTL__MC_SPACE, Self::MC_SPACE_BUS),
+                (oss::IH_RB_CNTL__MC_SPACE, Self::MC_SPACE),
                 (oss::IH_RB_CNTL__WPTR_OVERFLOW_CLEAR, 1),
                 (oss::IH_RB_CNTL__WPTR_OVERFLOW_ENABLE, 1),
                 (oss::IH_RB_CNTL__RB_SIZE, (s.retry_size / 4).ilog2()),
