@@ -39,6 +39,8 @@ pub(crate) struct Caches {
     pub(crate) gl1_kib: u32,
     /// CUs that share the scalar caches.
     pub(crate) cu_per_sqc: u32,
+    /// Groups of scalar caches of a WGP, 0 if CUs do not form WGPs.
+    pub(crate) sqc_per_wgp: u32,
     /// L2 of an XCC.
     pub(crate) tcc_kib: u32,
     /// Channels of that L2.

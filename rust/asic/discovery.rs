@@ -481,6 +481,7 @@ fn parse_gc_v1(gc: Bytes<'_>, minor: u16) -> Result<GcInfo, Bad> {
             sqc_inst_kib: get(v1::L1_INSTRUCTION_CACHE_SIZE_PER_SQC)?,
             sqc_data_kib: get(v1::L1_DATA_CACHE_SIZE_PER_SQC)?,
             cu_per_sqc: get(v1::NUM_SQC_PER_WGP)?.saturating_mul(2),
+            sqc_per_wgp: get(v1::NUM_SQC_PER_WGP)?,
             gl1_kib: get(v1::GL1C_PER_SA)?.saturating_mul(get(v1::GL1C_SIZE_PER_INSTANCE)?),
             tcc_kib: get(v1::GL2C_PER_GPU)?,
             tcc_channels: info.tccs,

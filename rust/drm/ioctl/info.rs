@@ -169,6 +169,7 @@ fn device(gpu: &Gpu) -> uapi::drm_amdgpu_info_device {
         high_va_offset: high_start,
         high_va_max: high_end,
         tcp_cache_size: caches.tcp_kib,
+        num_sqc_per_wgp: caches.sqc_per_wgp,
         sqc_data_cache_size: caches.sqc_data_kib,
         sqc_inst_cache_size: caches.sqc_inst_kib,
         gl2c_cache_size: caches.tcc_kib,
