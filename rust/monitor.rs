@@ -53,7 +53,7 @@ const MEMORY: [Fact; 6] = [
 ];
 
 /// Files of a card with an SMU.
-const POWER: [Fact; 3] = [
+const POWER: [Fact; 4] = [
     (c"unique_id", |gpu, out| {
         Ok(writeln!(out, "{:016x}", gpu.smu_facts().serial)?)
     }),
@@ -62,6 +62,12 @@ const POWER: [Fact; 3] = [
     }),
     (c"mem_busy_percent", |gpu, out| {
         sensor(gpu, Sensor::MemoryLoad, 1, out)
+    }),
+    (c"gpu_metrics", |gpu, out| {
+        gpu.check_usable().map_err(|_| EBUSY)?;
+        let smu = gpu.smu().ok_or(EOPNOTSUPP)?;
+        let metrics = smu.user_metrics(gpu.mmio()?, None);
+        out.push_bytes(&metrics.map_err(suspended)?)
     }),
 ];
 
@@ -133,15 +139,22 @@ fn line(out: &mut Text<'_>, bytes: u64) -> Result {
     Ok(writeln!(out, "{bytes}")?)
 }
 
+/// Returns the error of a card that is suspended, or another one of the SMU.
+fn suspended(e: Error) -> Error {
+    if e == ENODEV {
+        EBUSY
+    } else {
+        e
+    }
+}
+
 /// Prints a sensor times `unit`. `EBUSY` while the card hangs, is being reset or suspended, or an
 /// errno of the response of the SMU.
 fn sensor(gpu: &Gpu, sensor: Sensor, unit: u64, out: &mut Text<'_>) -> Result {
     gpu.check_usable().map_err(|_| EBUSY)?;
     let smu = gpu.smu().ok_or(EOPNOTSUPP)?;
     let value = smu.sensor(gpu.mmio()?, sensor);
-    // Suspended.
-    let value = value.map_err(|e| if e == ENODEV { EBUSY } else { e })?;
-    let value = u64::from(value);
+    let value = u64::from(value.map_err(suspended)?);
     Ok(writeln!(out, "{}", value * unit)?)
 }
 

@@ -180,6 +180,8 @@ numbers! {
         SOCKET_POWER "SocketPower" = 0x30,
         /// Time of the sample in 10 ns, 64 bits.
         TIMESTAMP "Timestamp" = 0x34,
+        /// Energy of the socket in 2^-16 J, 64 bits.
+        SOCKET_ENERGY_ACC "SocketEnergyAcc" = 0x3c,
         /// Upper limit of the shader clock.
         GFXCLK_FREQUENCY_LIMIT "GfxclkFrequencyLimit" = 0x68,
         /// Fabric clock.
@@ -210,20 +212,62 @@ numbers! {
         DCLK_FREQUENCY_TABLE "DclkFrequencyTable" = 0x444,
         /// Levels of the PCIe clock.
         LCLK_FREQUENCY_TABLE "LclkFrequencyTable" = 0x454,
+        /// Lanes of an xGMI link.
+        XGMI_WIDTH "XgmiWidth" = 0x46c,
+        /// Gbit/s of a lane.
+        XGMI_BITRATE "XgmiBitrate" = 0x470,
         /// Percentage of time in which the graphics cores were busy.
         SOCKET_GFX_BUSY "SocketGfxBusy" = 0x4f8,
         /// Percentage of the memory bandwidth in use.
         DRAM_BANDWIDTH_UTILIZATION "DramBandwidthUtilization" = 0x4fc,
+        /// Sum of `SocketGfxBusy` over all samples, 64 bits.
+        SOCKET_GFX_BUSY_ACC "SocketGfxBusyAcc" = 0x508,
+        /// Memory bandwidth in GB/s.
+        MAX_DRAM_BANDWIDTH "MaxDramBandwidth" = 0x518,
+        /// Sum of `DramBandwidthUtilization` over all samples, 64 bits.
+        DRAM_BANDWIDTH_UTILIZATION_ACC "DramBandwidthUtilizationAcc" = 0x51c,
+        /// PCIe bandwidth of each AID, sum over all samples, 64 bits.
+        PCIE_BANDWIDTH_ACC "PcieBandwidthAcc" = 0x524,
+        /// Samples in which the card was throttled: by PROCHOT,
+        PROCHOT_RESIDENCY_ACC "ProchotResidencyAcc" = 0x544,
+        /// by power,
+        PPT_RESIDENCY_ACC "PptResidencyAcc" = 0x548,
+        /// by the temperature of the socket,
+        SOCKET_THM_RESIDENCY_ACC "SocketThmResidencyAcc" = 0x54c,
+        /// of the voltage regulators,
+        VR_THM_RESIDENCY_ACC "VrThmResidencyAcc" = 0x550,
+        /// of the memory.
+        HBM_THM_RESIDENCY_ACC "HbmThmResidencyAcc" = 0x554,
+        /// XCDs with a locked shader clock, one bit each.
+        GFX_LOCK_XCD_MASK "GfxLockXCDMak" = 0x558,
         /// Shader clock of each XCD.
         GFXCLK_FREQUENCY "GfxclkFrequency" = 0x55c,
         /// Serial number of each AID, 64 bits.
         PUBLIC_SERIAL_NUMBER_AID "PublicSerialNumber_AID" = 0x57c,
         /// Serial number of each XCD, 64 bits.
         PUBLIC_SERIAL_NUMBER_XCD "PublicSerialNumber_XCD" = 0x59c,
+        /// PCIe bandwidth of each AID.
+        PCIE_BANDWIDTH "PcieBandwidth" = 0x6bc,
+        /// Transitions of the PCIe link from L0 to recovery.
+        PCIE_L0_TO_RECOVERY_COUNT_ACC "PCIeL0ToRecoveryCountAcc" = 0x6cc,
+        /// Replays.
+        PCIE_REPLAY_ACC "PCIenReplayAAcc" = 0x6d0,
+        /// Rollovers of the number of replays.
+        PCIE_REPLAY_ROLLOVER_COUNT_ACC "PCIenReplayARolloverCountAcc" = 0x6d4,
+        /// NAKs sent.
+        PCIE_NAK_SENT_COUNT_ACC "PCIeNAKSentCountAcc" = 0x6d8,
+        /// NAKs received.
+        PCIE_NAK_RECEIVED_COUNT_ACC "PCIeNAKReceivedCountAcc" = 0x6dc,
+        /// Generation of the PCIe link.
+        PCIE_LINK_SPEED "PCIeLinkSpeed" = 0x770,
+        /// Lanes of the PCIe link.
+        PCIE_LINK_WIDTH "PCIeLinkWidth" = 0x774,
         /// Percentage of time in which each XCD was busy.
         GFX_BUSY "GfxBusy" = 0x778,
         /// Sum of these over all samples, 64 bits.
         GFX_BUSY_ACC "GfxBusyAcc" = 0x798,
+        /// Recoveries that the other end of the PCIe link initiated.
+        PCIE_OTHER_END_RECOVERY_ACC "PCIeOtherEndRecoveryAcc" = 0x7d8,
         /// Samples in which each XCD was below the host's clock limit, 64 bits: by power,
         GFXCLK_BELOW_HOST_LIMIT_PPT_ACC "GfxclkBelowHostLimitPptAcc" = 0x7dc,
         /// by temperature,

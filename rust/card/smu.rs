@@ -106,15 +106,15 @@ impl Smu {
         })
     }
 
-    /// Returns the metrics of a partition with these XCCs, in the format of user space. Errors as
-    /// [`Smu::sensor`], `ENOMEM` without memory.
-    pub(crate) fn partition_metrics(&self, mmio: &Mmio, xccs: &[Xcc]) -> Result<KVec<u8>> {
+    /// Returns the metrics of a partition with these XCCs, or of the card without any, in the
+    /// format of user space. Errors as [`Smu::sensor`], `ENOMEM` without memory.
+    pub(crate) fn user_metrics(&self, mmio: &Mmio, partition: Option<&[Xcc]>) -> Result<KVec<u8>> {
         // Before the lock, which a reset takes: it does not wait for reclaim.
         let mut out = KVec::with_capacity(PAGE_SIZE, GFP_KERNEL)?;
         self.with_table(|table| {
             self.hal.write_metrics(mmio)?;
             self.hal
-                .partition_metrics(mmio, xccs, &|at| table.read32(at), &mut out)
+                .user_metrics(mmio, partition, &|at| table.read32(at), &mut out)
         })?;
         Ok(out)
     }

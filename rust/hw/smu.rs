@@ -74,12 +74,13 @@ pub(crate) trait SmuHal: Sync {
         read: &dyn Fn(usize) -> Result<u32>,
     ) -> Result<u32>;
 
-    /// Writes the metrics of a partition with these XCCs, in the format of user space, to the spare
-    /// capacity of `out`; `read` as in [`SmuHal::facts`]. `ENOSPC` if there is not enough.
-    fn partition_metrics(
+    /// Writes the metrics of a partition with these XCCs, or of the card without any, in the format
+    /// of user space, to the spare capacity of `out`; `read` as in [`SmuHal::facts`]. `ENOSPC` if
+    /// there is not enough.
+    fn user_metrics(
         &self,
         mmio: &Mmio,
-        xccs: &[Xcc],
+        partition: Option<&[Xcc]>,
         read: &dyn Fn(usize) -> Result<u32>,
         out: &mut KVec<u8>,
     ) -> Result;

@@ -16,7 +16,7 @@ pub(super) fn folder(dev: &device::Device, node: &Node) -> Result<Dir> {
     let show = move |out: &mut Text<'_>| {
         gpu.check_usable().map_err(|_| ENODEV)?;
         let smu = gpu.smu().ok_or(EOPNOTSUPP)?;
-        out.push_bytes(&smu.partition_metrics(gpu.mmio()?, &xccs)?)
+        out.push_bytes(&smu.user_metrics(gpu.mmio()?, Some(&xccs))?)
     };
     let mut files = KVec::with_capacity(1, GFP_KERNEL)?;
     files.push(File::new(c"xcp_metrics", show)?, GFP_KERNEL)?;

@@ -229,6 +229,95 @@ TEST(hwmon)
 	EXPECT(mc > 10000 && mc < 120000, "%llu mC", (unsigned long long)mc);
 }
 
+/* Numbers of values of gpu_metrics (amdgpu_metrics_attr_id, kgd_pp_interface.h). */
+enum {
+	TEMPERATURE_HOTSPOT = 0,
+	TEMPERATURE_MEM = 1,
+	SYSTEM_CLOCK_COUNTER = 8,
+	ACCUMULATION_COUNTER = 9,
+	FIRMWARE_TIMESTAMP = 32,
+	CURRENT_GFXCLK = 33,
+	CURRENT_SOCCLK = 34,
+	CURRENT_UCLK = 37,
+	METRICS = 52,
+};
+#define MOST_VALUES 40
+
+struct metrics {
+	unsigned int counts[METRICS], fields;
+	uint64_t values[METRICS][MOST_VALUES];
+};
+
+/* Reads gpu_metrics: a header, and values that are preceded by unit, type, number and count. */
+static void read_metrics(const struct kfd *k, struct metrics *m)
+{
+	static uint8_t text[4096];
+	uint16_t size = 0;
+	char path[256];
+	size_t at = 8;
+	ssize_t n;
+	int fd;
+
+	memset(m, 0, sizeof(*m));
+	file_path(k, "gpu_metrics", path, sizeof(path));
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	ASSERT(fd >= 0, "%s: %s", path, strerror(errno));
+	n = read(fd, text, sizeof(text));
+	close(fd);
+	ASSERT(n >= 8, "%zd bytes", n);
+	memcpy(&size, text, sizeof(size));
+	EXPECT_EQ(size, n);
+	EXPECT(text[2] == 1 && text[3] == 9, "revision %u.%u", text[2], text[3]);
+	memcpy(&m->fields, text + 4, 4);
+	for (unsigned int field = 0; field < m->fields; field++) {
+		uint64_t kind;
+		uint32_t id, count;
+		size_t bytes;
+
+		ASSERT(at + 8 <= size, "%zu", at);
+		memcpy(&kind, text + at, 8);
+		at += 8;
+		id = kind >> 10 & 0x3ff;
+		count = kind & 0x3ff;
+		bytes = (size_t)1 << (kind >> 20 & 0xf) / 2;
+		ASSERT(id < METRICS && count <= MOST_VALUES && at + count * bytes <= size, "%#llx",
+		       (unsigned long long)kind);
+		EXPECT(!m->counts[id], "%u twice", id);
+		m->counts[id] = count;
+		for (uint32_t i = 0; i < count; i++, at += bytes)
+			memcpy(&m->values[id][i], text + at, bytes);
+	}
+	EXPECT_EQ(at, size);
+}
+
+TEST(gpu_metrics)
+{
+	static struct metrics m, later;
+	struct kfd k;
+
+	fixture_open(&k);
+	if (is_gfx12(&k.node))
+		SKIP("another format");
+	read_metrics(&k, &m);
+	EXPECT_EQ(m.fields, 50);
+	EXPECT_EQ(m.counts[CURRENT_GFXCLK], 8);
+	/* The GPU is idle: the clocks do not change. */
+	EXPECT_EQ(m.values[CURRENT_GFXCLK][0], info_sensor(&k, AMDGPU_INFO_SENSOR_GFX_SCLK));
+	EXPECT_EQ(m.values[CURRENT_UCLK][0], info_sensor(&k, AMDGPU_INFO_SENSOR_GFX_MCLK));
+	for (uint32_t i = 0; i < 8; i++)
+		EXPECT_EQ(m.values[CURRENT_GFXCLK][i] != UINT16_MAX, i < k.node.num_xcc);
+	EXPECT_EQ(m.counts[CURRENT_SOCCLK], 4);
+	EXPECT(m.values[CURRENT_SOCCLK][0] && m.values[CURRENT_SOCCLK][0] < 10000);
+	EXPECT(m.values[TEMPERATURE_HOTSPOT][0] > 10 && m.values[TEMPERATURE_HOTSPOT][0] < 120);
+	EXPECT(m.values[TEMPERATURE_MEM][0] > 10 && m.values[TEMPERATURE_MEM][0] < 120);
+	/* The C driver reads metrics again after some milliseconds only. */
+	usleep(50000);
+	read_metrics(&k, &later);
+	EXPECT(later.values[ACCUMULATION_COUNTER][0] > m.values[ACCUMULATION_COUNTER][0]);
+	EXPECT(later.values[FIRMWARE_TIMESTAMP][0] > m.values[FIRMWARE_TIMESTAMP][0]);
+	EXPECT(later.values[SYSTEM_CLOCK_COUNTER][0] > m.values[SYSTEM_CLOCK_COUNTER][0]);
+}
+
 static bool is_sdma(unsigned int id)
 {
 	return id == 42 || id == 43 || id == 68 || id == 69;

@@ -12,7 +12,7 @@ use rkfd_abi::{
     smu::{i2c, interrupt, metrics, msg, response, ARGUMENT, MESSAGE, RESPONSE},
 };
 
-use super::partition_metrics;
+use super::partition_metrics::{self, Scope};
 use crate::{
     asic::{
         mmio::Mmio,
@@ -181,14 +181,21 @@ impl SmuHal for Smu {
         Ok(round(read(at)?))
     }
 
-    fn partition_metrics(
+    fn user_metrics(
         &self,
         mmio: &Mmio,
-        xccs: &[Xcc],
+        partition: Option<&[Xcc]>,
         read: &dyn Fn(usize) -> Result<u32>,
         out: &mut KVec<u8>,
     ) -> Result {
-        partition_metrics::write(version(mmio)?, xccs, read, out)
+        let version = version(mmio)?;
+        match partition {
+            Some(xccs) => partition_metrics::write(version, Scope::Partition, xccs, read, out),
+            None => {
+                let xccs = mmio.instances().xccs()?;
+                partition_metrics::write(version, Scope::Card, &xccs, read, out)
+            }
+        }
     }
 
     // `smu_v13_0_6_irq_process`.
