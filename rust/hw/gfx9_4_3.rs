@@ -12,7 +12,6 @@ mod ih;
 mod kiq;
 mod mqd;
 mod nbio;
-mod partition_metrics;
 mod psp;
 mod queue_reset;
 mod ras;
@@ -20,6 +19,7 @@ mod sdma;
 mod sdma_queue;
 mod smu;
 mod trap;
+mod user_metrics;
 
 static GENERATION: Generation = Generation {
     name: "gfx942",

@@ -12,7 +12,7 @@ use rkfd_abi::{
     smu::{i2c, interrupt, metrics, msg, response, ARGUMENT, MESSAGE, RESPONSE},
 };
 
-use super::partition_metrics::{self, Scope};
+use super::user_metrics::{self, Scope};
 use crate::{
     asic::{
         mmio::Mmio,
@@ -89,7 +89,7 @@ pub(super) fn reset_sdma(mmio: &Mmio, engine: u32) -> Result {
 
 /// Returns a value with 10 fractional bits as an integer.
 fn round(value: u32) -> u32 {
-    partition_metrics::round(value.into()) as u32
+    user_metrics::round(value.into()) as u32
 }
 
 /// Returns such a value in thousandths, rounded down (`SMUQ10_TO_MILLIWATT`).
@@ -190,10 +190,10 @@ impl SmuHal for Smu {
     ) -> Result {
         let version = version(mmio)?;
         match partition {
-            Some(xccs) => partition_metrics::write(version, Scope::Partition, xccs, read, out),
+            Some(xccs) => user_metrics::write(version, Scope::Partition, xccs, read, out),
             None => {
                 let xccs = mmio.instances().xccs()?;
-                partition_metrics::write(version, Scope::Card, &xccs, read, out)
+                user_metrics::write(version, Scope::Card, &xccs, read, out)
             }
         }
     }
