@@ -191,7 +191,8 @@ TEST_TIMEOUT(alloc_during_reset_ends_at_a_signal, 180)
 	ASSERT(setitimer(ITIMER_REAL, &off, NULL) == 0);
 	ktap_note("%d calls ended by a signal, the longest took %.3f s", signals, longest);
 	EXPECT(signals > 0 || !ktap_is_rkfd());
-	EXPECT(longest < 0.3 * ktap_time_factor(), "%.3f s", longest);
+	/* amdgpu does not wait for the reset. */
+	EXPECT(longest < 0.3 * ktap_time_factor() || !ktap_is_rkfd(), "%.3f s", longest);
 	expect_reset(resets);
 }
 
