@@ -53,9 +53,7 @@ enum Unit {
 enum Source {
     Nowhere,
     /// At an offset, one after another.
-    Card(usize),
-    /// The same, with some firmware only.
-    Since(usize, Firmware),
+    Card(usize, Firmware),
     /// The generation of the PCIe link, at an offset.
     LinkSpeed(usize),
     /// A bit for each physical XCC, at an offset.
@@ -141,7 +139,7 @@ impl Field {
     const fn measured(id: u32, unit: Unit, kind: Type, at: usize) -> Self {
         Self {
             fraction: true,
-            ..Self::number(id, unit, kind, Source::Card(at))
+            ..Self::number(id, unit, kind, Source::Card(at, Firmware::Any))
         }
     }
 
@@ -158,16 +156,17 @@ impl Field {
         Self::measured(id, Unit::Mhz, Type::U16, at)
     }
 
-    /// A count.
+    /// A count, of 32 bits in the table.
     const fn count(id: u32, at: usize) -> Self {
-        Self::sample(id, Unit::None, at, false)
+        Self::number(id, Unit::None, Type::U64, Source::Card(at, Firmware::Any))
     }
 
-    /// A property of the sample.
-    const fn sample(id: u32, unit: Unit, at: usize, wide: bool) -> Self {
+    /// A count, of 64 bits in the table.
+    const fn wide(id: u32, unit: Unit, at: usize) -> Self {
         Self {
-            wide,
-            ..Self::number(id, unit, Type::U64, Source::Card(at))
+            unit,
+            wide: true,
+            ..Self::count(id, at)
         }
     }
 
@@ -208,13 +207,12 @@ impl Field {
         let bytes = if self.wide { 8 } else { 4 };
         let at = match self.source {
             Source::Nowhere => return Ok(None),
-            Source::Card(at) => at + n * bytes,
-            Source::Since(at, firmware) if firmware.is(version) => at + n * bytes,
+            Source::Card(at, firmware) if firmware.is(version) => at + n * bytes,
             Source::LinkSpeed(at) if Firmware::PcieLink.is(version) => {
                 let generation = (read(at)? as usize).saturating_sub(1);
                 return Ok(LINK_SPEEDS.get(generation).copied());
             }
-            Source::Since(..) | Source::LinkSpeed(_) => return Ok(None),
+            Source::Card(..) | Source::LinkSpeed(_) => return Ok(None),
             Source::XccMask(at) => {
                 let first = xccs.first().map_or(0, |xcc| xcc.physical);
                 return Ok(Some(u64::from(read(at)? >> first)));
@@ -235,20 +233,11 @@ impl Field {
     }
 }
 
-/// The values, in order (`SMU_13_0_6_PARTITION_METRICS_FIELDS`, `smu_v13_0_6_ppt.h`).
-const PARTITION: [Field; 15] = {
+/// Activity of XCCs and decoders.
+const ACTIVITY: &[Field] = {
     use Firmware::PerXcc;
-    use Type::{U16, U32, U64};
-    [
-        // Shader clock.
-        Field::xcc(33, Unit::Mhz, U16, metrics::GFXCLK_FREQUENCY, PerXcc),
-        // Clocks of decoders and of their AIDs.
-        Field::absent(34, Unit::Mhz, 4),
-        Field::absent(35, Unit::Mhz, 4),
-        Field::absent(36, Unit::Mhz, 4),
-        // Memory clock.
-        Field::clock(37, metrics::UCLK_FREQUENCY),
-        // Activity of XCCs and decoders.
+    use Type::{U32, U64};
+    &[
         Field::xcc(40, Unit::Percent, U32, metrics::GFX_BUSY, PerXcc),
         Field::absent(41, Unit::Percent, 40),
         Field::absent(42, Unit::Percent, 4),
@@ -257,101 +246,120 @@ const PARTITION: [Field; 15] = {
         Field::limit(45, metrics::GFXCLK_BELOW_HOST_LIMIT_THM_ACC),
         Field::limit(46, metrics::GFXCLK_LOW_UTILIZATION_ACC),
         Field::limit(47, metrics::GFXCLK_BELOW_HOST_LIMIT_TOTAL_ACC),
-        // Number of the sample, and its time.
-        Field::sample(9, Unit::None, metrics::ACCUMULATION_COUNTER, false),
-        Field::sample(32, Unit::TenNanoseconds, metrics::TIMESTAMP, true),
+    ]
+};
+
+/// The values of a partition, in order (`SMU_13_0_6_PARTITION_METRICS_FIELDS`,
+/// `smu_v13_0_6_ppt.h`).
+const PARTITION: &[&[Field]] = {
+    use Firmware::PerXcc;
+    use Type::U16;
+    &[
+        &[
+            // Shader clock.
+            Field::xcc(33, Unit::Mhz, U16, metrics::GFXCLK_FREQUENCY, PerXcc),
+            // Clocks of decoders and of their AIDs.
+            Field::absent(34, Unit::Mhz, 4),
+            Field::absent(35, Unit::Mhz, 4),
+            Field::absent(36, Unit::Mhz, 4),
+            // Memory clock.
+            Field::clock(37, metrics::UCLK_FREQUENCY),
+        ],
+        ACTIVITY,
+        &[
+            // Number of the sample, and its time.
+            Field::count(9, metrics::ACCUMULATION_COUNTER),
+            Field::wide(32, Unit::TenNanoseconds, metrics::TIMESTAMP),
+        ],
     ]
 };
 
 /// The values of a card, in order (`SMU_13_0_6_METRICS_FIELDS`, `smu_v13_0_6_ppt.h`).
-const CARD: [Field; 50] = {
-    use Firmware::{Any, OtherEnd, PcieLink, PerXcc};
+const CARD: &[&[Field]] = {
+    use Firmware::{Any, OtherEnd, PcieLink};
     use Type::{U16, U32, U64};
-    [
-        // Temperatures, power, activity.
-        Field::measured(0, Unit::Celsius, U16, metrics::MAX_SOCKET_TEMPERATURE),
-        Field::measured(1, Unit::Celsius, U16, metrics::MAX_HBM_TEMPERATURE),
-        Field::measured(2, Unit::Celsius, U16, metrics::MAX_VR_TEMPERATURE),
-        Field::measured(3, Unit::Watt, U16, metrics::SOCKET_POWER),
-        Field::measured(4, Unit::Percent, U16, metrics::SOCKET_GFX_BUSY),
-        Field::measured(5, Unit::Percent, U16, metrics::DRAM_BANDWIDTH_UTILIZATION),
-        Field::measured(6, Unit::GbPerSecond, U64, metrics::MAX_DRAM_BANDWIDTH),
-        Field::sample(7, Unit::None, metrics::SOCKET_ENERGY_ACC, true),
-        Field::number(8, Unit::Nanosecond, U64, Source::BootTime),
-        // Samples, and those with throttling.
-        Field::count(9, metrics::ACCUMULATION_COUNTER),
-        Field::count(10, metrics::PROCHOT_RESIDENCY_ACC),
-        Field::count(11, metrics::PPT_RESIDENCY_ACC),
-        Field::count(12, metrics::SOCKET_THM_RESIDENCY_ACC),
-        Field::count(13, metrics::VR_THM_RESIDENCY_ACC),
-        Field::count(14, metrics::HBM_THM_RESIDENCY_ACC),
-        Field::number(
-            15,
-            Unit::None,
-            U32,
-            Source::XccMask(metrics::GFX_LOCK_XCD_MASK),
-        ),
-        // Links.
-        Field::number(
-            16,
-            Unit::None,
-            U16,
-            Source::Since(metrics::PCIE_LINK_WIDTH, PcieLink),
-        ),
-        Field::number(
-            17,
-            Unit::TenthGtPerSecond,
-            U16,
-            Source::LinkSpeed(metrics::PCIE_LINK_SPEED),
-        ),
-        Field::number(18, Unit::None, U16, Source::Card(metrics::XGMI_WIDTH)),
-        Field::number(
-            19,
-            Unit::GbitPerSecond,
-            U16,
-            Source::Card(metrics::XGMI_BITRATE),
-        ),
-        Field::sum(20, metrics::SOCKET_GFX_BUSY_ACC),
-        Field::sum(21, metrics::DRAM_BANDWIDTH_UTILIZATION_ACC),
-        Field::sum(22, metrics::PCIE_BANDWIDTH_ACC),
-        Field::measured(23, Unit::GbPerSecond, U64, metrics::PCIE_BANDWIDTH),
-        Field::count(24, metrics::PCIE_L0_TO_RECOVERY_COUNT_ACC),
-        Field::count(25, metrics::PCIE_REPLAY_ACC),
-        Field::count(26, metrics::PCIE_REPLAY_ROLLOVER_COUNT_ACC),
-        Field::count(27, metrics::PCIE_NAK_SENT_COUNT_ACC),
-        Field::count(28, metrics::PCIE_NAK_RECEIVED_COUNT_ACC),
-        // xGMI links to other cards: data and state.
-        Field::none(29, Unit::Kilobyte, U64, 8),
-        Field::none(30, Unit::Kilobyte, U64, 8),
-        Field::none(31, Unit::None, U16, 8),
-        Field::sample(32, Unit::TenNanoseconds, metrics::TIMESTAMP, true),
-        // Clocks, and the activity of XCCs and decoders.
-        Field::xcc(33, Unit::Mhz, U16, metrics::GFXCLK_FREQUENCY, Any),
-        Field {
-            count: 4,
-            ..Field::clock(34, metrics::SOCCLK_FREQUENCY)
-        },
-        Field::absent(35, Unit::Mhz, 4),
-        Field::absent(36, Unit::Mhz, 4),
-        Field::clock(37, metrics::UCLK_FREQUENCY),
-        Field::number(
-            39,
-            Unit::None,
-            U64,
-            Source::Since(metrics::PCIE_OTHER_END_RECOVERY_ACC, OtherEnd),
-        ),
-        Field::xcc(40, Unit::Percent, U32, metrics::GFX_BUSY, PerXcc),
-        Field::absent(41, Unit::Percent, 40),
-        Field::absent(42, Unit::Percent, 4),
-        Field::xcc(43, Unit::None, U64, metrics::GFX_BUSY_ACC, PerXcc),
-        Field::limit(44, metrics::GFXCLK_BELOW_HOST_LIMIT_PPT_ACC),
-        Field::limit(45, metrics::GFXCLK_BELOW_HOST_LIMIT_THM_ACC),
-        Field::limit(46, metrics::GFXCLK_LOW_UTILIZATION_ACC),
-        Field::limit(47, metrics::GFXCLK_BELOW_HOST_LIMIT_TOTAL_ACC),
-        // Temperatures of memory stacks, AIDs and XCCs: firmware 13.0.12.
-        Field::absent(48, Unit::Celsius, 8),
-        Field::absent(50, Unit::Celsius, 4),
-        Field::absent(51, Unit::Celsius, MAX_XCCS),
+    &[
+        &[
+            // Temperatures, power, activity.
+            Field::measured(0, Unit::Celsius, U16, metrics::MAX_SOCKET_TEMPERATURE),
+            Field::measured(1, Unit::Celsius, U16, metrics::MAX_HBM_TEMPERATURE),
+            Field::measured(2, Unit::Celsius, U16, metrics::MAX_VR_TEMPERATURE),
+            Field::measured(3, Unit::Watt, U16, metrics::SOCKET_POWER),
+            Field::measured(4, Unit::Percent, U16, metrics::SOCKET_GFX_BUSY),
+            Field::measured(5, Unit::Percent, U16, metrics::DRAM_BANDWIDTH_UTILIZATION),
+            Field::measured(6, Unit::GbPerSecond, U64, metrics::MAX_DRAM_BANDWIDTH),
+            Field::wide(7, Unit::None, metrics::SOCKET_ENERGY_ACC),
+            Field::number(8, Unit::Nanosecond, U64, Source::BootTime),
+            // Samples, and those with throttling.
+            Field::count(9, metrics::ACCUMULATION_COUNTER),
+            Field::count(10, metrics::PROCHOT_RESIDENCY_ACC),
+            Field::count(11, metrics::PPT_RESIDENCY_ACC),
+            Field::count(12, metrics::SOCKET_THM_RESIDENCY_ACC),
+            Field::count(13, metrics::VR_THM_RESIDENCY_ACC),
+            Field::count(14, metrics::HBM_THM_RESIDENCY_ACC),
+            Field::number(
+                15,
+                Unit::None,
+                U32,
+                Source::XccMask(metrics::GFX_LOCK_XCD_MASK),
+            ),
+            // Links.
+            Field::number(
+                16,
+                Unit::None,
+                U16,
+                Source::Card(metrics::PCIE_LINK_WIDTH, PcieLink),
+            ),
+            Field::number(
+                17,
+                Unit::TenthGtPerSecond,
+                U16,
+                Source::LinkSpeed(metrics::PCIE_LINK_SPEED),
+            ),
+            Field::number(18, Unit::None, U16, Source::Card(metrics::XGMI_WIDTH, Any)),
+            Field::number(
+                19,
+                Unit::GbitPerSecond,
+                U16,
+                Source::Card(metrics::XGMI_BITRATE, Any),
+            ),
+            Field::sum(20, metrics::SOCKET_GFX_BUSY_ACC),
+            Field::sum(21, metrics::DRAM_BANDWIDTH_UTILIZATION_ACC),
+            Field::sum(22, metrics::PCIE_BANDWIDTH_ACC),
+            Field::measured(23, Unit::GbPerSecond, U64, metrics::PCIE_BANDWIDTH),
+            Field::count(24, metrics::PCIE_L0_TO_RECOVERY_COUNT_ACC),
+            Field::count(25, metrics::PCIE_REPLAY_ACC),
+            Field::count(26, metrics::PCIE_REPLAY_ROLLOVER_COUNT_ACC),
+            Field::count(27, metrics::PCIE_NAK_SENT_COUNT_ACC),
+            Field::count(28, metrics::PCIE_NAK_RECEIVED_COUNT_ACC),
+            // xGMI links to other cards: data and state.
+            Field::none(29, Unit::Kilobyte, U64, 8),
+            Field::none(30, Unit::Kilobyte, U64, 8),
+            Field::none(31, Unit::None, U16, 8),
+            Field::wide(32, Unit::TenNanoseconds, metrics::TIMESTAMP),
+            // Clocks.
+            Field::xcc(33, Unit::Mhz, U16, metrics::GFXCLK_FREQUENCY, Any),
+            Field {
+                count: 4,
+                ..Field::clock(34, metrics::SOCCLK_FREQUENCY)
+            },
+            Field::absent(35, Unit::Mhz, 4),
+            Field::absent(36, Unit::Mhz, 4),
+            Field::clock(37, metrics::UCLK_FREQUENCY),
+            Field::number(
+                39,
+                Unit::None,
+                U64,
+                Source::Card(metrics::PCIE_OTHER_END_RECOVERY_ACC, OtherEnd),
+            ),
+        ],
+        ACTIVITY,
+        &[
+            // Temperatures of memory stacks, AIDs and XCCs: firmware 13.0.12.
+            Field::absent(48, Unit::Celsius, 8),
+            Field::absent(50, Unit::Celsius, 4),
+            Field::absent(51, Unit::Celsius, MAX_XCCS),
+        ],
     ]
 };
 
@@ -378,20 +386,21 @@ pub(super) fn write(
 ) -> Result {
     /// Size, revisions and number of fields (`metrics_table_header`, `attr_count`).
     const HEADER: usize = 8;
-    let (revision, fields): ([u8; 2], &[Field]) = match scope {
-        Scope::Card => ([1, 9], &CARD),
-        Scope::Partition => ([1, 1], &PARTITION),
+    let (revision, groups) = match scope {
+        Scope::Card => ([1, 9], CARD),
+        Scope::Partition => ([1, 1], PARTITION),
     };
+    let fields = || groups.iter().copied().flatten();
     let bytes = |field: &Field| size_of::<u64>() + field.count * field.kind.bytes();
-    let size = HEADER + fields.iter().map(bytes).sum::<usize>();
+    let size = HEADER + fields().map(bytes).sum::<usize>();
     if out.spare_capacity_mut().len() < size {
         return Err(ENOSPC);
     }
     let mut put = |bytes: &[u8]| out.extend_from_slice(bytes, GFP_KERNEL);
     put(&u16::try_from(size)?.to_le_bytes())?;
     put(&revision)?;
-    put(&(fields.len() as u32).to_le_bytes())?;
-    for field in fields {
+    put(&(fields().count() as u32).to_le_bytes())?;
+    for field in fields() {
         put(&field.description().to_le_bytes())?;
         for n in 0..field.count {
             let value = field.value(n, version, xccs, read)?.unwrap_or(u64::MAX);
