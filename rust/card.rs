@@ -46,6 +46,7 @@ pub(crate) mod gart;
 pub(crate) mod health;
 pub(crate) mod hub;
 pub(crate) mod ih;
+pub(crate) mod limits;
 pub(crate) mod memory;
 mod page_map;
 mod pool;

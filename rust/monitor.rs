@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Files of a card in sysfs that tools for administrators read: memory, serial number, firmware
-//! versions, load, IP blocks. Names and texts are those of the C driver (`amdgpu_vram_mgr.c`,
-//! `amdgpu_gtt_mgr.c`, `amdgpu_ucode.c`, `amdgpu_pm.c`).
+//! Files of a card in sysfs that tools for administrators use: memory, serial number, firmware
+//! versions, load, IP blocks; [`power`] has those of clocks and power. Names and texts are those of
+//! the C driver (`amdgpu_vram_mgr.c`, `amdgpu_gtt_mgr.c`, `amdgpu_ucode.c`, `amdgpu_pm.c`).
 
 use core::fmt::Write;
 
-use kernel::{device::Device, prelude::*, sync::Arc};
+use kernel::{prelude::*, sync::Arc};
 
 use crate::{
     card::account,
     gpu::Gpu,
-    hw::smu::Sensor,
+    hw::smu::{Clock, Sensor},
     kapi::{
         device_file::DeviceFile,
         hwmon::Hwmon,
@@ -20,6 +20,10 @@ use crate::{
 };
 
 mod discovery;
+mod fact;
+mod power;
+
+use fact::{file, line, with_smu, Fact};
 
 /// The files. Dropping it removes them and waits for their readers.
 pub(crate) struct Files {
@@ -28,9 +32,6 @@ pub(crate) struct Files {
     _firmware: Dir,
     _discovery: discovery::Tree,
 }
-
-/// A file: its name and its text.
-type Fact = (&'static CStr, fn(&Gpu, &mut Text<'_>) -> Result);
 
 /// Files of each card.
 const MEMORY: [Fact; 6] = [
@@ -64,10 +65,8 @@ const POWER: [Fact; 4] = [
         sensor(gpu, Sensor::MemoryLoad, 1, out)
     }),
     (c"gpu_metrics", |gpu, out| {
-        gpu.check_usable().map_err(|_| EBUSY)?;
-        let smu = gpu.smu().ok_or(EOPNOTSUPP)?;
-        let metrics = smu.user_metrics(gpu.mmio()?, None);
-        out.push_bytes(&metrics.map_err(suspended)?)
+        let metrics = with_smu(gpu, |smu, mmio| smu.user_metrics(mmio, None))?;
+        out.push_bytes(&metrics)
     }),
 ];
 
@@ -75,11 +74,11 @@ const POWER: [Fact; 4] = [
 /// `temp1_input` would be the temperature of the edge, which the SMU does not have.
 const SENSORS: [Fact; 10] = [
     (c"freq1_input", |gpu, out| {
-        sensor(gpu, Sensor::EngineClock, 1_000_000, out)
+        sensor(gpu, Sensor::Clock(Clock::Engine), 1_000_000, out)
     }),
     (c"freq1_label", |_, out| Ok(writeln!(out, "sclk")?)),
     (c"freq2_input", |gpu, out| {
-        sensor(gpu, Sensor::MemoryClock, 1_000_000, out)
+        sensor(gpu, Sensor::Clock(Clock::Memory), 1_000_000, out)
     }),
     (c"freq2_label", |_, out| Ok(writeln!(out, "mclk")?)),
     (c"power1_input", |gpu, out| {
@@ -101,18 +100,23 @@ impl Files {
     pub(crate) fn new(gpu: &Arc<Gpu>) -> Result<Self> {
         let mut facts = KVec::new();
         for fact in &MEMORY {
-            facts.push(file(gpu, gpu.dev(), fact)?, GFP_KERNEL)?;
+            facts.push(file(gpu, gpu.dev(), fact, None)?, GFP_KERNEL)?;
         }
         let mut hwmon = None;
         if gpu.smu().is_some() {
             for fact in &POWER {
-                facts.push(file(gpu, gpu.dev(), fact)?, GFP_KERNEL)?;
+                facts.push(file(gpu, gpu.dev(), fact, None)?, GFP_KERNEL)?;
+            }
+            for (fact, action) in &power::DEVICE {
+                facts.push(file(gpu, gpu.dev(), fact, Some(*action))?, GFP_KERNEL)?;
             }
             // The name by which tools find it.
             let hwmon = hwmon.insert(Hwmon::new(gpu.dev(), c"amdgpu")?);
-            for fact in &SENSORS {
-                hwmon.add(|dev| file(gpu, dev, fact))?;
+            for fact in [SENSORS.as_slice(), &power::LIMITS].into_iter().flatten() {
+                hwmon.add(|dev| file(gpu, dev, fact, None))?;
             }
+            let (fact, action) = &power::CAP;
+            hwmon.add(|dev| file(gpu, dev, fact, Some(*action)))?;
         }
         Ok(Self {
             _facts: facts,
@@ -123,39 +127,11 @@ impl Files {
     }
 }
 
-/// Creates a file of a device. `ENOMEM` without memory.
-fn file(gpu: &Arc<Gpu>, dev: &Device, (name, show): &Fact) -> Result<DeviceFile> {
-    let (reader, show) = (gpu.clone(), *show);
-    DeviceFile::new(
-        dev,
-        name,
-        move |out: &mut Text<'_>| show(&reader, out),
-        None,
-    )
-}
-
-/// Prints a number of bytes.
-fn line(out: &mut Text<'_>, bytes: u64) -> Result {
-    Ok(writeln!(out, "{bytes}")?)
-}
-
-/// Returns the error of a card that is suspended, or another one of the SMU.
-fn suspended(e: Error) -> Error {
-    if e == ENODEV {
-        EBUSY
-    } else {
-        e
-    }
-}
-
 /// Prints a sensor times `unit`. `EBUSY` while the card hangs, is being reset or suspended, or an
 /// errno of the response of the SMU.
 fn sensor(gpu: &Gpu, sensor: Sensor, unit: u64, out: &mut Text<'_>) -> Result {
-    gpu.check_usable().map_err(|_| EBUSY)?;
-    let smu = gpu.smu().ok_or(EOPNOTSUPP)?;
-    let value = smu.sensor(gpu.mmio()?, sensor);
-    let value = u64::from(value.map_err(suspended)?);
-    Ok(writeln!(out, "{}", value * unit)?)
+    let value = with_smu(gpu, |smu, mmio| smu.sensor(mmio, sensor))?;
+    line(out, u64::from(value) * unit)
 }
 
 /// Creates `fw_version`, with a file for each firmware that runs. `ENOMEM` without memory.

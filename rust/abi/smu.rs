@@ -69,6 +69,10 @@ numbers! {
         GET_PPT_LIMIT "GetPptLimit" = 0x19,
         /// Sets the number of records of bad pages, for other readers on the SMU's bus.
         SET_NUM_BAD_HBM_PAGES_RETIRED "SetNumBadHbmPagesRetired" = 0x1f,
+        /// Keeps the shader clock at or below the argument in MHz, for runs that can be repeated.
+        ENABLE_DETERMINISM "EnableDeterminism" = 0x26,
+        /// Ends this.
+        DISABLE_DETERMINISM "DisableDeterminism" = 0x27,
         /// Sets the lower limit of the shader clock in MHz.
         SET_SOFT_MIN_GFX_CLK "SetSoftMinGfxClk" = 0x30,
         /// Sets the upper limit of the shader clock in MHz.
@@ -79,12 +83,12 @@ numbers! {
         GET_MAX_GFX_DPM_FREQ "GetMaxGfxDpmFreq" = 0x33,
         /// Tells the firmware that no driver manages the device any more.
         PREPARE_FOR_DRIVER_UNLOAD "PrepareForDriverUnload" = 0x34,
-        /// Returns the temperature in degrees Celsius at which a part is throttled: 1 socket, 2
-        /// HBM.
+        /// Returns the temperature in degrees Celsius at which a [`throttled`](super::throttled)
+        /// part is throttled.
         READ_THROTTLER_LIMIT "ReadThrottlerLimit" = 0x35,
         /// Returns the number of uncorrected errors in the error banks.
         QUERY_VALID_MCA_COUNT "QueryValidMcaCount" = 0x36,
-        /// Returns the critical temperature of a part in degrees Celsius: 1 AID, 3 XCD, 4 HBM.
+        /// Returns the critical temperature of a [`part`](super::part) in degrees Celsius.
         GET_CTF_LIMIT "GetCTFLimit" = 0x38,
         /// Sets which error banks a read clears: 1 uncorrected errors, 2 corrected ones.
         CLEAR_MCA_ON_READ "ClearMcaOnRead" = 0x39,
@@ -114,6 +118,28 @@ numbers! {
         FCLK = 4,
         /// PCIe.
         LCLK = 5,
+    }
+}
+
+numbers! {
+    /// Parts that are throttled (`PPSMC_THROTTLING_LIMIT_TYPE_*`).
+    throttled: u32 {
+        /// Socket.
+        SOCKET = 1,
+        /// Memory.
+        HBM = 2,
+    }
+}
+
+numbers! {
+    /// Parts with a critical temperature (`PPSMC_*_THM_TYPE`).
+    part: u32 {
+        /// I/O die.
+        AID = 1,
+        /// Compute die.
+        XCD = 3,
+        /// Memory.
+        HBM = 4,
     }
 }
 
@@ -159,6 +185,22 @@ pub mod i2c {
 
 /// Number of features (`NUM_FEATURES`, `FEATURE_LIST_e`).
 pub const FEATURES: u32 = 46;
+
+numbers! {
+    /// Features that change a clock (`FEATURE_LIST_e`).
+    feature: u32 {
+        /// Fabric clock.
+        DPM_FCLK = 2,
+        /// Shader clock.
+        DPM_GFXCLK = 3,
+        /// SOC clock.
+        DPM_SOCCLK = 5,
+        /// Memory clock.
+        DPM_UCLK = 6,
+        /// Clocks of the video decoder.
+        DPM_VCN = 7,
+    }
+}
 
 numbers! {
     /// Metrics table (`MetricsTableV0_t`, packed): offsets in bytes. Frequencies (MHz), power (W)

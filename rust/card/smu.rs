@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The power firmware (SMU) of a card: enables its features, and reads properties of the card.
+//! The power firmware (SMU) of a card: enables its features, reads properties of the card, limits
+//! clocks and power.
 
 use kernel::{
     new_mutex,
@@ -10,10 +11,13 @@ use kernel::{
     time::{delay::fsleep, Delta, Instant, Monotonic},
 };
 
-use super::gart::{Buffer, Gart};
+use super::{
+    gart::{Buffer, Gart},
+    limits::{Level, Limit, Limits, Settings},
+};
 use crate::{
     asic::{mmio::Mmio, xcc::Xcc},
-    hw::smu::{Sensor, SmuFacts, SmuHal, EEPROM_READ},
+    hw::smu::{Clock, Sensor, SmuFacts, SmuHal, EEPROM_READ},
 };
 
 /// Attempts to read the first metrics, and the time between them. The C driver has as many and then
@@ -49,7 +53,12 @@ struct State {
     table: Option<Buffer>,
     /// Features are enabled.
     managed: bool,
+    settings: Settings,
 }
+
+/// Time between the limits of the shader clock and the begin of determinism
+/// (`smu_v13_0_6_set_soft_freq_limited_range`).
+const BEFORE_DETERMINISM: Delta = Delta::from_micros(500);
 
 impl Smu {
     /// Creates the state of a card's SMU; sends no message.
@@ -81,13 +90,156 @@ impl Smu {
             match self.hal.facts(mmio, &|at| table.read32(at)) {
                 Ok(facts) => {
                     *self.facts.lock() = facts;
-                    return Ok(());
+                    return self.restore(mmio, state, &facts);
                 }
                 Err(e) if e == EAGAIN => fsleep(INTERVAL),
                 Err(e) => return Err(e),
             }
         }
         Err(ETIMEDOUT)
+    }
+
+    /// Makes the settings valid in firmware that has those of the card. Errors of firmware.
+    fn restore(&self, mmio: &Mmio, state: &mut State, facts: &SmuFacts) -> Result {
+        if let Some(watts) = state.settings.power {
+            self.hal.set_power_limit(mmio, watts)?;
+        }
+        if let Some(limits) = state.settings.limits.take() {
+            self.limit(mmio, state, facts, limits)?;
+        }
+        Ok(())
+    }
+
+    /// Calls `f` with the state. `ENODEV` before [`Smu::start`] and after a reset.
+    fn with_settings<T>(&self, f: impl FnOnce(&mut State, &SmuFacts) -> Result<T>) -> Result<T> {
+        let mut state = self.state.lock();
+        if !state.managed {
+            return Err(ENODEV);
+        }
+        let facts = self.facts();
+        f(&mut state, &facts)
+    }
+
+    /// Limits the clocks, for the current level. Errors of firmware, after which some limits may
+    /// have changed.
+    fn limit(&self, mmio: &Mmio, state: &mut State, facts: &SmuFacts, to: Limits) -> Result {
+        let now = state.settings.limits(facts);
+        if state.settings.level == Level::Determinism {
+            let (lowest, highest) = Limits::of(facts).engine;
+            self.hal.limit_engine(mmio, lowest, highest)?;
+            fsleep(BEFORE_DETERMINISM);
+            self.hal.set_determinism(mmio, Some(to.engine.1))?;
+        } else if to.engine != now.engine {
+            self.hal.limit_engine(mmio, to.engine.0, to.engine.1)?;
+        }
+        for (clock, now, to) in [
+            (Clock::Memory, now.memory, to.memory),
+            (Clock::Fabric, now.fabric, to.fabric),
+        ] {
+            if to != now {
+                self.hal.limit(mmio, clock, to)?;
+            }
+        }
+        state.settings.limits = Some(to);
+        Ok(())
+    }
+
+    /// Returns the performance level.
+    pub(crate) fn level(&self) -> Level {
+        self.state.lock().settings.level
+    }
+
+    /// Sets the performance level; [`Level::Auto`] removes all limits of clocks. Errors as
+    /// [`Smu::sensor`].
+    pub(crate) fn set_level(&self, mmio: &Mmio, level: Level) -> Result {
+        self.with_settings(|state, facts| self.enter(mmio, state, facts, level))
+    }
+
+    /// Changes the performance level. Errors of firmware.
+    fn enter(&self, mmio: &Mmio, state: &mut State, facts: &SmuFacts, level: Level) -> Result {
+        if state.settings.level == Level::Determinism && level != Level::Determinism {
+            self.hal.set_determinism(mmio, None)?;
+            let mut limits = state.settings.limits(facts);
+            limits.engine = Limits::of(facts).engine;
+            state.settings.limits = Some(limits);
+        }
+        state.settings.level = level;
+        if level == Level::Auto {
+            self.limit(mmio, state, facts, Limits::of(facts))?;
+            state.settings.limits = None;
+            state.settings.discard();
+        }
+        Ok(())
+    }
+
+    /// Limits the shader clock to the range between the lowest and the highest of a mask of its
+    /// levels. `EINVAL` but in the level [`Level::Manual`] and for levels that there are not,
+    /// errors as [`Smu::sensor`].
+    pub(crate) fn force_engine_levels(&self, mmio: &Mmio, mask: u32) -> Result {
+        self.with_settings(|state, facts| {
+            let levels = facts.levels(Clock::Engine).all();
+            let bit = |n: u32| levels.get(n as usize).copied().ok_or(EINVAL);
+            if state.settings.level != Level::Manual {
+                return Err(EINVAL);
+            }
+            let mask = mask.max(1);
+            let mut limits = state.settings.limits(facts);
+            limits.engine = (bit(mask.trailing_zeros())?, bit(mask.ilog2())?);
+            self.limit(mmio, state, facts, limits)
+        })
+    }
+
+    /// Returns the limits of the clocks.
+    pub(crate) fn limits(&self) -> Limits {
+        let state = self.state.lock();
+        state.settings.limits(&self.facts())
+    }
+
+    /// Sets a limit of the next [`Smu::commit`]. Errors as [`Settings::edit`], `ENODEV` before
+    /// [`Smu::start`].
+    pub(crate) fn edit(&self, limit: Limit, mhz: u32) -> Result {
+        self.with_settings(|state, facts| state.settings.edit(facts, limit, mhz))
+    }
+
+    /// Makes the edited limits those in force. Errors as [`Settings::edited`], and as
+    /// [`Smu::sensor`].
+    pub(crate) fn commit(&self, mmio: &Mmio) -> Result {
+        self.with_settings(|state, facts| {
+            let limits = state.settings.edited(facts)?;
+            self.limit(mmio, state, facts, limits)
+        })
+    }
+
+    /// Makes the limits of the card those in force, in the current level. `EINVAL` in the level
+    /// [`Level::Auto`], errors as [`Smu::sensor`].
+    pub(crate) fn reset_limits(&self, mmio: &Mmio) -> Result {
+        self.with_settings(|state, facts| {
+            if state.settings.level == Level::Auto {
+                return Err(EINVAL);
+            }
+            state.settings.discard();
+            self.limit(mmio, state, facts, Limits::of(facts))
+        })
+    }
+
+    /// Returns the power limit of the socket in W. Errors as [`Smu::sensor`].
+    pub(crate) fn power_limit(&self, mmio: &Mmio) -> Result<u32> {
+        self.with_settings(|_, _| self.hal.power_limit(mmio))
+    }
+
+    /// Sets the power limit of the socket in W; 0 changes nothing. `EINVAL` above that of the card,
+    /// errors as [`Smu::sensor`].
+    pub(crate) fn set_power_limit(&self, mmio: &Mmio, watts: u32) -> Result {
+        self.with_settings(|state, facts| {
+            if watts > facts.max_power {
+                return Err(EINVAL);
+            }
+            if watts != 0 {
+                self.hal.set_power_limit(mmio, watts)?;
+                state.settings.power = Some(watts);
+            }
+            Ok(())
+        })
     }
 
     /// Calls `f` with the table of the driver. `ENODEV` before [`Smu::start`] and after a reset.
@@ -158,13 +310,22 @@ impl Smu {
         (reasons != 0).then_some((reasons, state.count))
     }
 
-    /// Announces the unload of the driver if [`Smu::start`] enabled the features.
+    /// Announces the unload of the driver if [`Smu::start`] enabled the features, and removes the
+    /// limits from firmware: they are set again by the next start of this driver only.
     pub(crate) fn stop(&self, mmio: &Mmio) -> Result {
-        let mut state = self.state.lock();
+        let state = &mut *self.state.lock();
         if !core::mem::take(&mut state.managed) {
             return Ok(());
         }
-        self.hal.stop(mmio)
+        let (settings, facts) = (state.settings, self.facts());
+        let removed =
+            self.enter(mmio, state, &facts, Level::Auto)
+                .and_then(|()| match settings.power {
+                    Some(_) => self.hal.set_power_limit(mmio, facts.max_power),
+                    None => Ok(()),
+                });
+        state.settings = settings;
+        self.hal.stop(mmio).and(removed)
     }
 
     /// Records that a reset has ended the management: no message is sent until [`Smu::start`].

@@ -9,6 +9,72 @@ use crate::asic::{
     xcc::{Xcc, MAX_XCCS},
 };
 
+/// A clock of the card that has levels.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Clock {
+    /// Shader clock.
+    Engine,
+    /// Memory clock.
+    Memory,
+    /// SOC clock.
+    Soc,
+    /// Fabric clock.
+    Fabric,
+    /// Clocks of the video decoder.
+    Video,
+    Decoder,
+}
+
+impl Clock {
+    /// All clocks, by number.
+    pub(crate) const ALL: [Self; 6] = [
+        Self::Engine,
+        Self::Memory,
+        Self::Soc,
+        Self::Fabric,
+        Self::Video,
+        Self::Decoder,
+    ];
+}
+
+/// Levels of a clock in MHz, lowest first.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Levels {
+    mhz: [u32; Self::MAX],
+    count: usize,
+}
+
+impl Levels {
+    /// Maximum number of levels.
+    pub(crate) const MAX: usize = 4;
+
+    /// Appends a level. `EINVAL` if there is no room.
+    pub(crate) fn push(&mut self, mhz: u32) -> Result {
+        *self.mhz.get_mut(self.count).ok_or(EINVAL)? = mhz;
+        self.count += 1;
+        Ok(())
+    }
+
+    /// Returns the levels.
+    pub(crate) fn all(&self) -> &[u32] {
+        &self.mhz[..self.count]
+    }
+
+    /// Returns the lowest and the highest level, 0 without any.
+    pub(crate) fn range(&self) -> (u32, u32) {
+        let of = |level: Option<&u32>| level.copied().unwrap_or(0);
+        (of(self.all().first()), of(self.all().last()))
+    }
+}
+
+/// Temperatures in degrees Celsius at which a part is throttled and at which the card is shut down;
+/// 0 if unknown.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct TemperatureLimits {
+    pub(crate) throttled: u32,
+    pub(crate) critical: u32,
+}
+
 /// Properties of a card that its power firmware reports.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct SmuFacts {
@@ -18,21 +84,30 @@ pub(crate) struct SmuFacts {
     pub(crate) xcc_serials: [u64; MAX_XCCS],
     /// Firmware version.
     pub(crate) version: u32,
-    /// Lowest and highest shader clock in MHz.
-    pub(crate) engine_mhz: (u32, u32),
-    /// Lowest and highest memory clock in MHz.
-    pub(crate) memory_mhz: (u32, u32),
+    /// Levels by the number of the clock; the shader clock has any frequency between two.
+    pub(crate) clocks: [Levels; Clock::ALL.len()],
+    /// Highest power limit of the socket in W.
+    pub(crate) max_power: u32,
+    /// Limits of the dies.
+    pub(crate) temperature: TemperatureLimits,
+    /// Limits of the memory.
+    pub(crate) memory_temperature: TemperatureLimits,
     /// SDMA engines can be reset one by one.
     pub(crate) resets_sdma: bool,
+}
+
+impl SmuFacts {
+    /// Returns the levels of a clock.
+    pub(crate) fn levels(&self, clock: Clock) -> &Levels {
+        &self.clocks[clock as usize]
+    }
 }
 
 /// A value that power firmware measures.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Sensor {
-    /// Shader clock in MHz.
-    EngineClock,
-    /// Memory clock in MHz.
-    MemoryClock,
+    /// A clock in MHz.
+    Clock(Clock),
     /// Load of the graphics cores in percent.
     Load,
     /// Load of the memory in percent.
@@ -73,6 +148,22 @@ pub(crate) trait SmuHal: Sync {
         sensor: Sensor,
         read: &dyn Fn(usize) -> Result<u32>,
     ) -> Result<u32>;
+
+    /// Limits the shader clock, in MHz.
+    fn limit_engine(&self, mmio: &Mmio, lowest: u32, highest: u32) -> Result;
+
+    /// Limits another clock from above, in MHz. `EINVAL` if it cannot be limited.
+    fn limit(&self, mmio: &Mmio, clock: Clock, highest: u32) -> Result;
+
+    /// Begins determinism, in which the shader clock is below a frequency in MHz and does not
+    /// depend on the load, or ends it.
+    fn set_determinism(&self, mmio: &Mmio, highest: Option<u32>) -> Result;
+
+    /// Returns the power limit of the socket in W.
+    fn power_limit(&self, mmio: &Mmio) -> Result<u32>;
+
+    /// Sets the power limit of the socket in W.
+    fn set_power_limit(&self, mmio: &Mmio, watts: u32) -> Result;
 
     /// Writes the metrics of a partition with these XCCs, or of the card without any, in the format
     /// of user space, to the spare capacity of `out`; `read` as in [`SmuHal::facts`]. `ENOSPC` if

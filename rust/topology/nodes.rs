@@ -12,7 +12,7 @@ use super::{
 use crate::{
     asic::xcc::MAX_XCCS,
     gpu::Gpu,
-    hw::smu::SmuFacts,
+    hw::smu::{Clock, SmuFacts},
     kapi::{cpufreq, numa, pci},
     node, uapi,
 };
@@ -229,7 +229,7 @@ fn gpu(listed: &TopologyGpu, link: Link) -> Result<Node> {
             },
             size: listed.node.memory().size(),
             width: caps.vram_width,
-            clock_max: mhz_or_default(power.memory_mhz.1),
+            clock_max: mhz_or_default(power.levels(Clock::Memory).range().1),
         },
         GFP_KERNEL,
     )?;
@@ -265,7 +265,7 @@ fn gpu(listed: &TopologyGpu, link: Link) -> Result<Node> {
         ..Lines::default()
     };
     let gpu_lines = GpuLines {
-        max_engine_clk_fcompute: mhz_or_default(power.engine_mhz.1),
+        max_engine_clk_fcompute: mhz_or_default(power.levels(Clock::Engine).range().1),
         fw_version: config.mec_fw,
         capability: capability(config.rev_id, caps.debug_capability, config.ras_blocks),
         capability2: if power.resets_sdma && config.mec_fw >= caps.sdma_reset_mec_fw {

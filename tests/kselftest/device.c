@@ -4,6 +4,7 @@
 #include "device.h"
 
 #include <fcntl.h>
+#include <glob.h>
 #include <unistd.h>
 
 #include "fixture.h"
@@ -24,6 +25,40 @@ void device_find(void)
 	ASSERT(n > 0, "%s: %s", path, strerror(errno));
 	target[n] = 0;
 	snprintf(driver, sizeof(driver), "/sys/bus/pci/drivers/%s", strrchr(target, '/') + 1);
+}
+
+/* Opens the file that a pattern names. */
+static int open_file(const char *pattern, int flags)
+{
+	char path[256];
+	glob_t found;
+	int fd;
+
+	snprintf(path, sizeof(path), "/sys/bus/pci/devices/%s/%s", address, pattern);
+	ASSERT(!glob(path, 0, NULL, &found) && found.gl_pathc == 1, "%s", path);
+	fd = open(found.gl_pathv[0], flags | O_CLOEXEC);
+	ASSERT(fd >= 0, "%s: %s", path, strerror(errno));
+	globfree(&found);
+	return fd;
+}
+
+void device_set(const char *pattern, const char *text)
+{
+	int fd = open_file(pattern, O_WRONLY);
+
+	EXPECT(write(fd, text, strlen(text)) == (ssize_t)strlen(text), "%s: %s", pattern,
+	       strerror(errno));
+	close(fd);
+}
+
+void device_get(const char *pattern, char *text, size_t size)
+{
+	int fd = open_file(pattern, O_RDONLY);
+	ssize_t n = read(fd, text, size - 1);
+
+	EXPECT(n > 0, "%s: %s", pattern, strerror(errno));
+	text[n > 0 ? n : 0] = 0;
+	close(fd);
 }
 
 static int tell_driver(const char *what)

@@ -3,8 +3,13 @@
 #ifndef DEVICE_H
 #define DEVICE_H
 
+#include <stddef.h>
+
 /* Finds the GPU's PCI device and its driver. Needed before the functions below. */
 void device_find(void);
+/* Writes and reads a file of the device, named by a glob pattern; fails the test on failure. */
+void device_set(const char *pattern, const char *text);
+void device_get(const char *pattern, char *text, size_t size);
 /* Unbinds and binds the driver. Return 0 or a negative errno. */
 int device_unbind(void);
 int device_bind(void);

@@ -181,6 +181,24 @@ static uint32_t info_sensor(struct kfd *k, uint32_t type)
 	return value;
 }
 
+/* Stores the folder of the hardware monitoring device. */
+static void find_hwmon(const struct kfd *k, char *folder, size_t size)
+{
+	struct dirent *entry;
+	char path[256];
+	DIR *dir;
+
+	*folder = 0;
+	file_path(k, "hwmon", path, sizeof(path));
+	dir = opendir(path);
+	ASSERT(dir, "%s: %s", path, strerror(errno));
+	while ((entry = readdir(dir)))
+		if (!strncmp(entry->d_name, "hwmon", 5))
+			snprintf(folder, size, "hwmon/%.32s", entry->d_name);
+	closedir(dir);
+	ASSERT(*folder);
+}
+
 /* Expects the text of a file below the hardware monitoring device. */
 static void expect_label(const struct kfd *k, const char *folder, const char *file, const char *label)
 {
@@ -193,23 +211,14 @@ static void expect_label(const struct kfd *k, const char *folder, const char *fi
 
 TEST(hwmon)
 {
-	struct dirent *entry;
-	char path[256], folder[96] = "";
+	char folder[96];
 	uint64_t mc;
 	struct kfd k;
-	DIR *dir;
 
 	fixture_open(&k);
 	if (is_gfx12(&k.node) && ktap_is_rkfd())
 		SKIP("the SMU of gfx12 is not used");
-	file_path(&k, "hwmon", path, sizeof(path));
-	dir = opendir(path);
-	ASSERT(dir, "%s: %s", path, strerror(errno));
-	while ((entry = readdir(dir)))
-		if (!strncmp(entry->d_name, "hwmon", 5))
-			snprintf(folder, sizeof(folder), "hwmon/%.32s", entry->d_name);
-	closedir(dir);
-	ASSERT(*folder);
+	find_hwmon(&k, folder, sizeof(folder));
 	expect_label(&k, folder, "name", "amdgpu");
 	expect_label(&k, folder, "freq1_label", "sclk");
 	expect_label(&k, folder, "freq2_label", "mclk");
@@ -227,6 +236,256 @@ TEST(hwmon)
 	EXPECT(mc > 10000 && mc < 120000, "%llu mC", (unsigned long long)mc);
 	mc = fact(&k, folder, "temp3_input", 10);
 	EXPECT(mc > 10000 && mc < 120000, "%llu mC", (unsigned long long)mc);
+}
+
+/* Writes a text to a file of the PCI device. Returns 0 or a negative errno. */
+static int set(const struct kfd *k, const char *name, const char *text)
+{
+	char path[256];
+
+	file_path(k, name, path, sizeof(path));
+	return write_file(path, text);
+}
+
+#define LEVEL "power_dpm_force_performance_level"
+#define LIMITS "pp_od_clk_voltage"
+
+/* Opens the first GPU, whose SMU is in use and whose clocks nothing limits. */
+static void open_unlimited(struct kfd *k)
+{
+	fixture_open(k);
+	if (is_gfx12(&k->node))
+		SKIP("the SMU of gfx12 is not used, or has other clocks");
+	EXPECT_OK(set(k, LEVEL, "auto\n"));
+}
+
+TEST(performance_level)
+{
+	static const char *const levels[] = { "manual", "perf_determinism", "auto" };
+	static const char *const refused[] = { "low", "high", "profile_peak", "fast", "manual x", "" };
+	struct kfd k;
+
+	open_unlimited(&k);
+	for (int i = 0; i < 3; i++) {
+		char line[32];
+
+		snprintf(line, sizeof(line), "%s\n", levels[i]);
+		EXPECT_OK(set(&k, LEVEL, levels[i]));
+		EXPECT(!strcmp(text_of(&k, LEVEL), line), "%s: %s", levels[i], text_of(&k, LEVEL));
+	}
+	/* A write of no bytes does not reach the driver. */
+	for (int i = 0; *refused[i]; i++)
+		EXPECT_RET(set(&k, LEVEL, refused[i]), -EINVAL);
+	EXPECT_RET(set(&k, LEVEL, "\n"), -EINVAL);
+	EXPECT(!strcmp(text_of(&k, LEVEL), "auto\n"));
+}
+
+/* Levels of a clock. */
+struct levels {
+	unsigned int count, current, mhz[8];
+};
+
+/* Reads the levels of a clock: lines "INDEX: MHZMhz *", the current one marked. */
+static void read_levels(const struct kfd *k, const char *name, struct levels *l)
+{
+	unsigned int index, mhz;
+	const char *at;
+	int n = 0;
+
+	memset(l, 0, sizeof(*l));
+	l->current = 8;
+	for (at = text_of(k, name); sscanf(at, "%u: %uMhz %n", &index, &mhz, &n) == 2; at += n) {
+		ASSERT(index == l->count && index < 8, "%s: %s", name, at);
+		l->mhz[l->count++] = mhz;
+		if (at[n] == '*') {
+			l->current = index;
+			n += 2;
+		}
+	}
+	EXPECT(l->count > 0 && !*at, "%s: %s", name, text_of(k, name));
+	for (unsigned int i = 1; i < l->count; i++)
+		EXPECT(l->mhz[i] > l->mhz[i - 1], "%s: %u, %u", name, l->mhz[i - 1], l->mhz[i]);
+}
+
+TEST(clock_levels)
+{
+	static const char *const others[] = { "pp_dpm_socclk", "pp_dpm_fclk", "pp_dpm_vclk",
+					      "pp_dpm_dclk" };
+	struct drm_amdgpu_info_device info = { 0 };
+	struct drm_amdgpu_info request = { .return_pointer = kfd_va(&info),
+					   .return_size = sizeof(info),
+					   .query = AMDGPU_INFO_DEV_INFO };
+	struct levels l;
+	struct kfd k;
+
+	open_unlimited(&k);
+	ASSERT_OK(kfd_ioctl(k.drm, DRM_IOCTL_AMDGPU_INFO, &request));
+	read_levels(&k, "pp_dpm_sclk", &l);
+	EXPECT_EQ(l.mhz[0], info.min_engine_clock / 1000);
+	EXPECT_EQ(l.mhz[l.count - 1], info.max_engine_clock / 1000);
+	/* The GPU is idle: the clocks do not change. */
+	ASSERT(l.current < l.count);
+	EXPECT_EQ(l.mhz[l.current], info_sensor(&k, AMDGPU_INFO_SENSOR_GFX_SCLK));
+	read_levels(&k, "pp_dpm_mclk", &l);
+	EXPECT_EQ(l.mhz[0], info.min_memory_clock / 1000);
+	EXPECT_EQ(l.mhz[l.count - 1], info.max_memory_clock / 1000);
+	ASSERT(l.current < l.count);
+	EXPECT_EQ(l.mhz[l.current], info_sensor(&k, AMDGPU_INFO_SENSOR_GFX_MCLK));
+	for (int i = 0; i < 4; i++)
+		read_levels(&k, others[i], &l);
+}
+
+/* Reads the limits of the shader clock. */
+static void read_limits(const struct kfd *k, unsigned int *lowest, unsigned int *highest)
+{
+	int n = sscanf(text_of(k, LIMITS), "OD_SCLK:\n0: %uMhz\n1: %uMhz\n", lowest, highest);
+
+	ASSERT(n == 2, "%s", text_of(k, LIMITS));
+}
+
+/* Executes a command of the limits with a number, unless that is 0. */
+static int command(const struct kfd *k, const char *what, unsigned int mhz)
+{
+	char text[32];
+
+	snprintf(text, sizeof(text), mhz ? "%s %u\n" : "%s\n", what, mhz);
+	return set(k, LIMITS, text);
+}
+
+TEST(clock_limits)
+{
+	unsigned int lowest, highest, low, high, middle;
+	char folder[96];
+	struct levels l;
+	struct kfd k;
+
+	open_unlimited(&k);
+	find_hwmon(&k, folder, sizeof(folder));
+	read_limits(&k, &lowest, &highest);
+	middle = (lowest + highest) / 2;
+	EXPECT_RET(command(&k, "s 0", middle), -EINVAL);
+	EXPECT_RET(set(&k, "pp_dpm_sclk", "0\n"), -EINVAL);
+	EXPECT_OK(set(&k, LEVEL, "manual"));
+	/* The card has other limits; words are missing, or too many. */
+	EXPECT_RET(command(&k, "s 0", lowest - 1), -EINVAL);
+	EXPECT_RET(command(&k, "s 1", highest + 1), -EINVAL);
+	EXPECT_RET(command(&k, "s 2", middle), -EINVAL);
+	EXPECT_RET(command(&k, "s 1", 0), -EINVAL);
+	EXPECT_RET(command(&k, "s", 0), -EINVAL);
+	EXPECT_RET(command(&k, "s 0 x", 0), -EINVAL);
+	EXPECT_RET(command(&k, "c 1", 0), -EINVAL);
+	EXPECT_RET(command(&k, "z", 0), -EINVAL);
+	EXPECT_RET(command(&k, "m 0", middle), -EINVAL);
+	EXPECT_RET(command(&k, "f 1", 100000), -EINVAL);
+	EXPECT_RET(set(&k, "pp_dpm_sclk", "2\n"), -EINVAL);
+	EXPECT_RET(set(&k, "pp_dpm_sclk", "x\n"), -EINVAL);
+	EXPECT_RET(set(&k, "pp_dpm_mclk", "0\n"), -EINVAL);
+
+	/* An edit is not in force before its commit. */
+	EXPECT_OK(command(&k, "s 0", middle));
+	EXPECT_OK(command(&k, "s 1", middle + 100));
+	read_limits(&k, &low, &high);
+	EXPECT(low == lowest && high == highest, "%u, %u", low, high);
+	EXPECT_OK(command(&k, "c", 0));
+	read_limits(&k, &low, &high);
+	EXPECT(low == middle && high == middle + 100, "%u, %u", low, high);
+	/* The C driver reads metrics again after some milliseconds only. */
+	usleep(50000);
+	EXPECT(fact(&k, folder, "freq1_input", 10) >= middle * 1000000ull);
+	read_levels(&k, "pp_dpm_sclk", &l);
+	EXPECT_EQ(l.count, 3);
+	EXPECT_EQ(l.current, 1);
+	EXPECT(l.mhz[1] >= middle, "%u", l.mhz[1]);
+	EXPECT_OK(command(&k, "r", 0));
+	read_limits(&k, &low, &high);
+	EXPECT(low == lowest && high == highest, "%u, %u", low, high);
+
+	/* A lowest clock above the highest. */
+	EXPECT_OK(command(&k, "s 0", middle));
+	EXPECT_OK(command(&k, "s 1", middle - 1));
+	EXPECT_RET(command(&k, "c", 0), -EINVAL);
+	EXPECT_OK(command(&k, "r", 0));
+
+	EXPECT_OK(set(&k, "pp_dpm_sclk", "1\n"));
+	usleep(50000);
+	EXPECT(fact(&k, folder, "freq1_input", 10) >= highest * 1000000ull);
+	EXPECT_OK(set(&k, "pp_dpm_sclk", "0 1\n"));
+
+	EXPECT_OK(command(&k, "s 0", middle));
+	EXPECT_OK(command(&k, "c", 0));
+	EXPECT_OK(set(&k, LEVEL, "auto"));
+	read_limits(&k, &low, &high);
+	EXPECT(low == lowest && high == highest, "%u, %u", low, high);
+}
+
+TEST(determinism)
+{
+	unsigned int lowest, highest, low, high;
+	struct kfd k;
+
+	open_unlimited(&k);
+	read_limits(&k, &lowest, &highest);
+	EXPECT_OK(set(&k, LEVEL, "perf_determinism"));
+	EXPECT_OK(command(&k, "s 1", highest - 200));
+	EXPECT_OK(command(&k, "c", 0));
+	read_limits(&k, &low, &high);
+	EXPECT(low == lowest && high == highest - 200, "%u, %u", low, high);
+	EXPECT_OK(set(&k, LEVEL, "manual"));
+	read_limits(&k, &low, &high);
+	EXPECT(low == lowest && high == highest, "%u, %u", low, high);
+	EXPECT_OK(set(&k, LEVEL, "auto"));
+}
+
+TEST(power_limit)
+{
+	char folder[96], cap[128], text[32];
+	uint64_t most;
+	struct kfd k;
+
+	open_unlimited(&k);
+	find_hwmon(&k, folder, sizeof(folder));
+	snprintf(cap, sizeof(cap), "%s/power1_cap", folder);
+	most = fact(&k, folder, "power1_cap_max", 10);
+	EXPECT(most > 100000000 && most < 2000000000, "%" PRIu64, most);
+	EXPECT_EQ(fact(&k, folder, "power1_cap_default", 10), most);
+	EXPECT_EQ(fact(&k, folder, "power1_cap_min", 10), 0);
+	EXPECT_EQ(number_in(&k, cap, 10), most);
+	/* In whole W; below the power of the idle socket. */
+	EXPECT_OK(set(&k, cap, "100999999\n"));
+	EXPECT_EQ(number_in(&k, cap, 10), 100000000);
+	usleep(50000);
+	EXPECT(fact(&k, folder, "power1_input", 10) <= 100000000);
+	EXPECT_OK(set(&k, cap, "0\n"));
+	EXPECT_EQ(number_in(&k, cap, 10), 100000000);
+	EXPECT_RET(set(&k, cap, "2000000000\n"), -EINVAL);
+	EXPECT_RET(set(&k, cap, "5000000000\n"), -ERANGE);
+	EXPECT_RET(set(&k, cap, "100 W\n"), -EINVAL);
+	EXPECT_EQ(number_in(&k, cap, 10), 100000000);
+	snprintf(text, sizeof(text), "%" PRIu64 "\n", most);
+	EXPECT_OK(set(&k, cap, text));
+	EXPECT_EQ(number_in(&k, cap, 10), most);
+}
+
+TEST(temperature_limits)
+{
+	char folder[96];
+	struct kfd k;
+
+	open_unlimited(&k);
+	find_hwmon(&k, folder, sizeof(folder));
+	for (int i = 2; i <= 3; i++) {
+		uint64_t throttled, critical, now;
+		char name[32];
+
+		snprintf(name, sizeof(name), "temp%d_input", i);
+		now = fact(&k, folder, name, 10);
+		snprintf(name, sizeof(name), "temp%d_crit", i);
+		throttled = fact(&k, folder, name, 10);
+		snprintf(name, sizeof(name), "temp%d_emergency", i);
+		critical = fact(&k, folder, name, 10);
+		EXPECT(now < throttled && throttled < critical && critical < 150000,
+		       "%" PRIu64 ", %" PRIu64 ", %" PRIu64, now, throttled, critical);
+	}
 }
 
 /* Numbers of values of gpu_metrics (amdgpu_metrics_attr_id, kgd_pp_interface.h). */

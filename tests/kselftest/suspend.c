@@ -95,6 +95,34 @@ TEST_TIMEOUT(queue_and_vram_survive, 180)
 	ASSERT_OK(ktap_in_child(fixture_lives, NULL));
 }
 
+/* Limits of clocks and power, which firmware loses, are set again. */
+TEST_TIMEOUT(limits_survive, 120)
+{
+	static const char *const files[] = { "pp_od_clk_voltage",
+					     "power_dpm_force_performance_level",
+					     "hwmon/hwmon*/power1_cap", "hwmon/hwmon*/freq1_input" };
+	static const char *const expected[] = { "OD_SCLK:\n0: 1000Mhz\n1: 1500Mhz\n", "manual\n",
+						"300000000\n", "1000000000\n" };
+	char text[256];
+
+	if (gpu_is_gfx12())
+		SKIP("the driver does not load the firmware of this card");
+	device_find();
+	device_set(files[1], "manual");
+	device_set(files[0], "s 0 1000");
+	device_set(files[0], "s 1 1500");
+	device_set(files[0], "c");
+	device_set(files[2], "300000000");
+	ASSERT_OK(sleep_and_wake("devices"));
+	for (int i = 0; i < 4; i++) {
+		device_get(files[i], text, sizeof(text));
+		EXPECT(!strncmp(text, expected[i], strlen(expected[i])), "%s: %s", files[i], text);
+	}
+	device_set(files[1], "auto");
+	device_get("hwmon/hwmon*/power1_cap_max", text, sizeof(text));
+	device_set(files[2], text);
+}
+
 struct waiter {
 	struct kfd k;
 	uint32_t event, result;

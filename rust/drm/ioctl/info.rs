@@ -17,7 +17,10 @@ use crate::{
         file::{FileData, Render},
     },
     gpu::Gpu,
-    hw::{psp::Release, smu::Sensor},
+    hw::{
+        psp::Release,
+        smu::{Clock, Sensor},
+    },
     kapi::{
         cpufeature,
         drm::{Device, File, Handler},
@@ -132,6 +135,8 @@ fn device(gpu: &Gpu) -> uapi::drm_amdgpu_info_device {
     let (high_start, high_end) = high_va_range(gpu);
     let caches = &config.caches;
     let power = gpu.smu_facts();
+    let engine_mhz = power.levels(Clock::Engine).range();
+    let memory_mhz = power.levels(Clock::Memory).range();
     let link = pci::link(gpu.pdev());
     let mut info = uapi::drm_amdgpu_info_device {
         device_id: config.pci.device.into(),
@@ -142,10 +147,10 @@ fn device(gpu: &Gpu) -> uapi::drm_amdgpu_info_device {
         num_shader_engines: config.num_se,
         num_shader_arrays_per_engine: config.sh_per_se,
         gpu_counter_freq: (caps.clock_hz / 1000) as u32,
-        min_engine_clock: u64::from(power.engine_mhz.0) * 1000,
-        max_engine_clock: u64::from(power.engine_mhz.1) * 1000,
-        min_memory_clock: u64::from(power.memory_mhz.0) * 1000,
-        max_memory_clock: u64::from(power.memory_mhz.1) * 1000,
+        min_engine_clock: u64::from(engine_mhz.0) * 1000,
+        max_engine_clock: u64::from(engine_mhz.1) * 1000,
+        min_memory_clock: u64::from(memory_mhz.0) * 1000,
+        max_memory_clock: u64::from(memory_mhz.1) * 1000,
         cu_active_number: config.cu_total,
         num_hw_gfx_contexts: HW_CONTEXTS,
         pcie_gen: link.generation,
@@ -301,9 +306,10 @@ fn sharing(gpu: &Gpu) -> uapi::drm_amdgpu_info_gds {
 fn sensor(gpu: &Gpu, kind: u32) -> Result<u32> {
     let smu = gpu.smu().ok_or(ENOENT)?;
     let facts = smu.facts();
+    let (engine, memory) = (facts.levels(Clock::Engine), facts.levels(Clock::Memory));
     let sensor = match kind {
-        uapi::AMDGPU_INFO_SENSOR_GFX_SCLK => Sensor::EngineClock,
-        uapi::AMDGPU_INFO_SENSOR_GFX_MCLK => Sensor::MemoryClock,
+        uapi::AMDGPU_INFO_SENSOR_GFX_SCLK => Sensor::Clock(Clock::Engine),
+        uapi::AMDGPU_INFO_SENSOR_GFX_MCLK => Sensor::Clock(Clock::Memory),
         uapi::AMDGPU_INFO_SENSOR_GPU_LOAD => Sensor::Load,
         // The average is that of the last sample.
         uapi::AMDGPU_INFO_SENSOR_GPU_AVG_POWER | uapi::AMDGPU_INFO_SENSOR_GPU_INPUT_POWER => {
@@ -311,10 +317,10 @@ fn sensor(gpu: &Gpu, kind: u32) -> Result<u32> {
         }
         // The shader clock has no levels between the lowest and the highest one, so that the
         // lowest ones are the stable state (`smu_v13_0_6_populate_umd_state_clk`).
-        uapi::AMDGPU_INFO_SENSOR_STABLE_PSTATE_GFX_SCLK => return Ok(facts.engine_mhz.0),
-        uapi::AMDGPU_INFO_SENSOR_STABLE_PSTATE_GFX_MCLK => return Ok(facts.memory_mhz.0),
-        uapi::AMDGPU_INFO_SENSOR_PEAK_PSTATE_GFX_SCLK => return Ok(facts.engine_mhz.1),
-        uapi::AMDGPU_INFO_SENSOR_PEAK_PSTATE_GFX_MCLK => return Ok(facts.memory_mhz.1),
+        uapi::AMDGPU_INFO_SENSOR_STABLE_PSTATE_GFX_SCLK => return Ok(engine.range().0),
+        uapi::AMDGPU_INFO_SENSOR_STABLE_PSTATE_GFX_MCLK => return Ok(memory.range().0),
+        uapi::AMDGPU_INFO_SENSOR_PEAK_PSTATE_GFX_SCLK => return Ok(engine.range().1),
+        uapi::AMDGPU_INFO_SENSOR_PEAK_PSTATE_GFX_MCLK => return Ok(memory.range().1),
         _ => return Err(EINVAL),
     };
     let value = smu.sensor(gpu.mmio()?, sensor).map_err(|_| EINVAL)?;

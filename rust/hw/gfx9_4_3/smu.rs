@@ -9,7 +9,10 @@ use rkfd_abi::{
     ih::source,
     psp::{SMU_FLAGS_SMN, SMU_VERSION_SMN},
     regs::{mp_13_0_6 as mp, Value},
-    smu::{i2c, interrupt, metrics, msg, response, ARGUMENT, MESSAGE, RESPONSE},
+    smu::{
+        clock, feature, i2c, interrupt, metrics, msg, part, response, throttled, ARGUMENT, MESSAGE,
+        RESPONSE,
+    },
 };
 
 use super::user_metrics::{self, Scope};
@@ -18,7 +21,7 @@ use crate::{
         mmio::Mmio,
         xcc::{Xcc, MAX_XCCS},
     },
-    hw::smu::{Sensor, SmuFacts, SmuHal, EEPROM_READ},
+    hw::smu::{Clock, Levels, Sensor, SmuFacts, SmuHal, TemperatureLimits, EEPROM_READ},
 };
 
 pub(super) struct Smu;
@@ -26,11 +29,16 @@ pub(super) struct Smu;
 /// Message timeout in ms (C: `default_timeout`, `__smu_msg_v1_poll_stat`, `smu_cmn.c`).
 const TIMEOUT_MS: i64 = 2000;
 
-/// Sends a message and waits for the response. `ETIMEDOUT` without a response, `EIO` when it
-/// failed, `EOPNOTSUPP` for an unknown message, `EINVAL` when a prerequisite is missing, `EBUSY`
-/// when firmware is busy, `EREMOTEIO` for other responses (`smu_msg_v1_decode_response`,
-/// `smu_cmn.c`).
+/// Sends a message and waits for the response. Errors as [`ask`].
 fn send(mmio: &Mmio, message: u32, argument: u32) -> Result {
+    ask(mmio, message, argument).map(drop)
+}
+
+/// Sends a message, waits for the response and returns the value of the argument register.
+/// `ETIMEDOUT` without a response, `EIO` when it failed, `EOPNOTSUPP` for an unknown message,
+/// `EINVAL` when a prerequisite is missing, `EBUSY` when firmware is busy, `EREMOTEIO` for other
+/// responses (`smu_msg_v1_decode_response`, `smu_cmn.c`).
+fn ask(mmio: &Mmio, message: u32, argument: u32) -> Result<u32> {
     let b = mmio.block(hwid::MP1, 0)?;
     let _guard = mmio.lock_mailbox();
     b.wr(RESPONSE, 0)?;
@@ -43,7 +51,7 @@ fn send(mmio: &Mmio, message: u32, argument: u32) -> Result {
         Delta::from_millis(TIMEOUT_MS),
     )?;
     match response {
-        response::OK => Ok(()),
+        response::OK => Ok(b.rd(ARGUMENT)?.raw()),
         response::FAILED => Err(EIO),
         response::UNKNOWN_CMD => Err(EOPNOTSUPP),
         response::REJECTED_PREREQ => Err(EINVAL),
@@ -52,7 +60,7 @@ fn send(mmio: &Mmio, message: u32, argument: u32) -> Result {
     }
 }
 
-/// Starts a mode-1 reset; firmware responds before it begins. Errors as [`send`].
+/// Starts a mode-1 reset; firmware responds before it begins. Errors as [`ask`].
 pub(super) fn mode1_reset(mmio: &Mmio) -> Result {
     const MODE_1: u32 = 1;
     send(mmio, msg::GFX_DRIVER_RESET, MODE_1)
@@ -75,7 +83,7 @@ fn resets_sdma(version: u32) -> bool {
 }
 
 /// Resets an SDMA engine, by its logical number; firmware takes a mask of physical ones
-/// (`sdma_v4_4_2_soft_reset_engine`, `amdgpu/sdma_v4_4_2.c`). Errors as [`send`], `ENODEV` when
+/// (`sdma_v4_4_2_soft_reset_engine`, `amdgpu/sdma_v4_4_2.c`). Errors as [`ask`], `ENODEV` when
 /// there is no such engine and `EOPNOTSUPP` when firmware is too old.
 pub(super) fn reset_sdma(mmio: &Mmio, engine: u32) -> Result {
     let engine = mmio
@@ -95,6 +103,97 @@ fn round(value: u32) -> u32 {
 /// Returns such a value in thousandths, rounded down (`SMUQ10_TO_MILLIWATT`).
 fn milli(value: u32) -> u32 {
     (value >> 10) * 1000 + ((value & 0x3ff) * 1000 >> 10)
+}
+
+/// Returns the number of a clock in messages, the feature that changes it, and where the metrics
+/// table has its levels and its frequency. `EINVAL` for the shader clock, which is different.
+fn place(clock: Clock) -> Result<(u32, u32, usize, usize)> {
+    use metrics::*;
+    Ok(match clock {
+        Clock::Engine => return Err(EINVAL),
+        Clock::Memory => (
+            clock::UCLK,
+            feature::DPM_UCLK,
+            UCLK_FREQUENCY_TABLE,
+            UCLK_FREQUENCY,
+        ),
+        Clock::Soc => (
+            clock::SOCCLK,
+            feature::DPM_SOCCLK,
+            SOCCLK_FREQUENCY_TABLE,
+            SOCCLK_FREQUENCY,
+        ),
+        Clock::Fabric => (
+            clock::FCLK,
+            feature::DPM_FCLK,
+            FCLK_FREQUENCY_TABLE,
+            FCLK_FREQUENCY,
+        ),
+        Clock::Video => (
+            clock::VCLK,
+            feature::DPM_VCN,
+            VCLK_FREQUENCY_TABLE,
+            VCLK_FREQUENCY,
+        ),
+        Clock::Decoder => (
+            clock::DCLK,
+            feature::DPM_VCN,
+            DCLK_FREQUENCY_TABLE,
+            DCLK_FREQUENCY,
+        ),
+    })
+}
+
+/// Reads the levels of a clock; a clock whose feature is not among `features` has one
+/// (`smu_v13_0_6_set_default_dpm_table`). Errors as [`ask`], `EINVAL` for too many.
+fn levels(
+    mmio: &Mmio,
+    of: Clock,
+    features: u64,
+    read: &dyn Fn(usize) -> Result<u32>,
+) -> Result<Levels> {
+    /// Level of `GET_DPM_FREQ_BY_INDEX` that returns the number of the last one.
+    const LAST: u32 = 0xff;
+    let mut levels = Levels::default();
+    let changes = |feature| features >> feature & 1 != 0;
+    if of == Clock::Engine {
+        levels.push(round(read(metrics::MIN_GFXCLK_FREQUENCY)?))?;
+        if changes(feature::DPM_GFXCLK) {
+            levels.push(round(read(metrics::MAX_GFXCLK_FREQUENCY)?))?;
+        }
+        return Ok(levels);
+    }
+    let (id, feature, table, _) = place(of)?;
+    let last = match changes(feature) {
+        true => ask(mmio, msg::GET_DPM_FREQ_BY_INDEX, id << 16 | LAST)? as usize,
+        false => 0,
+    };
+    for n in 0..=last.min(Levels::MAX) {
+        levels.push(round(read(table + 4 * n)?))?;
+    }
+    Ok(levels)
+}
+
+/// Reads the temperatures at which dies and memory are throttled and critical; zeroes with firmware
+/// before 85.69 (`smu_v13_0_6_get_thermal_temperature_range`). Errors as [`ask`].
+fn temperatures(mmio: &Mmio, version: u32) -> Result<[TemperatureLimits; 2]> {
+    /// `CTF_LIMIT` of `smu_v13_0_6_init_caps`.
+    const SINCE: u32 = 0x0055_4500;
+    if version < SINCE {
+        return Ok([TemperatureLimits::default(); 2]);
+    }
+    let critical = |part| ask(mmio, msg::GET_CTF_LIMIT, part);
+    let throttled = |part| ask(mmio, msg::READ_THROTTLER_LIMIT, part);
+    Ok([
+        TemperatureLimits {
+            throttled: throttled(throttled::SOCKET)?,
+            critical: critical(part::AID)?.max(critical(part::XCD)?),
+        },
+        TemperatureLimits {
+            throttled: throttled(throttled::HBM)?,
+            critical: critical(part::HBM)?,
+        },
+    ])
 }
 
 impl SmuHal for Smu {
@@ -135,12 +234,15 @@ impl SmuHal for Smu {
             return Err(EAGAIN);
         }
         let version = version(mmio)?;
-        let levels = metrics::UCLK_FREQUENCY_TABLE;
-        let mut memory = (u32::MAX, 0);
-        for at in (levels..levels + 16).step_by(4) {
-            let mhz = round(read(at)?);
-            memory = (memory.0.min(mhz), memory.1.max(mhz));
+        let features = join(
+            ask(mmio, msg::GET_ENABLED_SMU_FEATURES_LOW, 0)?,
+            ask(mmio, msg::GET_ENABLED_SMU_FEATURES_HIGH, 0)?,
+        );
+        let mut clocks = [Levels::default(); Clock::ALL.len()];
+        for clock in Clock::ALL {
+            clocks[clock as usize] = levels(mmio, clock, features, read)?;
         }
+        let [temperature, memory_temperature] = temperatures(mmio, version)?;
         let serial = |at| -> Result<u64> { Ok(join(read(at)?, read(at + 4)?)) };
         let mut xcc_serials = [0; MAX_XCCS];
         for (n, xcc) in xcc_serials.iter_mut().enumerate() {
@@ -150,11 +252,10 @@ impl SmuHal for Smu {
             serial: serial(metrics::PUBLIC_SERIAL_NUMBER_AID)?,
             xcc_serials,
             version,
-            engine_mhz: (
-                round(read(metrics::MIN_GFXCLK_FREQUENCY)?),
-                round(read(metrics::MAX_GFXCLK_FREQUENCY)?),
-            ),
-            memory_mhz: memory,
+            clocks,
+            max_power: round(read(metrics::MAX_SOCKET_POWER_LIMIT)?),
+            temperature,
+            memory_temperature,
             resets_sdma: resets_sdma(version),
         })
     }
@@ -167,11 +268,12 @@ impl SmuHal for Smu {
         read: &dyn Fn(usize) -> Result<u32>,
     ) -> Result<u32> {
         let at = match sensor {
-            Sensor::EngineClock => {
+            Sensor::Clock(Clock::Engine) => {
                 let first = mmio.instances().physical(hwid::GC, 0)?;
                 metrics::GFXCLK_FREQUENCY + 4 * usize::from(first)
             }
-            Sensor::MemoryClock => metrics::UCLK_FREQUENCY,
+            // Of the first die.
+            Sensor::Clock(other) => place(other)?.3,
             Sensor::Load => metrics::SOCKET_GFX_BUSY,
             Sensor::MemoryLoad => metrics::DRAM_BANDWIDTH_UTILIZATION,
             Sensor::Power => return Ok(milli(read(metrics::SOCKET_POWER)?)),
@@ -179,6 +281,36 @@ impl SmuHal for Smu {
             Sensor::MemoryTemperature => return Ok(milli(read(metrics::MAX_HBM_TEMPERATURE)?)),
         };
         Ok(round(read(at)?))
+    }
+
+    // `smu_v13_0_6_set_gfx_soft_freq_limited_range`.
+    fn limit_engine(&self, mmio: &Mmio, lowest: u32, highest: u32) -> Result {
+        send(mmio, msg::SET_SOFT_MAX_GFX_CLK, highest & 0xffff)?;
+        send(mmio, msg::SET_SOFT_MIN_GFX_CLK, lowest & 0xffff)
+    }
+
+    fn limit(&self, mmio: &Mmio, of: Clock, highest: u32) -> Result {
+        let (id, ..) = place(of)?;
+        send(
+            mmio,
+            msg::SET_SOFT_MAX_BY_FREQ,
+            id << 16 | (highest & 0xffff),
+        )
+    }
+
+    fn set_determinism(&self, mmio: &Mmio, highest: Option<u32>) -> Result {
+        match highest {
+            Some(mhz) => send(mmio, msg::ENABLE_DETERMINISM, mhz),
+            None => send(mmio, msg::DISABLE_DETERMINISM, 0),
+        }
+    }
+
+    fn power_limit(&self, mmio: &Mmio) -> Result<u32> {
+        ask(mmio, msg::GET_PPT_LIMIT, 0)
+    }
+
+    fn set_power_limit(&self, mmio: &Mmio, watts: u32) -> Result {
+        send(mmio, msg::SET_PPT_LIMIT, watts)
     }
 
     fn user_metrics(

@@ -259,6 +259,12 @@ fn run(gpu: &Gpu, state: &mut State, message: u32, argument: u32) -> Result<u32,
             returned = 0;
         }
         msg::CLEAR_MCA_ON_READ if gpu.smu.eeprom.is_some() && argument <= 3 => {}
+        msg::ENABLE_DETERMINISM
+            if (metrics::GFXCLK[0]..=metrics::GFXCLK[1]).contains(&argument) =>
+        {
+            state.gfxclk[1] = argument;
+        }
+        msg::DISABLE_DETERMINISM => state.gfxclk[1] = metrics::GFXCLK[1],
         msg::SET_SOFT_MIN_GFX_CLK => state.gfxclk[0] = low,
         msg::SET_SOFT_MAX_GFX_CLK => state.gfxclk[1] = low,
         msg::GET_PPT_LIMIT => returned = state.power,

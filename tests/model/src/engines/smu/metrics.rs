@@ -6,7 +6,7 @@
 //! the other frequencies, the power of an idle socket and all temperatures are chosen. While a wave
 //! runs, load and power are at their maximum.
 
-use rkfd_abi::smu::{clock, metrics};
+use rkfd_abi::smu::{clock, metrics, part, throttled};
 
 use super::State;
 use crate::chips::XCCS_PER_AID;
@@ -40,14 +40,14 @@ pub fn levels(id: u32) -> Option<[u32; 4]> {
     })
 }
 
-/// Returns the temperature at which a part is throttled (`PPSMC_THROTTLING_LIMIT_TYPE_*`).
+/// Returns the temperature at which a part is throttled.
 pub fn throttle_limit(part: u32) -> Option<u32> {
-    matches!(part, 1 | 2).then_some(THROTTLE)
+    matches!(part, throttled::SOCKET | throttled::HBM).then_some(THROTTLE)
 }
 
-/// Returns the critical temperature of a part (`PPSMC_*_THM_TYPE`); CCDs are those of an APU.
+/// Returns the critical temperature of a part.
 pub fn critical_limit(part: u32) -> Option<u32> {
-    matches!(part, 1 | 3 | 4).then_some(CRITICAL)
+    matches!(part, part::AID | part::XCD | part::HBM).then_some(CRITICAL)
 }
 
 /// Returns the metrics table.

@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Limits of the clocks of a card that administrators set: the performance level, limits in force,
+//! and limits that are edited and not in force yet (`smu_v13_0_6_usr_edit_dpm_table`).
+
+use kernel::prelude::*;
+
+use crate::hw::smu::{Clock, SmuFacts};
+
+/// Performance level (`amd_dpm_forced_level`).
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) enum Level {
+    /// Clocks depend on the load.
+    #[default]
+    Auto,
+    /// The same, between limits.
+    Manual,
+    /// The shader clock does not depend on the load.
+    Determinism,
+}
+
+/// Limits of the clocks in MHz.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Limits {
+    /// Of the shader clock: lowest and highest.
+    pub(crate) engine: (u32, u32),
+    /// Highest memory clock.
+    pub(crate) memory: u32,
+    /// Highest fabric clock.
+    pub(crate) fabric: u32,
+}
+
+impl Limits {
+    /// Returns the limits of a card without settings.
+    pub(super) fn of(facts: &SmuFacts) -> Self {
+        Self {
+            engine: facts.levels(Clock::Engine).range(),
+            memory: facts.levels(Clock::Memory).range().1,
+            fabric: facts.levels(Clock::Fabric).range().1,
+        }
+    }
+}
+
+/// A limit that can be edited.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Limit {
+    EngineLowest,
+    EngineHighest,
+    Memory,
+    Fabric,
+}
+
+/// What administrators have set.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Settings {
+    pub(super) level: Level,
+    /// Limits in force, if others than those of the card.
+    pub(super) limits: Option<Limits>,
+    /// Limits of the next commit, where they differ from those in force.
+    engine_lowest: Option<u32>,
+    engine_highest: Option<u32>,
+    memory: Option<u32>,
+    fabric: Option<u32>,
+    /// Power limit in W, if another than that of the card.
+    pub(super) power: Option<u32>,
+}
+
+impl Settings {
+    /// Returns the limits in force.
+    pub(super) fn limits(&self, facts: &SmuFacts) -> Limits {
+        self.limits.unwrap_or_else(|| Limits::of(facts))
+    }
+
+    /// Sets a limit of the next commit. `EINVAL` in the level [`Level::Auto`], for a limit beyond
+    /// those of the card, and in the level [`Level::Determinism`] for another than the highest
+    /// shader clock.
+    pub(super) fn edit(&mut self, facts: &SmuFacts, limit: Limit, mhz: u32) -> Result {
+        let card = Limits::of(facts);
+        let determinism = self.level == Level::Determinism && limit != Limit::EngineHighest;
+        let (edited, allowed) = match limit {
+            Limit::EngineLowest => (&mut self.engine_lowest, mhz >= card.engine.0),
+            Limit::EngineHighest => (&mut self.engine_highest, mhz <= card.engine.1),
+            Limit::Memory => (&mut self.memory, mhz <= card.memory),
+            Limit::Fabric => (&mut self.fabric, mhz <= card.fabric),
+        };
+        if self.level == Level::Auto || determinism || !allowed {
+            return Err(EINVAL);
+        }
+        *edited = Some(mhz);
+        Ok(())
+    }
+
+    /// Returns the limits of the next commit. `EINVAL` in the level [`Level::Auto`], if the lowest
+    /// shader clock would be above the highest, and for a highest one of 0.
+    pub(super) fn edited(&self, facts: &SmuFacts) -> Result<Limits> {
+        let now = self.limits(facts);
+        let limits = Limits {
+            engine: (
+                self.engine_lowest.unwrap_or(now.engine.0),
+                self.engine_highest.unwrap_or(now.engine.1),
+            ),
+            memory: self.memory.unwrap_or(now.memory),
+            fabric: self.fabric.unwrap_or(now.fabric),
+        };
+        let (lowest, highest) = limits.engine;
+        if self.level == Level::Auto || lowest > highest || highest == 0 {
+            return Err(EINVAL);
+        }
+        Ok(limits)
+    }
+
+    /// Forgets the edited limits.
+    pub(super) fn discard(&mut self) {
+        *self = Self {
+            level: self.level,
+            limits: self.limits,
+            power: self.power,
+            ..Self::default()
+        };
+    }
+}

@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! A file of a card in sysfs: a name, the text that it has when it is read, and the effect of a
+//! write.
+
+use core::fmt::Write;
+
+use kernel::{device::Device, prelude::*, sync::Arc};
+
+use crate::{
+    asic::mmio::Mmio,
+    card::smu::Smu,
+    gpu::Gpu,
+    kapi::{
+        device_file::DeviceFile,
+        kobject::{Store, Text},
+    },
+};
+
+/// A file: its name and its text.
+pub(super) type Fact = (&'static CStr, fn(&Gpu, &mut Text<'_>) -> Result);
+
+/// The effect of a write to a file.
+pub(super) type Action = fn(&Gpu, &[u8]) -> Result;
+
+/// Creates a file of a device. `ENOMEM` without memory.
+pub(super) fn file(
+    gpu: &Arc<Gpu>,
+    dev: &Device,
+    (name, show): &Fact,
+    action: Option<Action>,
+) -> Result<DeviceFile> {
+    let (reader, show) = (gpu.clone(), *show);
+    let store = |action: Action| -> Result<KBox<dyn Store>> {
+        let writer = gpu.clone();
+        let store = KBox::new(move |text: &[u8]| action(&writer, text), GFP_KERNEL)?;
+        Ok(store)
+    };
+    DeviceFile::new(
+        dev,
+        name,
+        move |out: &mut Text<'_>| show(&reader, out),
+        action.map(store).transpose()?,
+    )
+}
+
+/// Prints a number.
+pub(super) fn line(out: &mut Text<'_>, number: u64) -> Result {
+    Ok(writeln!(out, "{number}")?)
+}
+
+/// Calls `f` with the SMU. `EBUSY` while the card hangs, is being reset or suspended.
+pub(super) fn with_smu<T>(gpu: &Gpu, f: impl FnOnce(&Smu, &Mmio) -> Result<T>) -> Result<T> {
+    gpu.check_usable().map_err(|_| EBUSY)?;
+    let smu = gpu.smu().ok_or(EOPNOTSUPP)?;
+    f(smu, gpu.mmio()?).map_err(|e| if e == ENODEV { EBUSY } else { e })
+}
