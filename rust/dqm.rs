@@ -51,8 +51,8 @@ use self::{
     sched::{Needs, SchedOps, Scope},
 };
 
-/// Maximum number of queues of a GPU (`max_num_of_queues_per_device`).
-const MAX_QUEUES: usize = 4096;
+/// Maximum of the module parameter `max_num_of_queues_per_device`.
+pub(crate) const MAX_QUEUES: u32 = 4096;
 
 struct Inner {
     sched: KBox<dyn SchedOps>,
@@ -311,10 +311,11 @@ impl Dqm {
     }
 
     fn check_total(&self, inner: &Inner) -> Result {
-        if inner.queues.total >= MAX_QUEUES {
+        let limit = crate::module_parameters::max_num_of_queues_per_device.value();
+        if inner.queues.total >= limit as usize {
             dev_warn!(
                 self.gpu.dev(),
-                "cannot create another queue: limit of {MAX_QUEUES} reached\n"
+                "cannot create another queue: limit of {limit} reached\n"
             );
             return Err(EPERM);
         }

@@ -53,14 +53,16 @@ struct Rkfd {
 struct Statics;
 
 impl Statics {
-    fn new() -> Self {
+    /// `EINVAL` for an invalid module parameter.
+    fn new() -> Result<Self> {
+        check_parameters()?;
         node::init();
         card::account::init();
         mmu::pasid::init();
         process::init();
         topology::init();
         drm::init();
-        Self
+        Ok(Self)
     }
 }
 
@@ -73,11 +75,28 @@ impl Drop for Statics {
     }
 }
 
+/// Checks the module parameters. `EINVAL` for a value beyond its range.
+fn check_parameters() -> Result {
+    let queues = module_parameters::max_num_of_queues_per_device.value();
+    if !(1..=dqm::MAX_QUEUES).contains(&queues) {
+        pr_err!(
+            "max_num_of_queues_per_device is {queues}, not 1 to {}\n",
+            dqm::MAX_QUEUES
+        );
+        return Err(EINVAL);
+    }
+    if module_parameters::queue_preemption_timeout_ms.value() == 0 {
+        pr_err!("queue_preemption_timeout_ms is 0\n");
+        return Err(EINVAL);
+    }
+    Ok(())
+}
+
 impl kernel::InPlaceModule for Rkfd {
     fn init(module: &'static ThisModule) -> impl PinInit<Self, Error> {
         // The PCI driver last: probe needs everything else.
         try_pin_init!(Self {
-            _statics: Statics::new(),
+            _statics: Statics::new()?,
             _jobs: kapi::sched::WorkqueueGuard::new()?,
             _compat: compat::Registration::new()?,
             _debugfs: debugfs::new()?,
@@ -99,6 +118,22 @@ module! {
         lockup_timeout: u32 {
             default: 10000,
             description: "Time in ms that a job of a DMA engine may take before the engine is reset (default 10000)",
+        },
+        queue_preemption_timeout_ms: u32 {
+            default: 9000,
+            description: "Time in ms that the preemption of all queues may take (minimum 1, default 9000)",
+        },
+        hws_max_conc_proc: i32 {
+            default: -1,
+            description: "Processes that the scheduler firmware runs at a time (0: no concurrency, default: as many as there are VMIDs)",
+        },
+        max_num_of_queues_per_device: u32 {
+            default: 4096,
+            description: "Queues of a GPU (1 to 4096, default 4096)",
+        },
+        no_system_mem_limit: bool {
+            default: false,
+            description: "Do not limit system memory of GPUs but GTT (default N)",
         },
     },
 }

@@ -83,6 +83,9 @@ pub(crate) fn init() {
     } else {
         limit - KEPT
     };
+    if crate::module_parameters::no_system_mem_limit.value() {
+        system.limit = u64::MAX;
+    }
     system.gtt_limit = memory.total / 2 / SZ_4K as u64 * SZ_4K as u64;
 }
 

@@ -21,9 +21,14 @@ use crate::{
     trace,
 };
 
-/// Timeout for the preemption of all queues (`queue_preemption_timeout_ms`).
-const PREEMPTION_TIMEOUT_MS: i64 = 9000;
-/// Timeout of the firmware for one queue, in ms: two fit into the time above.
+/// Returns the timeout for the preemption of all queues in ms.
+fn preemption_timeout() -> i64 {
+    crate::module_parameters::queue_preemption_timeout_ms
+        .value()
+        .into()
+}
+
+/// Timeout of the firmware for one queue, in ms: two fit into the default of the time above.
 const UNMAP_LATENCY_MS: u32 = 4050;
 
 /// The CPSCH scheduler.
@@ -77,12 +82,13 @@ impl Cpsch {
                 filter,
                 reset: false,
             },
-            PREEMPTION_TIMEOUT_MS,
+            preemption_timeout(),
         );
         if let Err(e) = done {
             dev_err!(
                 gpu.dev(),
-                "queues were not preempted within {PREEMPTION_TIMEOUT_MS} ms\n"
+                "queues were not preempted within {} ms\n",
+                preemption_timeout()
             );
             self.record_coredump(gpu, queues, "preemption timed out", None);
             self.fail(gpu, "preemption timed out");
@@ -228,7 +234,7 @@ impl SchedOps for Cpsch {
             )
             .and_then(|()| hiq.write_register(gpu, reg, value))
             // Fence behind both packets: checks that the scheduler responds.
-            .and_then(|()| hiq.fence(gpu, PREEMPTION_TIMEOUT_MS));
+            .and_then(|()| hiq.fence(gpu, preemption_timeout()));
         if let Err(e) = result {
             dev_err!(
                 gpu.dev(),

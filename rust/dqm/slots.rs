@@ -40,9 +40,11 @@ impl Vmids {
         self.mask().checked_shr(vmid).is_some_and(|m| m & 1 != 0)
     }
 
-    /// Returns the maximum number of processes mapped at a time.
+    /// Returns the maximum number of processes mapped at a time (`kgd2kfd_device_init`,
+    /// `amdkfd/kfd_device.c`).
     pub(super) fn max_processes(self) -> u32 {
-        self.count
+        let limit = u32::try_from(crate::module_parameters::hws_max_conc_proc.value());
+        limit.map_or(self.count, |limit| limit.min(self.count))
     }
 }
 
