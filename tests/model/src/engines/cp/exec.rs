@@ -45,6 +45,13 @@ const REGISTERS: [DwField; 4] = [
     pm4::wait_reg_mem::REG_WRITE_ADDR2,
 ];
 
+/// Fields of which hardware has fewer bits than the packet: `CP_COHER_SIZE_HI` has 8. Programs set
+/// all bits to name the whole address space.
+const CUT: [DwField; 2] = [
+    pm4::acquire_mem::COHER_SIZE_HI,
+    gfx12::acquire_mem::COHER_SIZE_HI,
+];
+
 /// Returns a register address of a packet.
 fn register(p: &Packet, field: DwField) -> u32 {
     p.words
@@ -87,7 +94,7 @@ impl Engine<'_> {
 
     /// Reports reserved bits; hardware ignores them.
     pub(super) fn check(&self, queue: &Queue, p: &Packet, shape: &pm4::Packet, form: &[DwField]) {
-        if let Some((dw, bits)) = p.reserved_bits(shape, form, &REGISTERS) {
+        if let Some((dw, bits)) = p.reserved_bits(shape, form, &REGISTERS, &CUT) {
             strict!(
                 self.env.strict(),
                 "cp",

@@ -145,17 +145,23 @@ impl Packet {
         }
     }
 
-    /// Returns bits set outside the fields of `form`: (dword, bits). The header is always checked.
+    /// Returns bits set outside the fields of `form`: (dword, bits). The header is always checked,
+    /// the upper bits of the fields in `cut` never.
     pub fn reserved_bits(
         &self,
         shape: &Shape,
         form: &[DwField],
         addresses: &[DwField],
+        cut: &[DwField],
     ) -> Option<(usize, u32)> {
         let end = shape.payload.unwrap_or(self.words.len());
         (0..end.min(self.words.len())).find_map(|dw| {
             let address = |field: &&DwField| field.dw == dw && addresses.contains(field);
-            let known = form.iter().find(address).map_or(0, |_| PACKET_ADDRESS);
+            let whole = |field: &DwField| field.dw == dw && cut.contains(field);
+            let known = match form.iter().any(whole) {
+                true => u32::MAX,
+                false => form.iter().find(address).map_or(0, |_| PACKET_ADDRESS),
+            };
             let bits = self.words[dw] & shape.reserved_in(form, dw) & !known;
             (bits != 0).then_some((dw, bits))
         })
@@ -253,7 +259,7 @@ mod tests {
                         words,
                     };
                     let reserved = shape.reserved_mask(dw) >> bit & 1 != 0;
-                    let found = packet.reserved_bits(shape, shape.fields, &[]);
+                    let found = packet.reserved_bits(shape, shape.fields, &[], &[]);
                     assert_eq!(found.is_some(), reserved, "{} {dw} {bit}", shape.name);
                 }
             }

@@ -103,7 +103,8 @@ fn actions_of_pm4_packets() {
                 pm4::header(op::ACQUIRE_MEM, 6),
                 acquire,
                 !0,
-                0xff_ffff,
+                // CP_COHER_SIZE_HI has 8 bits; the others have no effect.
+                !0,
                 0,
                 0,
                 10,

@@ -225,7 +225,8 @@ fn cache_packets_have_gfx12_layout() {
         let mut acquire = [0; 8];
         acquire[0] = gfx12::acquire_mem::PACKET.header();
         acquire[2] = !0;
-        acquire[3] = 0xff;
+        // CP_COHER_SIZE_HI has 8 bits; the others have no effect.
+        acquire[3] = !0;
         acquire[7] = gfx12::acquire_mem::GCR_CNTL_MASK;
         submit(card, user, &acquire);
         submit(card, user, &fence(1));
