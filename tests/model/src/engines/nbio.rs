@@ -14,7 +14,7 @@ use crate::chips::Generation;
 use crate::engines::sdma::layout::PER_AID;
 use crate::event;
 use crate::gpu::Gpu;
-use crate::regs::{Ip, RegId, Slot};
+use crate::regs::{Ip, RegId, Slot, Unit};
 use crate::strict;
 
 const MM_INDEX: RegId = RegId::new(0, nbio::regBIF_BX_PF0_MM_INDEX.off);
@@ -155,6 +155,15 @@ pub fn reg_write(gpu: &Gpu, slot: &Slot, value: u32) {
         MM_INDEX => slot.set(value),
         _ => gpu.store(slot, value),
     }
+}
+
+/// Returns whether two registers are the pair that requests an HDP flush and shows its end.
+pub fn is_hdp_flush(gpu: &Gpu, request: u32, done: u32) -> bool {
+    let is = |addr, id| {
+        let slot = gpu.regs.on_die(0, addr);
+        slot.is_some_and(|slot| slot.unit == Unit::Nbio && slot.id == id)
+    };
+    is(request, HDP_FLUSH_REQ) && is(done, HDP_FLUSH_DONE)
 }
 
 /// Handles an HDP flush, and checks the set-up of the HDP, without which accesses of the BAR would

@@ -17,6 +17,7 @@ use crate::engines::gmc::l2::Caches;
 use crate::engines::gmc::{Access, FaultKind, Hub, Rmw, VmFault};
 use crate::engines::ih::Entry;
 use crate::engines::mes::regs::Pipes;
+use crate::engines::nbio;
 use crate::engines::sdma::rlc::UserQueues;
 use crate::engines::smu;
 use crate::gpu::{Gpu, Xcc};
@@ -114,6 +115,8 @@ pub trait Env: Sync {
     fn reg_read(&self, addr: u32) -> u32;
     /// Writes a register by its dword address.
     fn reg_write(&self, addr: u32, value: u32);
+    /// Returns whether these are the registers that request an HDP flush and show its end.
+    fn is_hdp_flush(&self, request: u32, done: u32) -> bool;
     /// Assigns a VMID to a process.
     fn map_vmid(&self, vmid: u8, pasid: u16, root: u64);
     /// Returns a per-VMID register (`SH_MEM_*`, `SQ_SHADER_TBA_*`, ...).
@@ -363,6 +366,10 @@ impl Env for XccEnv<'_> {
     fn reg_write(&self, addr: u32, value: u32) {
         let addr = self.gpu.local(self.xcc.instance, addr);
         self.gpu.reg_write(addr, value);
+    }
+
+    fn is_hdp_flush(&self, request: u32, done: u32) -> bool {
+        nbio::is_hdp_flush(self.gpu, request, done)
     }
 
     fn map_vmid(&self, vmid: u8, pasid: u16, root: u64) {

@@ -215,6 +215,12 @@ impl Engine<'_> {
         if !self.may_access(queue, reg) {
             return false;
         }
+        self.write_chip_reg(queue, reg, value);
+        true
+    }
+
+    /// Writes a register of the chip.
+    fn write_chip_reg(&self, queue: &Queue, reg: u32, value: u32) {
         event!(
             self.env.trace(),
             "cp",
@@ -224,7 +230,6 @@ impl Engine<'_> {
             queue.slot
         );
         self.env.reg_write(reg, value);
-        true
     }
 
     fn set_regs(&mut self, queue: &mut Queue, p: &Packet, start: u32) -> Result<Outcome, VmFault> {
@@ -348,14 +353,21 @@ impl Engine<'_> {
             }
             (w::MEM_SPACE_REGISTER, w::OPERATION_WRITE_WAIT) => {
                 self.check(queue, p, &w::PACKET, w::FORM_WRITE_WAIT);
-                if !self.may_access(queue, register(p, w::REG_WRITE_ADDR2)) {
+                let first = register(p, w::REG_WRITE_ADDR1);
+                let second = register(p, w::REG_WRITE_ADDR2);
+                // Neither register is privileged (`IsPrivilegedConfigReg` of AMD's aqlprofile):
+                // tinygrad's user queues flush the HDP in this way before each launch.
+                let flush = self.env.is_hdp_flush(first, second);
+                if !flush && !self.may_access(queue, second) {
                     return Ok(Outcome::Bad(PacketError::PrivilegedRegister));
                 }
                 let done = pm4_state(queue).is_some_and(|s| std::mem::replace(&mut s.wrote, true));
-                if !done && !self.write_reg(queue, register(p, w::REG_WRITE_ADDR1), reference) {
+                if !done && flush {
+                    self.write_chip_reg(queue, first, reference);
+                } else if !done && !self.write_reg(queue, first, reference) {
                     return Ok(Outcome::Bad(PacketError::PrivilegedRegister));
                 }
-                self.env.reg_read(register(p, w::REG_WRITE_ADDR2))
+                self.env.reg_read(second)
             }
             _ => return Ok(Outcome::Bad(PacketError::WaitRegMemOperation)),
         };

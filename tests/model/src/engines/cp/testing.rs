@@ -25,6 +25,9 @@ use crate::trace::Trace;
 /// Bytes of memory.
 pub const MEMORY: usize = 32 << 20;
 
+/// Registers that request an HDP flush and show its end.
+pub const HDP_FLUSH: (u32, u32) = (0xe26, 0xe27);
+
 /// A side effect of the command processor, in order.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Act {
@@ -365,6 +368,10 @@ impl Env for Mock {
 
     fn reg_write(&self, addr: u32, value: u32) {
         self.set_reg(addr, value);
+    }
+
+    fn is_hdp_flush(&self, request: u32, done: u32) -> bool {
+        (request, done) == HDP_FLUSH
     }
 
     fn map_vmid(&self, vmid: u8, pasid: u16, root: u64) {

@@ -3,6 +3,7 @@
 //! PM4 user queues, and random packets.
 
 use super::super::queue::Halt;
+use super::super::testing::HDP_FLUSH;
 use super::*;
 
 const KERNARG: u64 = 0x7_0000;
@@ -365,6 +366,40 @@ fn dma_data_copies_and_fills() {
             submit_pm4(card, user, &dma(sels, FROM, TO, command));
             card.settle();
             assert_eq!(card.queue_of(user).unwrap().halt, Halt::BadPacket);
+        });
+    }
+}
+
+#[test]
+fn user_queues_flush_the_hdp() {
+    let (request, done) = HDP_FLUSH;
+    let wait = |first, second, operation: u32| {
+        let head = pm4::header(op::WAIT_REG_MEM, 6);
+        [head, 5 | operation << 6, first, second, !0, !0, 4]
+    };
+    with_card(|card| {
+        let user = start_pm4(card);
+        card.mock().set_reg(done, !0);
+        submit_pm4(card, user, &wait(request, done, 1));
+        let head = pm4::header(op::WRITE_DATA, 4);
+        submit_pm4(card, user, &[head, 5 << 8, FENCE as u32, 0, 1]);
+        card.until("fence", |c| c.mock().get32(FENCE) == 1);
+        assert_eq!(card.mock().reg(request), !0);
+        card.assert_clean();
+    });
+    // Not the registers in other roles.
+    for packet in [
+        wait(request, 0x3000, 1),
+        wait(0x3000, done, 1),
+        wait(done, 0, 0),
+    ] {
+        with_card(|card| {
+            let user = start_pm4(card);
+            submit_pm4(card, user, &packet);
+            card.settle();
+            let queue = card.queue_of(user).unwrap();
+            assert_eq!(queue.halt, Halt::BadPacket, "{packet:x?}");
+            assert_eq!(card.mock().reg(request), 0);
         });
     }
 }
