@@ -40,12 +40,18 @@ GUEST_UNSTABLE="amd-dbgapi-dev librocm-dbgapi0"
 # Further guest roots, created only when they are named. `gdb` is the newest release with GDB,
 # which is built there: Debian's packages of it lack AMD's debugger library. Its packages: source,
 # compilers and libraries of GDB. Changing them or the options makes a new root beside the old one.
-EXTRA_ROOTS="gdb"
+EXTRA_ROOTS="gdb tinygrad"
 GDB_PACKAGES="bison flex g++ gdb-source libgmp-dev libmpfr-dev libncurses-dev pkgconf python3 xz-utils zlib1g-dev"
 GDB_OPTIONS="--prefix=/usr --enable-targets=amdgcn-amd-amdhsa --with-amd-dbgapi --disable-binutils --disable-gas
 --disable-gdbserver --disable-gprof --disable-gprofng --disable-inprocess-agent --disable-ld --disable-libctf --disable-nls
 --disable-sim --disable-source-highlight --disable-tui --disable-unit-tests --without-babeltrace --without-debuginfod
 --without-expat --without-guile --without-intel-pt --without-lzma --without-python --without-xxhash --without-zstd"
+
+# `tinygrad` is the newest release with the compiler libraries of ROCm and LLVM, without ROCm's
+# runtimes, and with the unmodified wheel of tinygrad from PyPI. Its CPU backend needs clang.
+TINYGRAD_PACKAGES="clang libamd-comgr3 make procps python3 strace"
+TINYGRAD_VERSION=0.14.0
+TINYGRAD_SHA256=d2a5bea33c637fdf105963632329876b3d3253d38295ac1ffd2ff81646d93be3
 
 # Packages of the browser root, in which the picture of `make demo` is opened; created only when
 # that test is asked for.
@@ -100,21 +106,25 @@ export RKFD_ROOT
 is_guest_root() { case " $GUEST_ROOTS $EXTRA_ROOTS " in *" $1 "*) return 0 ;; *) return 1 ;; esac; }
 
 # guest_suite ROOT: Debian release of a guest root.
-guest_suite() { if [ "$1" = gdb ]; then echo "${GUEST_ROOTS##* }"; else echo "$1"; fi; }
+guest_suite() { case " $EXTRA_ROOTS " in *" $1 "*) echo "${GUEST_ROOTS##* }" ;; *) echo "$1" ;; esac; }
 
 # guest_packages ROOT: packages of a guest root, a line each.
 guest_packages() {
+	if [ "$1" = tinygrad ]; then printf '%s\n' $TINYGRAD_PACKAGES; return; fi
 	printf '%s\n' $GUEST_PACKAGES
 	if has_unstable "$1"; then printf '%s\n' $GUEST_UNSTABLE; fi
 	if [ "$1" = gdb ]; then printf '%s\n' $GDB_PACKAGES; fi
 }
-has_unstable() { [ "$(guest_suite "$1")" = "${GUEST_ROOTS##* }" ]; }
+has_unstable() { [ "$1" != tinygrad ] && [ "$(guest_suite "$1")" = "${GUEST_ROOTS##* }" ]; }
 
 # Prints what a guest root is made of.
 guest_content() {
 	printf '%s\n' "$1"
 	guest_packages "$1"
-	if [ "$1" = gdb ]; then printf '%s\n' $GDB_OPTIONS; fi
+	case $1 in
+	gdb) printf '%s\n' $GDB_OPTIONS ;;
+	tinygrad) printf '%s\n' "$TINYGRAD_VERSION" "$TINYGRAD_SHA256" ;;
+	esac
 }
 
 # guest_dir ROOT: folder of a guest root: tree/ to build in, disk.erofs to boot from, `ready` with
