@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0 OR MIT
 """Tests of the picture of a launch, on a short log of two XCCs: clock, arrows, HTML and Perfetto
-trace. scripts/browse-picture opens a real one in a browser.
+trace. scripts/browse-picture opens a real one in a browser. And of the table of what tokens take.
 """
 
 import importlib.util
@@ -19,9 +19,16 @@ sys.path.insert(0, SCRIPTS)
 import launch_edges  # noqa: E402
 import launch_events  # noqa: E402
 
-SPEC = importlib.util.spec_from_file_location("launch_picture", f"{SCRIPTS}/launch-picture.py")
-PICTURE = importlib.util.module_from_spec(SPEC)
-SPEC.loader.exec_module(PICTURE)
+
+def script(name):
+    """Imports a script, whose name is not that of a module."""
+    spec = importlib.util.spec_from_file_location(name.replace("-", "_"), f"{SCRIPTS}/{name}.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+PICTURE, COSTS = script("launch-picture"), script("token-costs")
 
 # Times in us; the guest's clock is 5 s ahead of the GPU's, and a write arrives after 3 us or more.
 AHEAD = 5_000_000
@@ -227,6 +234,37 @@ class Picture(unittest.TestCase):
             status, _, _, errors = self.draw(gpu=gpu)
             self.assertEqual(status, 1, lost)
             self.assertIn("no arrow leads to", errors)
+
+
+class TokenCosts(unittest.TestCase):
+    def costs(self, tokens):
+        """Returns the exit status of the script and the rows of its table."""
+        copies = [f"{t} sdma packet engine=0 queue={queue} vmid=3 ib=0 op={op} words=[1, ff]\n"
+                  for t, queue, op in ((1300, "rlc0", "COPY"), (1310, "gfx", "COPY"), (2600, "rlc1", "COPY"),
+                                       (2610, "rlc1", "FENCE"))]
+        output, before = io.StringIO(), sys.argv
+        with tempfile.TemporaryDirectory() as folder:
+            sys.argv = ["token-costs.py", *logs(folder, gpu=GPU + "".join(copies))]
+            with open(sys.argv[1], "a", encoding="utf-8") as file:
+                file.writelines(f"token {token}: from {(AHEAD + start) * 1000} ns to {(AHEAD + end) * 1000} ns\n"
+                                for token, start, end in tokens)
+            try:
+                with redirect_stdout(output), redirect_stderr(io.StringIO()):
+                    status = COSTS.main()
+            finally:
+                sys.argv = before
+        return status, [line.split() for line in output.getvalue().splitlines() if line.strip()]
+
+    def test_events_count_for_the_token_in_whose_time_they_are(self):
+        status, rows = self.costs([(7, 1000, 2000), (9, 2000, 3000)])
+        self.assertEqual(status, 0)
+        self.assertEqual(rows, [["ms", "ioctls", "queues", "launches", "copies"],
+                                ["before", "1", "1", "0", "0"],
+                                ["token", "7", "1", "0", "0", "0", "1"],
+                                ["token", "9", "1", "1", "0", "1", "1"]])
+
+    def test_no_tokens_are_an_error(self):
+        self.assertEqual(self.costs([]), (1, []))
 
 
 if __name__ == "__main__":

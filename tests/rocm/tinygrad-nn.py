@@ -3,6 +3,9 @@
 """Runs two small networks with tinygrad on the GPU and on its CPU backend: the training of a
 perceptron, and a transformer that generates tokens. tinygrad's AMD backend opens /dev/kfd itself:
 it makes PM4 and SDMA queues, their memory and their events, without ROCr.
+
+usage: tinygrad-nn.py [--tokens]
+--tokens: only generate tokens on the GPU, and print when each was
 """
 
 import math
@@ -113,12 +116,15 @@ class Transformer:
         return self.run(tokens, Tensor(last, device=self.device).contiguous().realize()).tolist()[0]
 
 
-def generate(device):
-    """Generates tokens; returns them and the logits of each."""
+def generate(device, done=lambda token, start: None):
+    """Generates tokens; returns them and the logits of each. Calls `done` with each token and the
+    time in ns at which its generation started."""
     model, sequence, logits = Transformer(device), list(PROMPT), []
     for _ in range(GENERATED):
+        start = time.monotonic_ns()
         logits.append(model.next_logits(sequence))
         sequence.append(max(range(TOKENS), key=logits[-1].__getitem__))
+        done(sequence[-1], start)
     return sequence[len(PROMPT):], logits
 
 
@@ -131,6 +137,10 @@ def timed(function, device):
 
 
 def main():
+    if sys.argv[1:] == ["--tokens"]:
+        generate("AMD", lambda token, start: print(
+            f"token {token}: from {start} ns to {time.monotonic_ns()} ns", flush=True))
+        return 0
     report = Report("tinygrad-nn", 3)
 
     device = Device["AMD"]
