@@ -17,7 +17,7 @@ use crate::chips::{Chip, Generation, XCCS_PER_AID};
 use crate::discovery;
 use crate::dma::GuestMemory;
 use crate::engines::cp::shared::SharedQueues;
-use crate::engines::cp::Cp;
+use crate::engines::cp::{self, Cp};
 use crate::engines::doorbells::Doorbells;
 use crate::engines::firmware::{Firmware, Fw};
 use crate::engines::gc::Gc;
@@ -607,6 +607,11 @@ impl Gpu {
             return 0;
         };
         match slot.unit {
+            Unit::Cp if cp::is_wave_status(self.chip.generation, slot.id) => {
+                let se = xcc.gc.selected_engine();
+                let all = self.xccs.iter();
+                all.fold(0, |map, other| map | other.cp.wave_queues(xcc.cp.xcc(), se))
+            }
             Unit::Cp => xcc.cp.reg_read(self, xcc.gc.selector(), slot.id),
             Unit::Mes => xcc.mes.reg_read(&self.strict, xcc.gc.selector(), slot.id),
             _ => xcc.gc.reg_read(self, slot),

@@ -138,6 +138,14 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(|e| e.into_inner())
 }
 
+/// Returns whether a register is `SPI_CSQ_WF_ACTIVE_STATUS`, which `GRBM_GFX_INDEX` selects.
+pub fn is_wave_status(generation: Generation, reg: RegId) -> bool {
+    reg == match generation {
+        Generation::Gfx9 => gc::regSPI_CSQ_WF_ACTIVE_STATUS.into(),
+        Generation::Gfx12 => gc12::regSPI_CSQ_WF_ACTIVE_STATUS.into(),
+    }
+}
+
 impl Cp {
     /// Returns the command processor of `xcc` in power-on state.
     pub fn new(xcc: u8, generation: Generation, boot: Boot) -> Self {
@@ -150,6 +158,17 @@ impl Cp {
             reset_done: Condvar::new(),
             busy: Arc::default(),
         }
+    }
+
+    /// Returns the number of the XCC.
+    pub fn xcc(&self) -> u8 {
+        self.xcc
+    }
+
+    /// Returns the slots whose queues execute their packets here and have waves on `xcc`, see
+    /// [`Banks::wave_queues`].
+    pub fn wave_queues(&self, xcc: u8, se: Option<u32>) -> u32 {
+        lock(&self.banks).wave_queues(xcc, se)
     }
 
     /// Handles a register read through the bank that `sel` selects.

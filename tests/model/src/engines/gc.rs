@@ -245,6 +245,13 @@ impl Gc {
         }
     }
 
+    /// Returns the shader engine that `GRBM_GFX_INDEX` selects; `None`: all.
+    pub fn selected_engine(&self) -> Option<u32> {
+        let index = self.lock().gfx_index;
+        let all = gc::GRBM_GFX_INDEX__SE_BROADCAST_WRITES.is_set(index);
+        (!all).then(|| gc::GRBM_GFX_INDEX__SE_INDEX.get(index))
+    }
+
     /// Returns a per-VMID register (`SH_MEM_*`, `SQ_SHADER_TBA/TMA_*`, `SPI_GDBG_PER_VMID_CNTL`) of
     /// `vmid`, for the command processor and the shaders. The constant of either generation names
     /// it.

@@ -175,7 +175,7 @@ impl Engine<'_> {
         // A worker wakes the engine when the last workgroup has started.
         let launched = aql.jobs().iter().all(|job| job.is_launched());
         let full = next.wrapping_sub(queue.rptr) >= queue.config.capacity();
-        if next == queue.wptr || full || !launched {
+        if next == queue.wptr || full || !launched || queue.stalled {
             return Ok(PacketStep::Later(Step::Idle));
         }
         let at = self.packet_address(queue, next);

@@ -265,6 +265,26 @@ impl Job {
         groups * u64::from(self.dispatch.waves_per_workgroup())
     }
 
+    /// Returns whether waves that started and did not end are on `xcc`, in shader engine `se` of
+    /// it or in any.
+    pub fn has_waves_on(&self, xcc: u8, se: Option<u32>) -> bool {
+        let state = lock(&self.state);
+        let shares = || self.shares.iter().zip(&state.spaces);
+        state.live.values().any(|(unit, _)| {
+            shares().any(|(share, space)| {
+                let first = share.units.start;
+                let cus = self.place.cus as usize;
+                space.xcc == xcc
+                    && share.units.contains(unit)
+                    && share
+                        .cus
+                        .get((unit - first) * cus..)
+                        .and_then(|cus| cus.first())
+                        .is_some_and(|cu| se.is_none_or(|se| cu.se == se))
+            })
+        })
+    }
+
     /// Returns the address space of the workgroup that stopped with an error.
     pub fn failed_in(&self) -> Option<Space> {
         lock(&self.state).failed.as_ref().map(|(_, space)| *space)

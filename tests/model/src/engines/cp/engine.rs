@@ -288,6 +288,7 @@ impl<'a> Engine<'a> {
                 continue;
             };
             let step = self.step(&mut queue);
+            self.note_jobs(&mut queue);
             self.queues[slot] = Some(queue);
             match step {
                 Step::Busy => sooner(Duration::ZERO),
@@ -296,6 +297,15 @@ impl<'a> Engine<'a> {
             }
         }
         sleep
+    }
+
+    /// Makes the dispatches in flight known to `SPI_CSQ_WF_ACTIVE_STATUS`.
+    fn note_jobs(&mut self, queue: &mut Queue) {
+        let jobs = queue.work.jobs();
+        if jobs.len() != queue.noted || !jobs.is_empty() {
+            queue.noted = jobs.len();
+            self.banks().set_jobs(queue.slot, jobs);
+        }
     }
 
     fn step(&mut self, queue: &mut Queue) -> Step {

@@ -91,6 +91,8 @@ impl Engine<'_> {
             rptr,
             wptr,
             halt: Halt::No,
+            stalled: false,
+            noted: usize::MAX,
             leaving: None,
             pasid,
             cus: self.env.compute_units().into(),

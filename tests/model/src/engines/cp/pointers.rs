@@ -69,6 +69,7 @@ impl Engine<'_> {
                 self.set_wptr(&mut queue, high + carry + low);
             }
             (Format::Aql, _) => {
+                queue.stalled = queue.pasid != 0 && self.env.knobs().cp_stall.shift();
                 self.read_wptr(&mut queue);
                 if value > queue.wptr && queue.halt == Halt::No {
                     strict!(

@@ -311,6 +311,10 @@ pub struct Queue {
     pub wptr: u64,
     /// Whether it is stopped.
     pub halt: Halt,
+    /// Whether it takes no packet until the next doorbell (knob `cp.stall`).
+    pub stalled: bool,
+    /// Dispatches in flight that the registers know.
+    pub noted: usize,
     /// Pending dequeue request.
     pub leaving: Option<Leaving>,
     /// PASID, for interrupts and unmapping by PASID.

@@ -7,6 +7,7 @@
 //! for single accesses only. A write with side effects returns a [`Wake`] for the engine.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
 use gpu_regs::{gc_12_0_0 as gc12, gc_9_4_3 as gc, Reg};
 use rkfd_abi::bits::join;
@@ -16,7 +17,8 @@ use crate::chips::Generation;
 use crate::gpu::Boot;
 use crate::regs::{Decl, Ip, RegId, Selector, Unit};
 
-use super::slot::{Slot, SLOTS};
+use super::dispatch::Job;
+use super::slot::{Slot, MEC_SLOTS, SLOTS};
 use super::Wake;
 
 /// Halt bits of the processors of the graphics pipe, either of which stops it.
@@ -73,7 +75,7 @@ pub fn registers(generation: Generation) -> Vec<Decl> {
 }
 
 /// gfx9 registers that exist once.
-const ONCE_GFX9: [Reg; 21] = [
+const ONCE_GFX9: [Reg; 22] = [
     gc::regCPC_INT_CNTL,
     gc::regCP_ME1_PIPE0_INT_CNTL,
     gc::regCP_ME1_PIPE1_INT_CNTL,
@@ -92,13 +94,14 @@ const ONCE_GFX9: [Reg; 21] = [
     gc::regCP_IQ_WAIT_TIME1,
     gc::regCP_IQ_WAIT_TIME2,
     gc::regSPI_COMPUTE_QUEUE_RESET,
+    gc::regSPI_CSQ_WF_ACTIVE_STATUS,
     gc::regCPC_INT_STATUS,
     gc::regCPC_INT_CNTX_ID,
     gc::regRLC_CP_SCHEDULERS,
 ];
 
 /// Their gfx12 counterparts, paired with the gfx9 name. The fields are at the same positions.
-const ONCE_GFX12: [(Reg, Reg); 9] = [
+const ONCE_GFX12: [(Reg, Reg); 10] = [
     (gc12::regCPC_INT_CNTL, gc::regCPC_INT_CNTL),
     (gc12::regCP_ME1_PIPE0_INT_CNTL, gc::regCP_ME1_PIPE0_INT_CNTL),
     (gc12::regCP_ME1_PIPE1_INT_CNTL, gc::regCP_ME1_PIPE1_INT_CNTL),
@@ -107,6 +110,10 @@ const ONCE_GFX12: [(Reg, Reg); 9] = [
     (
         gc12::regSPI_COMPUTE_QUEUE_RESET,
         gc::regSPI_COMPUTE_QUEUE_RESET,
+    ),
+    (
+        gc12::regSPI_CSQ_WF_ACTIVE_STATUS,
+        gc::regSPI_CSQ_WF_ACTIVE_STATUS,
     ),
     (gc12::regCPC_INT_STATUS, gc::regCPC_INT_STATUS),
     (gc12::regCPC_INT_CNTX_ID, gc::regCPC_INT_CNTX_ID),
@@ -191,6 +198,8 @@ pub struct Banks {
     poll_once: u64,
     /// The MECs were unhalted without firmware.
     stalled: bool,
+    /// Dispatches in flight by slot, of the queues whose packets this XCC executes.
+    jobs: Vec<Vec<Arc<Job>>>,
 }
 
 /// Error: access to a bank while `GRBM_GFX_CNTL` selects none.
@@ -220,6 +229,7 @@ impl Banks {
             interrupts: HashMap::new(),
             poll_once: 0,
             stalled: false,
+            jobs: vec![Vec::new(); MEC_SLOTS],
         }
     }
 
@@ -309,6 +319,23 @@ impl Banks {
     /// Sets whether the MECs are stalled, regardless of their halt bits.
     pub fn set_stalled(&mut self, stalled: bool) {
         self.stalled = stalled;
+    }
+
+    /// Sets the dispatches in flight of the queue in `slot`.
+    pub fn set_jobs(&mut self, slot: Slot, jobs: Vec<Arc<Job>>) {
+        if let Some(own) = self.jobs.get_mut(usize::from(slot.0)) {
+            *own = jobs;
+        }
+    }
+
+    /// Returns the slots of MEC1 whose queues have waves on `xcc`, in shader engine `se` of it or
+    /// in any: the bits of `SPI_CSQ_WF_ACTIVE_STATUS`.
+    pub fn wave_queues(&self, xcc: u8, se: Option<u32>) -> u32 {
+        let slots = (0..u32::BITS).zip(&self.jobs).zip(&self.hqd);
+        slots.fold(0, |map, ((n, jobs), bank)| {
+            let has_waves = bank.active() && jobs.iter().any(|job| job.has_waves_on(xcc, se));
+            map | u32::from(has_waves) << n
+        })
     }
 
     /// Returns whether doorbells are enabled.
@@ -430,7 +457,6 @@ impl Banks {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::engines::cp::slot::MEC_SLOTS;
 
     fn sel(me: u8, pipe: u8, queue: u8) -> Selector {
         Selector {

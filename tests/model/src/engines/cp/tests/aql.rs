@@ -61,6 +61,32 @@ fn dispatch_and_completion_signal() {
     });
 }
 
+#[test]
+fn stalled_queue_continues_at_the_next_doorbell() {
+    with_card(|card| {
+        let user = start(card);
+        let kernel = card.kernel(0, &GATE);
+        let signal = card.signal(0, 0);
+        card.mock().knobs().set("cp.stall", 1);
+        card.submit(user, &dispatch(kernel, KERNARG, 1, signal, false));
+        card.settle();
+        // The doorbell arrived.
+        let slot = card.queue_of(user).unwrap().slot;
+        assert_eq!(card.bank(slot, gc::regCP_HQD_PQ_WPTR_LO), 16);
+        assert_eq!(card.engine.banks().wave_queues(0, None), 0);
+        card.ring_doorbell(user, 0);
+        let own = 1 << slot.0;
+        card.until("waves", |c| c.engine.banks().wave_queues(0, Some(0)) == own);
+        assert_eq!(card.engine.banks().wave_queues(0, Some(1)), 0);
+        assert_eq!(card.engine.banks().wave_queues(1, None), 0);
+        card.mock().put32(GATE_OPEN, 1);
+        card.until("signal", |c| c.signal_value(signal) == 0);
+        card.settle();
+        assert_eq!(card.engine.banks().wave_queues(0, None), 0);
+        card.assert_clean();
+    });
+}
+
 /// Returns a barrier packet that waits for `deps`.
 fn barrier(kind: u32, deps: &[u64], signal: u64) -> [u8; 64] {
     let mut p = [0u8; 64];
