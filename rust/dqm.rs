@@ -28,6 +28,7 @@ use crate::{
     gpu::{Gpu, UserQueues},
     hw::{MapProcess, QueueSpec, SchedKind, WaveDebug, WATCHPOINTS},
     kapi::sched_mm::NoReclaim,
+    mmu::Vm,
     mqd::{QueuePlace, SavedWaves},
 };
 
@@ -38,6 +39,8 @@ mod runlist;
 mod sched;
 mod sdma;
 mod slots;
+mod watch;
+mod watchdog;
 
 pub(crate) use self::{
     queues::{DqmProcess, DqmQueue},
@@ -49,6 +52,7 @@ pub(crate) use self::{
 use self::{
     queues::Queues,
     sched::{Needs, SchedOps, Scope},
+    watchdog::{QueueCheck, Suspect, Watchdog},
 };
 
 /// Maximum of the module parameter `max_num_of_queues_per_device`.
@@ -74,6 +78,9 @@ pub(crate) struct Dqm {
     #[pin]
     inner: Mutex<Inner>,
     needs: Needs,
+    /// Until [`Dqm::end`]. A leaf.
+    #[pin]
+    watchdog: Mutex<Option<Watchdog>>,
     /// Counts compute queues, to spread their first workgroups over the XCCs (C:
     /// `current_logical_xcc_start`).
     next_share: Atomic<u32>,
@@ -101,6 +108,14 @@ impl DerefMut for Guard<'_> {
 }
 
 impl Dqm {
+    fn try_lock(&self) -> Option<Guard<'_>> {
+        let inner = self.inner.try_lock()?;
+        Some(Guard {
+            inner,
+            _no_reclaim: NoReclaim::new(),
+        })
+    }
+
     fn lock(&self) -> Guard<'_> {
         let inner = self.inner.lock();
         Guard {
@@ -138,6 +153,7 @@ impl Dqm {
                 gpu: gpu.clone(),
                 node: *node,
                 needs: sched.needs(),
+                watchdog <- new_mutex!(None, "rkfd_watchdog"),
                 next_share: Atomic::new(0),
                 inner <- new_mutex!(Inner {
                     sched,
@@ -150,11 +166,13 @@ impl Dqm {
             }),
             GFP_KERNEL,
         )?;
+        let watchdog = Watchdog::new(dqm.clone())?;
         {
             let mut inner = dqm.lock();
             inner.sched.start(gpu)?;
             inner.running = true;
         }
+        *dqm.watchdog.lock() = Some(watchdog);
         gpu.set_user_queues(node.index, Some(dqm.clone()));
         Ok(dqm)
     }
@@ -162,6 +180,10 @@ impl Dqm {
     /// Stops the scheduler for good, see [`Dqm::stop`]. `ETIME` when it does not respond.
     pub(crate) fn end(&self) -> Result {
         let result = self.stop();
+        let watchdog = self.watchdog.lock().take();
+        if let Some(watchdog) = watchdog {
+            watchdog.end();
+        }
         self.gpu.set_user_queues(self.node.index, None);
         result
     }
@@ -213,6 +235,7 @@ impl Dqm {
     pub(crate) fn new_queue(
         &self,
         process: &Arc<DqmProcess>,
+        vm: &Arc<Vm>,
         qid: u32,
         spec: QueueSpec,
     ) -> Result<Arc<DqmQueue>> {
@@ -224,7 +247,7 @@ impl Dqm {
             xccs: &self.node.xccs,
             first_share,
         };
-        DqmQueue::new(process, place, qid, spec, self.needs.queue)
+        DqmQueue::new(process, vm, place, qid, spec, self.needs.queue)
     }
 
     /// Unmaps and maps the queues in `scope` after queues were added. Nothing has changed after
@@ -260,7 +283,9 @@ impl Dqm {
         }
         self.gpu.check_usable()?;
         let Inner { sched, queues, .. } = inner;
-        sched.map(&self.gpu, queues, scope)
+        sched.map(&self.gpu, queues, scope)?;
+        self.schedule_check();
+        Ok(())
     }
 
     /// Returns whether the scheduler reads write pointers through a mapping in VMID 0.
@@ -710,6 +735,40 @@ impl Dqm {
     pub(crate) fn scheduler_mqd(&self, index: usize) -> Result<KVec<u32>> {
         self.gpu.mmio()?;
         self.lock().sched.scheduler_mqd(&self.gpu, index)
+    }
+}
+
+impl QueueCheck for Dqm {
+    fn check_queues(&self) -> bool {
+        // The holder of the lock may wait for the hardware.
+        let Some(inner) = self.try_lock() else {
+            return true;
+        };
+        if !inner.running || inner.queues.compute == 0 {
+            // The next queue schedules a check.
+            return false;
+        }
+        let all = inner.queues.all();
+        drop(inner);
+        // Declared before the lock is taken: their queues are freed without it.
+        let suspects = all.and_then(Suspect::find_all).unwrap_or_default();
+        if suspects.is_empty() {
+            return true;
+        }
+        if let Some(inner) = self.try_lock().filter(|inner| inner.running) {
+            // Fails with the GPU, which is reported.
+            let _ = self.gpu.check_usable().and_then(|()| {
+                let Inner { sched, queues, .. } = &*inner;
+                watchdog::check(&self.gpu, &self.node, &**sched, queues, &suspects)
+            });
+        }
+        true
+    }
+
+    fn schedule_check(&self) {
+        if let Some(watchdog) = &*self.watchdog.lock() {
+            watchdog.schedule();
+        }
     }
 }
 

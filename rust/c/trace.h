@@ -143,6 +143,32 @@ TRACE_EVENT(rkfd_ih,
 		  __entry->vmid, __entry->pasid, __entry->ctx0)
 );
 
+TRACE_EVENT(rkfd_queue_stalled,
+	TP_PROTO(u32 gpu_id, s32 pid, u32 pasid, u32 qid, u32 doorbell, u64 packet, u64 wptr),
+	TP_ARGS(gpu_id, pid, pasid, qid, doorbell, packet, wptr),
+	TP_STRUCT__entry(
+		__field(u32, gpu_id)
+		__field(s32, pid)
+		__field(u32, pasid)
+		__field(u32, qid)
+		__field(u32, doorbell)
+		__field(u64, packet)
+		__field(u64, wptr)
+	),
+	TP_fast_assign(
+		__entry->gpu_id = gpu_id;
+		__entry->pid = pid;
+		__entry->pasid = pasid;
+		__entry->qid = qid;
+		__entry->doorbell = doorbell;
+		__entry->packet = packet;
+		__entry->wptr = wptr;
+	),
+	TP_printk("gpu_id=%u pid=%d pasid=%u queue=%u doorbell=0x%x packet=0x%llx wptr=0x%llx",
+		  __entry->gpu_id, __entry->pid, __entry->pasid, __entry->qid, __entry->doorbell,
+		  __entry->packet, __entry->wptr)
+);
+
 TRACE_EVENT(rkfd_gpu_hang,
 	TP_PROTO(u32 gpu_id),
 	TP_ARGS(gpu_id),

@@ -138,8 +138,7 @@ impl Mes {
                 "queue with doorbell {doorbell:#x} was not removed, resetting it\n"
             );
             let why = "a queue was not removed from MES";
-            let mes = gpu.mes()?;
-            queues.record_coredump(gpu, why, Some(queue), &[], |f| mes.show(gpu, f));
+            self.record_coredump(gpu, queues, why, queue);
             let has_status = removed != Err(Failure::NoStatus);
             self.reset(gpu, queue_type, doorbell, queue.context(), has_status)?;
         }
@@ -341,6 +340,13 @@ impl SchedOps for Mes {
             debug: WaveDebug::default(),
         };
         Ok(gpu.mes()?.submit(gpu, &frame)?)
+    }
+
+    fn record_coredump(&self, gpu: &Gpu, queues: &Queues, why: &str, queue: &DqmQueue) {
+        queues.record_coredump(gpu, why, Some(queue), &[], |f| match gpu.mes() {
+            Ok(mes) => mes.show(gpu, f),
+            Err(e) => writeln!(f, "  unavailable: {e:?}"),
+        });
     }
 
     fn runlists(&self) -> u64 {

@@ -14,11 +14,12 @@ use kernel::{
     time::{Instant, Monotonic},
 };
 
-use super::sdma;
+use super::{sdma, watch::Watch};
 use crate::{
     card::gart::Buffer,
     gpu::{dump, Gpu},
     hw::{MapProcess, QueueSpec},
+    mmu::Vm,
     mqd::{Mqd, QueuePlace},
 };
 
@@ -135,8 +136,13 @@ pub(crate) struct DqmQueue {
     pub(super) mqd: Mqd,
     /// Queue context of the scheduler, if it needs one.
     context: Option<Buffer>,
+    /// Address space of the process.
+    pub(super) vm: Arc<Vm>,
     #[pin]
     pub(super) state: Mutex<QueueState>,
+    /// A leaf.
+    #[pin]
+    pub(super) watch: Mutex<Watch>,
 }
 
 /// Mutable state of a [`DqmQueue`]. Its lock is nested in that of the process.
@@ -160,6 +166,7 @@ impl DqmQueue {
     /// `ENOMEM` without memory.
     pub(super) fn new(
         process: &Arc<DqmProcess>,
+        vm: &Arc<Vm>,
         place: QueuePlace<'_>,
         qid: u32,
         spec: QueueSpec,
@@ -173,6 +180,8 @@ impl DqmQueue {
                 qid,
                 mqd,
                 context,
+                vm: vm.clone(),
+                watch <- new_mutex!(Watch::default(), "rkfd_queue_watch"),
                 state <- new_mutex!(QueueState {
                     spec,
                     active: false,
@@ -369,6 +378,17 @@ impl Queues {
             writeln!(f, "\nScheduler ring")?;
             ring(f)
         });
+    }
+
+    /// Returns all queues. `ENOMEM` without memory.
+    pub(super) fn all(&self) -> Result<KVec<Arc<DqmQueue>>> {
+        let mut all = KVec::with_capacity(self.total, GFP_KERNEL)?;
+        for process in &self.processes {
+            for queue in &process.state.lock().queues {
+                all.push(queue.clone(), GFP_KERNEL)?;
+            }
+        }
+        Ok(all)
     }
 
     /// Calls `f` with each process, until it fails.

@@ -106,6 +106,12 @@ pub(crate) trait GfxHal: Sync {
     /// Sets the address of a watchpoint on an XCC. `EINVAL` without such a watchpoint.
     fn set_watch_address(&self, mmio: &Mmio, xcc: Xcc, id: usize, va: u64) -> Result;
 
+    /// Returns the doorbell of the active queue in an HQD slot of an XCC.
+    fn doorbell_in(&self, mmio: &Mmio, xcc: Xcc, slot: HqdSlot) -> Result<Option<u32>>;
+
+    /// Returns whether waves of a compute queue are on an XCC with `engines` shader engines.
+    fn has_waves(&self, mmio: &Mmio, xcc: Xcc, engines: u32) -> Result<bool>;
+
     /// Dumps the registers of an HQD slot. `ENOMEM` for the list.
     fn dump_hqd(&self, mmio: &Mmio, xcc: Xcc, slot: HqdSlot) -> Result<HqdDump>;
 
@@ -141,6 +147,7 @@ names! { $
             TCP_WATCH3_ADDR_H,
             TCP_WATCH3_ADDR_L,
             SPI_COMPUTE_QUEUE_RESET,
+            SPI_CSQ_WF_ACTIVE_STATUS,
             CPC_INT_CNTL { TIME_STAMP_INT_ENABLE, OPCODE_ERROR_INT_ENABLE, },
             CP_INT_CNTL_RING0 {
                 PRIV_REG_INT_ENABLE,
@@ -162,7 +169,7 @@ names! { $
             CP_HQD_PQ_RPTR_REPORT_ADDR_HI,
             CP_HQD_PQ_WPTR_POLL_ADDR,
             CP_HQD_PQ_WPTR_POLL_ADDR_HI,
-            CP_HQD_PQ_DOORBELL_CONTROL,
+            CP_HQD_PQ_DOORBELL_CONTROL { DOORBELL_OFFSET, },
             CP_HQD_EOP_BASE_ADDR,
             CP_HQD_EOP_BASE_ADDR_HI,
             CP_HQD_EOP_CONTROL,
@@ -293,6 +300,19 @@ impl GfxNames {
         let result = f();
         b.wr(self.GRBM_GFX_CNTL, 0)?;
         result
+    }
+
+    /// Selects a shader engine and a shader array of it, or all, by GRBM_GFX_INDEX. The caller
+    /// holds the bank lock.
+    fn select_array<T: GfxVersion>(&self, b: Block<'_>, array: Option<(u32, u32)>) -> Result {
+        let selected = match array {
+            Some((se, sh)) => self.GRBM_GFX_INDEX__SE_INDEX.put(se) | T::ARRAY.index.put(sh),
+            None => self.GRBM_GFX_INDEX__SE_BROADCAST_WRITES.put(1) | T::ARRAY.broadcast.put(1),
+        };
+        b.wr(
+            self.GRBM_GFX_INDEX,
+            self.GRBM_GFX_INDEX__INSTANCE_BROADCAST_WRITES.put(1) | selected,
+        )
     }
 
     fn bases(&self, (shared, private): (u32, u32)) -> Value<name::SH_MEM_BASES> {
@@ -460,7 +480,6 @@ impl<T: GfxVersion> GfxHal for T {
 
     fn read_config(&self, mmio: &Mmio, xccs: &XccList, config: &mut Config) -> Result {
         let n = T::NAMES;
-        let all_instances = n.GRBM_GFX_INDEX__INSTANCE_BROADCAST_WRITES.put(1);
         config.cu_total = 0;
         let arrays = xccs.count() * config.num_se * config.sh_per_se;
         config
@@ -472,10 +491,7 @@ impl<T: GfxVersion> GfxHal for T {
             let _guard = mmio.lock_bank();
             for se in 0..config.num_se {
                 for sh in 0..config.sh_per_se {
-                    b.wr(
-                        n.GRBM_GFX_INDEX,
-                        all_instances | n.GRBM_GFX_INDEX__SE_INDEX.put(se) | T::ARRAY.index.put(sh),
-                    )?;
+                    n.select_array::<T>(b, Some((se, sh)))?;
                     let off =
                         b.rd(n.CC_GC_SHADER_ARRAY_CONFIG)? | b.rd(n.GC_USER_SHADER_ARRAY_CONFIG)?;
                     let on = if arrays_off >> (se * config.sh_per_se + sh) & 1 != 0 {
@@ -487,12 +503,7 @@ impl<T: GfxVersion> GfxHal for T {
                     config.cu_bitmap.push_within_capacity(on)?;
                 }
             }
-            b.wr(
-                n.GRBM_GFX_INDEX,
-                all_instances
-                    | n.GRBM_GFX_INDEX__SE_BROADCAST_WRITES.put(1)
-                    | T::ARRAY.broadcast.put(1),
-            )?;
+            n.select_array::<T>(b, None)?;
         }
         config.gb_addr_config = T::gb_addr_config(block(mmio)?)?;
         Ok(())
@@ -561,6 +572,38 @@ impl<T: GfxVersion> GfxHal for T {
         let b = mmio.xcc(xcc)?;
         b.wr(high, hi(va) & 0xffff)?;
         b.wr(low, lo(va))
+    }
+
+    fn doorbell_in(&self, mmio: &Mmio, xcc: Xcc, slot: HqdSlot) -> Result<Option<u32>> {
+        let (n, b) = (T::NAMES, mmio.xcc(xcc)?);
+        n.with_bank(mmio, b, slot, 0, || {
+            if !n.CP_HQD_ACTIVE__ACTIVE.is_set(b.rd(n.CP_HQD_ACTIVE)?) {
+                return Ok(None);
+            }
+            let control = b.rd(n.CP_HQD_PQ_DOORBELL_CONTROL)?;
+            Ok(Some(
+                n.CP_HQD_PQ_DOORBELL_CONTROL__DOORBELL_OFFSET.get(control),
+            ))
+        })
+    }
+
+    fn has_waves(&self, mmio: &Mmio, xcc: Xcc, engines: u32) -> Result<bool> {
+        let (n, b) = (T::NAMES, mmio.xcc(xcc)?);
+        // C selects it, too (`kgd_gfx_v9_get_cu_occupancy`).
+        let slot = HqdSlot {
+            me: 1,
+            pipe: 0,
+            queue: 0,
+        };
+        n.with_bank(mmio, b, slot, 0, || {
+            let mut queues = 0;
+            for se in 0..engines {
+                n.select_array::<T>(b, Some((se, 0)))?;
+                queues |= b.rd(n.SPI_CSQ_WF_ACTIVE_STATUS)?.raw();
+            }
+            n.select_array::<T>(b, None)?;
+            Ok(queues != 0)
+        })
     }
 
     fn dump_hqd(&self, mmio: &Mmio, xcc: Xcc, slot: HqdSlot) -> Result<HqdDump> {

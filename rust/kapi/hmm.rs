@@ -44,7 +44,8 @@ use kernel::{
 
 use super::{
     dma::{self, Extent, Mapping, PeerMapping, Runs},
-    module_use::ModuleUse, //
+    module_use::ModuleUse,
+    sched_mm, //
 };
 use crate::bindings as ours;
 
@@ -192,6 +193,34 @@ impl<T: Watch> Interval<T> {
     fn mm(&self) -> &Mm {
         // SAFETY: By the type invariant the notifier is registered, so it holds the `mm_struct`.
         unsafe { Mm::from_raw((*self.notifier.get()).mm) }
+    }
+
+    /// Reads the qword at byte `at` of the range, without faulting its page in: `EFAULT` if it is
+    /// not there. `EINVAL` beyond the range, or unless called by a kernel thread without user
+    /// memory, `ESRCH` if the process is exiting.
+    pub(crate) fn peek64(&self, at: usize) -> Result<u64> {
+        let mut value = 0u64;
+        let size = size_of::<u64>();
+        if at.checked_add(size).is_none_or(|end| end > self.len) {
+            return Err(EINVAL);
+        }
+        let from = self.start + at;
+        let user = user_of(self.mm())?;
+        let left = sched_mm::with_memory(&user, || {
+            // SAFETY: The buffer has this size, and the function checks the user address.
+            unsafe {
+                bindings::copy_from_user_nofault(
+                    ptr::from_mut(&mut value).cast(),
+                    from as *const core::ffi::c_void,
+                    size,
+                )
+            }
+        })?;
+        if left == 0 {
+            Ok(value)
+        } else {
+            Err(EFAULT)
+        }
     }
 
     /// Faults all pages in for writing, and maps them for `dma`.

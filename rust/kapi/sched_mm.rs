@@ -53,14 +53,20 @@ pub(crate) fn mm_of(task: &Task) -> Option<ARef<MmWithUserAsync>> {
 /// `EINVAL` unless called by a kernel thread without user memory; `ESRCH` if the task has exited,
 /// or has another `mm_struct` than that with `mm_key` ([`current_mm_key`]).
 pub(crate) fn with_memory_of<T>(task: &Task, mm_key: usize, f: impl FnOnce() -> T) -> Result<T> {
+    let mm = mm_of(task).ok_or(ESRCH)?;
+    if self::mm_key(&mm) != mm_key {
+        return Err(ESRCH);
+    }
+    with_memory(&mm, f)
+}
+
+/// Runs `f` with this user memory (`kthread_use_mm()`). `EINVAL` unless called by a kernel thread
+/// without user memory.
+pub(crate) fn with_memory<T>(mm: &MmWithUserAsync, f: impl FnOnce() -> T) -> Result<T> {
     // SAFETY: Reads fields of the current task that only it changes. A user task that is exiting
     // has no memory either, but must not call `kthread_use_mm()`.
     if !unsafe { ours::rkfd_helper_is_kthread() } {
         return Err(EINVAL);
-    }
-    let mm = mm_of(task).ok_or(ESRCH)?;
-    if self::mm_key(&mm) != mm_key {
-        return Err(ESRCH);
     }
     // SAFETY: There is a user reference. The current task is a kernel thread without user memory,
     // and gets back to that state below before it can get here again: within `f` the check above

@@ -44,7 +44,7 @@
 use core::{ops::Deref, ptr::NonNull};
 
 use kernel::{
-    bindings, impl_has_delayed_work, new_spinlock,
+    bindings, container_of, impl_has_delayed_work, new_spinlock,
     prelude::*,
     sync::{Arc, Completion, SpinLock},
     time::{msecs_to_jiffies, Delta},
@@ -238,6 +238,16 @@ impl<T: DelayedItem> Delayed<T> {
             token <- new_spinlock!(None, "rkfd_delayed"),
             item <- item,
         }? Error)
+    }
+
+    /// Runs the item at once if its delay has not passed yet, and waits for it.
+    pub(crate) fn flush(&self) {
+        // SAFETY: The work is a field of `self`, which is valid.
+        let work = unsafe { Work::raw_get(DelayedWork::raw_as_work(&self.work)) };
+        // SAFETY: It is that of a `struct delayed_work`.
+        let delayed = unsafe { container_of!(work, bindings::delayed_work, work) };
+        // SAFETY: That was initialised with the object and lives as long.
+        unsafe { bindings::flush_delayed_work(delayed) };
     }
 
     /// Returns whether the item is queued, or its delay has not passed yet.

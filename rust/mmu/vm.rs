@@ -146,6 +146,28 @@ impl Vm {
         Ok(())
     }
 
+    /// Reads the qword at `va`, in a kernel thread, without waiting for a move or faulting pages
+    /// in. `EINVAL` if it is not mapped, or not in system memory, otherwise the errors of
+    /// [`Interval::peek64`](crate::kapi::hmm::Interval::peek64).
+    pub(crate) fn peek64(&self, va: u64) -> Result<u64> {
+        let (bo, at) = {
+            let guard = self.space.inner.lock();
+            let inner: &Option<Inner> = &guard;
+            let mappings = &inner.as_ref().ok_or(EINVAL)?.mappings;
+            let next = mappings.partition_point(|m| m.va + m.len() <= va);
+            let mapping = mappings.get(next).filter(|m| m.va <= va).ok_or(EINVAL)?;
+            (mapping.bo.clone(), mapping.offset + (va - mapping.va))
+        };
+        match bo.inner().placement() {
+            Placement::System(memory) => memory.pages().read64(usize::try_from(at)?),
+            Placement::User(_) => {
+                let memory = bo.inner().user().ok_or(EINVAL)?;
+                memory.peek64(usize::try_from(at)?)
+            }
+            _ => Err(EINVAL),
+        }
+    }
+
     /// Pins the mapping that starts at `va`: it cannot be unmapped while the result exists.
     /// `EINVAL` when there is none of `len` bytes, or of any length if `len` is 0.
     pub(crate) fn pin(self: &Arc<Self>, va: u64, len: u64) -> Result<Pin> {

@@ -192,6 +192,7 @@ pub enum SCRATCH_REG0 {}
 pub enum SH_MEM_BASES {}
 pub enum SH_MEM_CONFIG {}
 pub enum SPI_COMPUTE_QUEUE_RESET {}
+pub enum SPI_CSQ_WF_ACTIVE_STATUS {}
 pub enum SPI_GDBG_PER_VMID_CNTL {}
 pub enum SQ_CONFIG1 {}
 pub enum TCP_UTCL1_CNTL2 {}

@@ -1,0 +1,187 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Watchdog: reports AQL queues that stop retiring packets. It changes nothing.
+//!
+//! A queue is stalled if, at several checks in succession, its read pointer stands before its write
+//! pointer, the packet there is a kernel dispatch, the queue is mapped, and no compute queue has
+//! waves on the XCCs of the node. A kernel that runs for long has waves, and a dispatch that waits
+//! for resources waits for waves of others.
+//!
+//! Pointers and packet are read from memory. Registers are read only if those of a queue look
+//! stalled: first one per shader engine, for waves, and without waves the queue slots.
+
+use kernel::{
+    prelude::*,
+    sync::Arc,
+    time::Delta,
+    workqueue::new_delayed_work, //
+};
+
+use super::{
+    queues::{DqmQueue, Queues},
+    sched::{NodeResources, SchedOps},
+    slots,
+    watch::Pointers,
+};
+use crate::{
+    gpu::Gpu,
+    hw::QueueFormat,
+    kapi::workqueue::{Builder, Delayed, DelayedItem, OwnedQueue},
+    trace,
+};
+
+/// Interval of the checks.
+const PERIOD: Delta = Delta::from_millis(2000);
+/// Checks in succession at which a stalled queue stands still: it is reported after 4 to 8 s.
+const CHECKS: u32 = 3;
+
+/// Checks queues.
+pub(super) trait QueueCheck: Send + Sync {
+    /// Checks all queues. Returns whether there are queues to check later.
+    fn check_queues(&self) -> bool;
+
+    /// Schedules the next check.
+    fn schedule_check(&self);
+}
+
+struct Check(Arc<dyn QueueCheck>);
+
+impl DelayedItem for Check {
+    fn run(this: Arc<Delayed<Self>>) {
+        if this.0.check_queues() {
+            this.0.schedule_check();
+        }
+    }
+}
+
+/// The worker of a node.
+pub(super) struct Watchdog {
+    queue: OwnedQueue,
+    check: Arc<Delayed<Check>>,
+}
+
+impl Watchdog {
+    /// Returns the worker of the queues of `target`. `ENOMEM` without memory.
+    pub(super) fn new(target: Arc<dyn QueueCheck>) -> Result<Self> {
+        let check = Delayed::new(new_delayed_work!("rkfd_watchdog"), Check(target));
+        Ok(Self {
+            queue: Builder::ordered().freezable().build(c"rkfd_watchdog")?,
+            check: Arc::pin_init(check, GFP_KERNEL)?,
+        })
+    }
+
+    /// Schedules a check, unless it is scheduled.
+    pub(super) fn schedule(&self) {
+        // Fails if it is.
+        let _ = self.queue.enqueue_delayed(self.check.clone(), PERIOD);
+    }
+
+    /// Ends the checks, of which none is scheduled any more. Waits for the last one.
+    pub(super) fn end(self) {
+        self.check.flush();
+    }
+}
+
+/// A queue that may be stalled.
+pub(super) struct Suspect {
+    queue: Arc<DqmQueue>,
+    now: Pointers,
+}
+
+impl Suspect {
+    /// Returns those of `queues` that may be stalled. `ENOMEM` without memory.
+    pub(super) fn find_all(queues: KVec<Arc<DqmQueue>>) -> Result<KVec<Self>> {
+        let mut found = KVec::new();
+        for suspect in queues.into_iter().filter_map(Self::find) {
+            found.push(suspect, GFP_KERNEL)?;
+        }
+        Ok(found)
+    }
+
+    /// Reads the pointers of a queue. `None` if it is not to be watched, or not stalled.
+    fn find(queue: Arc<DqmQueue>) -> Option<Self> {
+        let (pointers, ring) = {
+            let state = queue.state.lock();
+            let spec = &state.spec;
+            let watched = state.active && spec.sdma.is_none() && spec.format == QueueFormat::Aql;
+            watched.then_some((
+                (spec.rptr_va, spec.wptr_va),
+                (spec.ring_va, spec.ring_size), //
+            ))?
+        };
+        let now = Pointers::read(pointers, ring, |va| queue.vm.peek64(va).ok())?;
+        let may_be_stalled = queue.watch.lock().look(&now);
+        may_be_stalled.then_some(Self { queue, now })
+    }
+}
+
+/// Returns whether a queue is mapped on an XCC.
+fn is_mapped(gpu: &Gpu, node: &NodeResources, doorbell: u32) -> Result<bool> {
+    let (hal, mmio) = (gpu.generation().gfx, gpu.mmio()?);
+    for xcc in node.xccs.iter() {
+        for slot in slots::queue_slots(gpu.generation().caps) {
+            if hal.doorbell_in(mmio, *xcc, slot)? == Some(doorbell) {
+                return Ok(true);
+            }
+        }
+    }
+    Ok(false)
+}
+
+fn has_waves(gpu: &Gpu, node: &NodeResources) -> Result<bool> {
+    let (hal, mmio) = (gpu.generation().gfx, gpu.mmio()?);
+    for xcc in node.xccs.iter() {
+        if hal.has_waves(mmio, *xcc, gpu.config().num_se)? {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+/// Checks suspects by registers, and reports one of those that are stalled: the others follow at
+/// the next checks, so that there is one line in the log per period. Fails with the GPU.
+pub(super) fn check(
+    gpu: &Gpu,
+    node: &NodeResources,
+    sched: &dyn SchedOps,
+    queues: &Queues,
+    suspects: &[Suspect],
+) -> Result {
+    let busy = has_waves(gpu, node)?;
+    let mut reported = false;
+    for Suspect { queue, now } in suspects {
+        let (active, doorbell) = {
+            let state = queue.state.lock();
+            (state.active, state.spec.doorbell)
+        };
+        let stands = active && !busy && is_mapped(gpu, node, doorbell)?;
+        let mut watch = queue.watch.lock();
+        if !stands {
+            watch.is_busy();
+        } else if watch.stands(CHECKS) && !reported {
+            watch.set_reported();
+            drop(watch);
+            report(gpu, sched, queues, queue, now);
+            reported = true;
+        }
+    }
+    Ok(())
+}
+
+fn report(
+    gpu: &Gpu,
+    sched: &dyn SchedOps,
+    queues: &Queues,
+    queue: &DqmQueue,
+    &Pointers { rptr, wptr, header }: &Pointers,
+) {
+    let process = queue.slot();
+    let (pid, pasid, qid) = (process.pid(), process.pasid(), queue.qid());
+    let doorbell = queue.state.lock().spec.doorbell;
+    dev_warn!(
+        gpu.dev(),
+        "queue {qid} of process {pid} (PASID {pasid}) is stalled: doorbell {doorbell:#x}, packet {rptr:#x} of {wptr:#x} with header {header:#x} is a kernel dispatch that does not run\n"
+    );
+    trace::queue_stalled(gpu.id(), pid, pasid, qid, doorbell, rptr, wptr);
+    sched.record_coredump(gpu, queues, "a compute queue is stalled", queue);
+}

@@ -1,0 +1,167 @@
+// SPDX-License-Identifier: GPL-2.0 OR MIT
+/*
+ * Tests the watchdog for queues that stop retiring packets. Needs a GPU whose packet processor
+ * stalls at the doorbells 1, 3 and 11 of AQL queues: the model with the knob cp.stall=1029. Each
+ * test counts on those before it.
+ */
+#define _GNU_SOURCE
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "corelib.h"
+#include "device.h"
+#include "userptr.h"
+#include "watch.h"
+
+#define STALLED " is stalled: doorbell 0x"
+/* Seconds within which a stalled queue is reported, and after which one that is not never is. */
+#define BOUND (10 * (int)ktap_time_factor())
+
+/* Returns how many log lines have `text`: waits for the first, and whether any report follows. */
+static int reports(int log, const char *text)
+{
+	double start = seconds_now();
+	int found = 0;
+
+	while (!found && seconds_now() - start < BOUND) {
+		usleep(100000);
+		found = kmsg_lines_with(log, text);
+	}
+	ktap_note("%d after %.1f s", found, seconds_now() - start);
+	sleep(5);
+	return found + kmsg_lines_with(log, STALLED);
+}
+
+static void expect_no_report(int log)
+{
+	sleep(BOUND + 4);
+	EXPECT_EQ(kmsg_lines_with(log, STALLED), 0);
+}
+
+/* Dispatches a kernel in a queue whose packet processor stalls at the doorbell. */
+static void stall(struct fixture *f)
+{
+	fixture_fill_start(f, &f->q, &f->signal, 0, f->data->va, 64, 7);
+}
+
+/* The next doorbell ends the stall. */
+static void resume(struct fixture *f)
+{
+	kfd_queue_ring(&f->q, f->q.q->write_dispatch_id - 1);
+	ASSERT_OK(kfd_signal_wait(&f->k, &f->signal, WAIT_MS));
+}
+
+/* It is reported once per stall, in the log, by a trace event and a coredump, and goes on. */
+TEST_TIMEOUT(stalled_queue_is_reported_once, 120)
+{
+	char line[128], *text;
+	struct fixture f;
+	int log, all;
+
+	watch_need_events();
+	coredump_free_all();
+	fixture_launch(&f);
+	log = kmsg_open();
+	all = kmsg_open();
+	watch_start_only("rkfd_queue_stalled", NULL);
+	stall(&f);
+	snprintf(line, sizeof(line), "queue %u of process %d (PASID ", f.q.id, getpid());
+	EXPECT_EQ(reports(log, line), 1);
+	EXPECT_EQ(kmsg_lines_with(all, "packet 0x0 of 0x1 with header "), 1);
+	/* Nothing was killed or reset. */
+	resume(&f);
+	EXPECT_EQ(((volatile uint32_t *)f.data->va)[63], 7);
+	text = watch_stop();
+	snprintf(line, sizeof(line), " pid=%d ", getpid());
+	EXPECT_EQ(watch_count(text, line), 1);
+	free(text);
+	text = coredump_wait(&f.k);
+	coredump_expect(text, "reason: a compute queue is stalled\n");
+	snprintf(line, sizeof(line), "\nFailed queue\n  process %d, PASID ", getpid());
+	coredump_expect(text, line);
+	coredump_expect(text, "CP_HQD_ACTIVE 00000001\n");
+	free(text);
+	coredump_expect_freed();
+
+	/* The same queue stalls at another packet. */
+	stall(&f);
+	EXPECT_EQ(reports(log, "packet 0x1 of 0x2 with header "), 1);
+	resume(&f);
+	EXPECT(fixture_works(&f));
+	coredump_free_all();
+}
+
+/* A kernel may run for ever, with others behind it. */
+TEST_TIMEOUT(long_kernel_is_not_reported, 120)
+{
+	struct kfd_signal second;
+	struct fixture f;
+	int log;
+
+	fixture_launch(&f);
+	ASSERT_OK(kfd_signal_create(&f.k, 1, &second));
+	log = kmsg_open();
+	fixture_endless(&f, 2);
+	fixture_fill_start(&f, &f.q, &second, 1, (uint32_t *)f.data->va + 64, 64, 7);
+	expect_no_report(log);
+	((volatile uint32_t *)f.data->va)[1] = 1;
+	EXPECT_OK(kfd_signal_wait(&f.k, &f.signal, WAIT_MS));
+	EXPECT_OK(kfd_signal_wait(&f.k, &second, WAIT_MS));
+}
+
+/* Nor is a queue that waits: for a signal, or for a packet that is not written yet. */
+TEST_TIMEOUT(waiting_queue_is_not_reported, 120)
+{
+	struct kfd_queue second;
+	struct kfd_signal dep;
+	struct aql_barrier packet;
+	struct fixture f;
+	int log;
+
+	fixture_launch(&f);
+	ASSERT_OK(kfd_queue_create(&f.k, &second, 64));
+	ASSERT_OK(kfd_signal_create(&f.k, 1, &dep));
+	log = kmsg_open();
+	memset(&packet, 0, sizeof(packet));
+	packet.header = AQL_HEADER(AQL_BARRIER_AND, true);
+	packet.dep_signal[0] = kfd_va(dep.s);
+	kfd_queue_ring(&f.q, kfd_queue_write(&f.q, &packet));
+	fixture_fill_start(&f, &f.q, &f.signal, 0, f.data->va, 64, 7);
+	packet.header = AQL_HEADER(AQL_INVALID, false);
+	kfd_queue_ring(&second, kfd_queue_write(&second, &packet));
+	expect_no_report(log);
+	__atomic_store_n(&dep.s->value, 0, __ATOMIC_RELEASE);
+	EXPECT_OK(kfd_signal_wait(&f.k, &f.signal, WAIT_MS));
+}
+
+/* Pointers and ring may be memory of the process. */
+TEST_TIMEOUT(queue_in_user_memory_is_reported, 120)
+{
+	struct kfd_ioctl_create_queue_args args;
+	struct pages ring, pointers;
+	char line[128];
+	struct fixture f;
+	int log;
+
+	fixture_load(&f);
+	if (is_gfx12(&f.k.node))
+		SKIP("MES does not read write pointers there");
+	ASSERT_OK(kfd_queue_prepare(&f.k, &f.q, 64, &args));
+	register_new(&f.k, KFD_PAGE, &ring);
+	register_new(&f.k, KFD_PAGE, &pointers);
+	memcpy(ring.cpu, f.q.ring->va, KFD_PAGE);
+	memcpy(pointers.cpu, f.q.q, sizeof(*f.q.q));
+	f.q.ring->va = ring.cpu;
+	f.q.q = (struct amd_queue *)(void *)pointers.cpu;
+	args.ring_base_address = kfd_va(ring.cpu);
+	args.write_pointer_address = kfd_va((void *)&f.q.q->write_dispatch_id);
+	args.read_pointer_address = kfd_va((void *)&f.q.q->read_dispatch_id);
+	ASSERT_OK(kfd_queue_start(&f.q, &args));
+	ASSERT_OK(kfd_queue_map_doorbell(&f.q));
+	log = kmsg_open();
+	stall(&f);
+	snprintf(line, sizeof(line), "queue %u of process %d (PASID ", f.q.id, getpid());
+	EXPECT_EQ(reports(log, line), 1);
+	resume(&f);
+	coredump_free_all();
+}
