@@ -55,9 +55,6 @@ use self::{
     watchdog::{QueueCheck, Suspect, Watchdog},
 };
 
-/// Maximum of the module parameter `max_num_of_queues_per_device`.
-pub(crate) const MAX_QUEUES: u32 = 4096;
-
 struct Inner {
     sched: KBox<dyn SchedOps>,
     queues: Queues,

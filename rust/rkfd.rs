@@ -77,12 +77,11 @@ impl Drop for Statics {
 
 /// Checks the module parameters. `EINVAL` for a value beyond its range.
 fn check_parameters() -> Result {
+    /// Maximum of `max_num_of_queues_per_device`.
+    const MAX_QUEUES: u32 = 4096;
     let queues = module_parameters::max_num_of_queues_per_device.value();
-    if !(1..=dqm::MAX_QUEUES).contains(&queues) {
-        pr_err!(
-            "max_num_of_queues_per_device is {queues}, not 1 to {}\n",
-            dqm::MAX_QUEUES
-        );
+    if !(1..=MAX_QUEUES).contains(&queues) {
+        pr_err!("max_num_of_queues_per_device is {queues}, not 1 to {MAX_QUEUES}\n");
         return Err(EINVAL);
     }
     if module_parameters::queue_preemption_timeout_ms.value() == 0 {
