@@ -90,7 +90,7 @@ impl Cpsch {
                 "queues were not preempted within {} ms\n",
                 preemption_timeout()
             );
-            self.record(gpu, queues, "preemption timed out", None);
+            self.record_coredump(gpu, queues, "preemption timed out", None);
             self.fail(gpu, "preemption timed out");
             return Err(e);
         }
@@ -136,7 +136,7 @@ impl Cpsch {
                 };
                 let queue = queues.find_doorbell(doorbell).ok_or(ENOENT)?;
                 let why = "a compute queue was not preempted";
-                self.record(gpu, queues, why, Some(&queue));
+                self.record_coredump(gpu, queues, why, Some(&queue));
                 hal.reset_slot(mmio, *xcc, slot)?;
                 // A queue has a slot on several XCCs.
                 queues.mark_lost(gpu, &queue);
@@ -167,7 +167,7 @@ impl Cpsch {
         );
         if let Some(owner) = queues.find_doorbell(doorbell) {
             let why = "an SDMA queue was not preempted";
-            self.record(gpu, queues, why, Some(&owner));
+            self.record_coredump(gpu, queues, why, Some(&owner));
             queues.mark_lost(gpu, &owner);
         }
         if then_reset {
@@ -192,10 +192,6 @@ impl Cpsch {
     fn words(&self) -> &[u32] {
         let list = self.list.as_ref().filter(|_| self.active);
         list.map_or(&[], |buffer| buffer.words())
-    }
-
-    fn record(&self, gpu: &Gpu, queues: &Queues, why: &str, failed: Option<&DqmQueue>) {
-        queues.record_coredump(gpu, why, failed, self.words(), |f| self.show_ring(f));
     }
 
     fn fail(&mut self, gpu: &Gpu, why: &str) {
@@ -366,8 +362,8 @@ impl SchedOps for Cpsch {
         Ok(())
     }
 
-    fn record_coredump(&self, gpu: &Gpu, queues: &Queues, why: &str, queue: &DqmQueue) {
-        self.record(gpu, queues, why, Some(queue));
+    fn record_coredump(&self, gpu: &Gpu, queues: &Queues, why: &str, queue: Option<&DqmQueue>) {
+        queues.record_coredump(gpu, why, queue, self.words(), |f| self.show_ring(f));
     }
 
     fn runlists(&self) -> u64 {

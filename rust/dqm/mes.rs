@@ -138,7 +138,7 @@ impl Mes {
                 "queue with doorbell {doorbell:#x} was not removed, resetting it\n"
             );
             let why = "a queue was not removed from MES";
-            self.record_coredump(gpu, queues, why, queue);
+            self.record_coredump(gpu, queues, why, Some(queue));
             let has_status = removed != Err(Failure::NoStatus);
             self.reset(gpu, queue_type, doorbell, queue.context(), has_status)?;
         }
@@ -342,8 +342,8 @@ impl SchedOps for Mes {
         Ok(gpu.mes()?.submit(gpu, &frame)?)
     }
 
-    fn record_coredump(&self, gpu: &Gpu, queues: &Queues, why: &str, queue: &DqmQueue) {
-        queues.record_coredump(gpu, why, Some(queue), &[], |f| match gpu.mes() {
+    fn record_coredump(&self, gpu: &Gpu, queues: &Queues, why: &str, queue: Option<&DqmQueue>) {
+        queues.record_coredump(gpu, why, queue, &[], |f| match gpu.mes() {
             Ok(mes) => mes.show(gpu, f),
             Err(e) => writeln!(f, "  unavailable: {e:?}"),
         });

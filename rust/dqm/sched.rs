@@ -99,8 +99,8 @@ pub(super) trait SchedOps: Send + Sync {
     /// [`SchedOps::set_runtime`].
     fn release_process(&mut self, gpu: &Gpu, process: &DqmProcess) -> Result;
 
-    /// Records a coredump about a queue.
-    fn record_coredump(&self, gpu: &Gpu, queues: &Queues, why: &str, queue: &DqmQueue);
+    /// Records a coredump, about a queue or about all.
+    fn record_coredump(&self, gpu: &Gpu, queues: &Queues, why: &str, queue: Option<&DqmQueue>);
 
     /// Returns the number of runlists sent, for debugfs.
     fn runlists(&self) -> u64;

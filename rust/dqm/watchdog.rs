@@ -183,5 +183,5 @@ fn report(
         "queue {qid} of process {pid} (PASID {pasid}) is stalled: doorbell {doorbell:#x}, packet {rptr:#x} of {wptr:#x} with header {header:#x} is a kernel dispatch that does not run\n"
     );
     trace::queue_stalled(gpu.id(), pid, pasid, qid, doorbell, rptr, wptr);
-    sched.record_coredump(gpu, queues, "a compute queue is stalled", queue);
+    sched.record_coredump(gpu, queues, "a compute queue is stalled", Some(queue));
 }
