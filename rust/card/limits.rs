@@ -50,17 +50,22 @@ pub(crate) enum Limit {
     Fabric,
 }
 
+/// Limits of the next commit, where they differ from those in force.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Edits {
+    engine_lowest: Option<u32>,
+    engine_highest: Option<u32>,
+    memory: Option<u32>,
+    fabric: Option<u32>,
+}
+
 /// What administrators have set.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Settings {
     pub(super) level: Level,
     /// Limits in force, if others than those of the card.
     pub(super) limits: Option<Limits>,
-    /// Limits of the next commit, where they differ from those in force.
-    engine_lowest: Option<u32>,
-    engine_highest: Option<u32>,
-    memory: Option<u32>,
-    fabric: Option<u32>,
+    pub(super) edits: Edits,
     /// Power limit in W, if another than that of the card.
     pub(super) power: Option<u32>,
 }
@@ -78,10 +83,10 @@ impl Settings {
         let card = Limits::of(facts);
         let determinism = self.level == Level::Determinism && limit != Limit::EngineHighest;
         let (edited, allowed) = match limit {
-            Limit::EngineLowest => (&mut self.engine_lowest, mhz >= card.engine.0),
-            Limit::EngineHighest => (&mut self.engine_highest, mhz <= card.engine.1),
-            Limit::Memory => (&mut self.memory, mhz <= card.memory),
-            Limit::Fabric => (&mut self.fabric, mhz <= card.fabric),
+            Limit::EngineLowest => (&mut self.edits.engine_lowest, mhz >= card.engine.0),
+            Limit::EngineHighest => (&mut self.edits.engine_highest, mhz <= card.engine.1),
+            Limit::Memory => (&mut self.edits.memory, mhz <= card.memory),
+            Limit::Fabric => (&mut self.edits.fabric, mhz <= card.fabric),
         };
         if self.level == Level::Auto || determinism || !allowed {
             return Err(EINVAL);
@@ -96,26 +101,16 @@ impl Settings {
         let now = self.limits(facts);
         let limits = Limits {
             engine: (
-                self.engine_lowest.unwrap_or(now.engine.0),
-                self.engine_highest.unwrap_or(now.engine.1),
+                self.edits.engine_lowest.unwrap_or(now.engine.0),
+                self.edits.engine_highest.unwrap_or(now.engine.1),
             ),
-            memory: self.memory.unwrap_or(now.memory),
-            fabric: self.fabric.unwrap_or(now.fabric),
+            memory: self.edits.memory.unwrap_or(now.memory),
+            fabric: self.edits.fabric.unwrap_or(now.fabric),
         };
         let (lowest, highest) = limits.engine;
         if self.level == Level::Auto || lowest > highest || highest == 0 {
             return Err(EINVAL);
         }
         Ok(limits)
-    }
-
-    /// Forgets the edited limits.
-    pub(super) fn discard(&mut self) {
-        *self = Self {
-            level: self.level,
-            limits: self.limits,
-            power: self.power,
-            ..Self::default()
-        };
     }
 }

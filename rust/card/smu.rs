@@ -13,7 +13,7 @@ use kernel::{
 
 use super::{
     gart::{Buffer, Gart},
-    limits::{Level, Limit, Limits, Settings},
+    limits::{Edits, Level, Limit, Limits, Settings},
 };
 use crate::{
     asic::{mmio::Mmio, xcc::Xcc},
@@ -111,7 +111,7 @@ impl Smu {
     }
 
     /// Calls `f` with the state. `ENODEV` before [`Smu::start`] and after a reset.
-    fn with_settings<T>(&self, f: impl FnOnce(&mut State, &SmuFacts) -> Result<T>) -> Result<T> {
+    fn with_state<T>(&self, f: impl FnOnce(&mut State, &SmuFacts) -> Result<T>) -> Result<T> {
         let mut state = self.state.lock();
         if !state.managed {
             return Err(ENODEV);
@@ -152,7 +152,7 @@ impl Smu {
     /// Sets the performance level; [`Level::Auto`] removes all limits of clocks. Errors as
     /// [`Smu::sensor`].
     pub(crate) fn set_level(&self, mmio: &Mmio, level: Level) -> Result {
-        self.with_settings(|state, facts| self.enter(mmio, state, facts, level))
+        self.with_state(|state, facts| self.enter(mmio, state, facts, level))
     }
 
     /// Changes the performance level. Errors of firmware.
@@ -167,7 +167,7 @@ impl Smu {
         if level == Level::Auto {
             self.limit(mmio, state, facts, Limits::of(facts))?;
             state.settings.limits = None;
-            state.settings.discard();
+            state.settings.edits = Edits::default();
         }
         Ok(())
     }
@@ -176,7 +176,7 @@ impl Smu {
     /// levels. `EINVAL` but in the level [`Level::Manual`] and for levels that there are not,
     /// errors as [`Smu::sensor`].
     pub(crate) fn force_engine_levels(&self, mmio: &Mmio, mask: u32) -> Result {
-        self.with_settings(|state, facts| {
+        self.with_state(|state, facts| {
             let levels = facts.levels(Clock::Engine).all();
             let bit = |n: u32| levels.get(n as usize).copied().ok_or(EINVAL);
             if state.settings.level != Level::Manual {
@@ -198,13 +198,13 @@ impl Smu {
     /// Sets a limit of the next [`Smu::commit`]. Errors as [`Settings::edit`], `ENODEV` before
     /// [`Smu::start`].
     pub(crate) fn edit(&self, limit: Limit, mhz: u32) -> Result {
-        self.with_settings(|state, facts| state.settings.edit(facts, limit, mhz))
+        self.with_state(|state, facts| state.settings.edit(facts, limit, mhz))
     }
 
     /// Makes the edited limits those in force. Errors as [`Settings::edited`], and as
     /// [`Smu::sensor`].
     pub(crate) fn commit(&self, mmio: &Mmio) -> Result {
-        self.with_settings(|state, facts| {
+        self.with_state(|state, facts| {
             let limits = state.settings.edited(facts)?;
             self.limit(mmio, state, facts, limits)
         })
@@ -213,24 +213,24 @@ impl Smu {
     /// Makes the limits of the card those in force, in the current level. `EINVAL` in the level
     /// [`Level::Auto`], errors as [`Smu::sensor`].
     pub(crate) fn reset_limits(&self, mmio: &Mmio) -> Result {
-        self.with_settings(|state, facts| {
+        self.with_state(|state, facts| {
             if state.settings.level == Level::Auto {
                 return Err(EINVAL);
             }
-            state.settings.discard();
+            state.settings.edits = Edits::default();
             self.limit(mmio, state, facts, Limits::of(facts))
         })
     }
 
     /// Returns the power limit of the socket in W. Errors as [`Smu::sensor`].
     pub(crate) fn power_limit(&self, mmio: &Mmio) -> Result<u32> {
-        self.with_settings(|_, _| self.hal.power_limit(mmio))
+        self.with_state(|_, _| self.hal.power_limit(mmio))
     }
 
     /// Sets the power limit of the socket in W; 0 changes nothing. `EINVAL` above that of the card,
     /// errors as [`Smu::sensor`].
     pub(crate) fn set_power_limit(&self, mmio: &Mmio, watts: u32) -> Result {
-        self.with_settings(|state, facts| {
+        self.with_state(|state, facts| {
             if watts > facts.max_power {
                 return Err(EINVAL);
             }
@@ -244,9 +244,7 @@ impl Smu {
 
     /// Calls `f` with the table of the driver. `ENODEV` before [`Smu::start`] and after a reset.
     fn with_table<T>(&self, f: impl FnOnce(&Buffer) -> Result<T>) -> Result<T> {
-        let state = self.state.lock();
-        let table = state.table.as_ref().filter(|_| state.managed);
-        f(table.ok_or(ENODEV)?)
+        self.with_state(|state, _| f(state.table.as_ref().ok_or(ENODEV)?))
     }
 
     /// Reads a sensor. `ENODEV` before [`Smu::start`] and after a reset, or an errno of the
