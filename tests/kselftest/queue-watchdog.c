@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 /*
  * Tests the watchdog for queues that stop retiring packets. Needs a GPU whose packet processor
- * stalls at the doorbells 1, 3 and 11 of AQL queues: the model with the knob cp.stall=1029. Each
- * test counts on those before it.
+ * stalls at the doorbells 1, 3, 11, 13, 15 and 17 of AQL queues: the model with the knob
+ * cp.stall=87045. Each test counts on those before it.
  */
 #define _GNU_SOURCE
 #include <stdlib.h>
@@ -164,4 +164,60 @@ TEST_TIMEOUT(queue_in_user_memory_is_reported, 120)
 	EXPECT_EQ(reports(log, line), 1);
 	resume(&f);
 	coredump_free_all();
+}
+
+/* It is mapped again at the resume, and goes on. */
+TEST_TIMEOUT(stalled_queue_and_suspend, 120)
+{
+	struct fixture f;
+	int log;
+
+	if (gpu_is_gfx12())
+		SKIP("the driver does not load the firmware of this card");
+	fixture_launch(&f);
+	log = kmsg_open();
+	stall(&f);
+	EXPECT_EQ(reports(log, STALLED), 1);
+	ASSERT_OK(try_to_sleep("devices"));
+	EXPECT_OK(kfd_signal_wait(&f.k, &f.signal, WAIT_MS));
+	EXPECT(fixture_works(&f));
+	coredump_free_all();
+}
+
+TEST_TIMEOUT(stalled_queue_and_unbind, 120)
+{
+	struct fixture f;
+	double start;
+
+	device_find();
+	fixture_launch(&f);
+	stall(&f);
+	/* The watchdog has seen it by now, and has not reported it. */
+	sleep(3);
+	start = seconds_now();
+	ASSERT_OK(device_unbind());
+	EXPECT(seconds_now() - start < BOUND);
+	ASSERT_OK(device_bind());
+	ASSERT_OK(ktap_in_child(fixture_lives, NULL));
+}
+
+static void stall_and_exit(void *unused)
+{
+	struct fixture f;
+
+	(void)unused;
+	fixture_launch(&f);
+	stall(&f);
+	sleep(3);
+}
+
+/* The queue of a process that has died is neither reported nor the reason for a reset. */
+TEST_TIMEOUT(stalled_queue_and_exit, 120)
+{
+	int log = kmsg_open();
+
+	ASSERT_OK(ktap_in_child(stall_and_exit, NULL));
+	expect_no_report(log);
+	ASSERT_OK(ktap_in_child(fixture_lives, NULL));
+	EXPECT_EQ(kmsg_lines_with(log, " reset"), 0);
 }
