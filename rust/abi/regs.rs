@@ -146,6 +146,11 @@ impl<R> Field<R> {
         self.bits.mask
     }
 
+    /// Returns the largest value that fits.
+    pub const fn max(self) -> u32 {
+        self.bits.max()
+    }
+
     /// Returns the field's value in `value`.
     pub const fn get(self, value: Value<R>) -> u32 {
         self.bits.get(value.raw)

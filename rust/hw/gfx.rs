@@ -548,7 +548,7 @@ impl<T: GfxVersion> GfxHal for T {
 
     fn watch_control(&self, mask: u32, mode: u32) -> u32 {
         let n = T::NAMES;
-        let fits = |field: Field<name::TCP_WATCH0_CNTL>, value| field.get(field.put(value));
+        let fits = |field: Field<name::TCP_WATCH0_CNTL>, value| value & field.max();
         Value::of(&[
             (n.TCP_WATCH0_CNTL__VALID, 1),
             (n.TCP_WATCH0_CNTL__MODE, fits(n.TCP_WATCH0_CNTL__MODE, mode)),
