@@ -241,6 +241,12 @@ static int fill(struct fixture *f, uint32_t *words, uint32_t value)
 	return kfd_signal_wait(&f->k, &f->signal, 600000);
 }
 
+/* Queues that an invalidation has evicted are restored later. */
+static void restores_end(void)
+{
+	usleep(300000 * ktap_time_factor());
+}
+
 /*
  * The GPU writes while another thread changes the memory. With retry faults no queue is evicted and
  * no runlist submitted; without, one for the eviction of a batch and one for its restore.
@@ -267,6 +273,7 @@ static void storm(enum change what, bool retry)
 		ASSERT_OK(write_file(KSM "run", "1"));
 	}
 	ASSERT_OK(fixture_fill(&f, &f.q, words, 64, 1));
+	restores_end();
 	watch_start_only("rkfd_runlist", "rkfd_queue_map", "rkfd_process", NULL);
 	ASSERT(pthread_create(&thread, NULL, change_pages, &c) == 0);
 	end = seconds_now() + 3;
@@ -276,7 +283,7 @@ static void storm(enum change what, bool retry)
 	} while (seconds_now() < end);
 	__atomic_store_n(&c.stop, true, __ATOMIC_RELAXED);
 	ASSERT(pthread_join(thread, NULL) == 0);
-	usleep(300000);
+	restores_end();
 	text = watch_stop();
 	batches = watch_count(text, "what=SVM invalidated");
 	restores = watch_count(text, "what=SVM restored");
