@@ -96,6 +96,7 @@ pub(crate) struct Card {
     layout: McLayout,
     /// Memory partition modes at the probe; `None` for a card without partitions.
     nps: Option<NpsModes>,
+    vbios: Option<Vbios>,
     hub: Arc<Hub>,
     vram: Arc<Vram>,
     gart: Arc<Gart>,
@@ -240,13 +241,15 @@ impl Card {
             layout.vram_offset,
             found.vram_size,
         )?;
-        let reserved = Vbios::read(pdev).and_then(|vbios| vbios.reserved());
+        let vbios = Vbios::read(pdev, |out| generation.nbio.read_rom(&mmio, out));
+        let reserved = vbios.as_ref().and_then(Vbios::reserved);
         let vram = Vram::new(pdev, bar, found.vram_size, ranges, reserved.unwrap_or(0))?;
         config.vram_size = vram.size();
         config.vram_visible = vram.visible();
 
         hub.open(&layout)?;
         config.rev_id = generation.nbio.rev_id(&mmio)?;
+        config.vram_vendor = generation.nbio.vram_vendor(&mmio)?;
         let closing = ScopeGuard::new_with_data(mmio.clone(), |mmio| {
             // The probe has failed already; the error of the close adds nothing.
             let _ = generation.nbio.stop(&mmio);
@@ -273,6 +276,7 @@ impl Card {
                 xccs,
                 layout,
                 nps,
+                vbios,
                 vram,
                 gart,
                 scratch,
@@ -312,6 +316,11 @@ impl Card {
     /// Returns the memory partition modes; `None` for a card without partitions.
     pub(crate) fn nps(&self) -> Option<&NpsModes> {
         self.nps.as_ref()
+    }
+
+    /// Returns the VBIOS, `None` if the card has none.
+    pub(crate) fn vbios(&self) -> Option<&Vbios> {
+        self.vbios.as_ref()
     }
 
     /// Reads the memory partition mode, `None` if it is unknown. `ENODEV` when the device is

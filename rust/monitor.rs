@@ -9,6 +9,7 @@ use core::fmt::Write;
 use kernel::{prelude::*, sync::Arc};
 
 use crate::{
+    asic::vbios::Vbios,
     card::account,
     gpu::Gpu,
     hw::smu::{Clock, Sensor},
@@ -52,6 +53,41 @@ const MEMORY: [Fact; 6] = [
     }),
     (c"mem_info_gtt_used", |gpu, out| line(out, gpu.gtt_used())),
 ];
+
+/// Vendors of VRAM, by the number that the VBIOS leaves (`include/atombios.h`).
+const VENDORS: [(u32, &str); 10] = [
+    (1, "samsung"),
+    (2, "infineon"),
+    (3, "elpida"),
+    (4, "etron"),
+    (5, "nanya"),
+    (6, "hynix"),
+    (7, "mosel"),
+    (8, "winbond"),
+    (9, "esmt"),
+    (15, "micron"),
+];
+
+/// The vendor of the VRAM, if it is known.
+const VENDOR: Fact = (c"mem_info_vram_vendor", |gpu, out| {
+    let number = gpu.config().vram_vendor;
+    let found = VENDORS.iter().find(|vendor| vendor.0 == number);
+    Ok(writeln!(
+        out,
+        "{}",
+        found.map_or("unknown", |vendor| vendor.1)
+    )?)
+});
+
+/// Part number of the VBIOS, if there is one.
+const VBIOS_VERSION: Fact = (c"vbios_version", |gpu, out| {
+    text(gpu.vbios().map(Vbios::part_number), out)
+});
+
+/// Build number of the VBIOS, if it has one.
+const VBIOS_BUILD: Fact = (c"vbios_build", |gpu, out| {
+    text(gpu.vbios().map(Vbios::build), out)
+});
 
 /// Files of a card with an SMU.
 const POWER: [Fact; 4] = [
@@ -102,6 +138,15 @@ impl Files {
         for fact in &MEMORY {
             facts.push(file(gpu, gpu.dev(), fact, None)?, GFP_KERNEL)?;
         }
+        if gpu.config().vram_vendor != 0 {
+            facts.push(file(gpu, gpu.dev(), &VENDOR, None)?, GFP_KERNEL)?;
+        }
+        if let Some(vbios) = gpu.vbios() {
+            facts.push(file(gpu, gpu.dev(), &VBIOS_VERSION, None)?, GFP_KERNEL)?;
+            if !vbios.build().is_empty() {
+                facts.push(file(gpu, gpu.dev(), &VBIOS_BUILD, None)?, GFP_KERNEL)?;
+            }
+        }
         let mut hwmon = None;
         if gpu.smu().is_some() {
             for fact in &POWER {
@@ -125,6 +170,12 @@ impl Files {
             _discovery: discovery::Tree::new(gpu)?,
         })
     }
+}
+
+/// Prints a text of the VBIOS.
+fn text(text: Option<&[u8]>, out: &mut Text<'_>) -> Result {
+    out.push_bytes(text.unwrap_or_default())?;
+    Ok(writeln!(out)?)
 }
 
 /// Prints a sensor times `unit`. `EBUSY` while the card hangs, is being reset or suspended, or an

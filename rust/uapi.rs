@@ -50,6 +50,7 @@ plain! {
     drm_amdgpu_info_gds: 32,
     drm_amdgpu_info_gpuvm_fault: 16,
     drm_amdgpu_info_num_handles: 8,
+    drm_amdgpu_info_vbios: 200,
     drm_amdgpu_info_vram_gtt: 24,
     drm_amdgpu_memory_info: 96,
     drm_amdgpu_query_fw: 16,
@@ -183,6 +184,9 @@ members! {
     /// Returns the registers argument of an `INFO` query.
     info_read_mmr_reg: drm_amdgpu_info => __bindgen_anon_1.read_mmr_reg:
         drm_amdgpu_info__bindgen_ty_1__bindgen_ty_3,
+    /// Returns the VBIOS argument of an `INFO` query.
+    info_vbios: drm_amdgpu_info => __bindgen_anon_1.vbios_info:
+        drm_amdgpu_info__bindgen_ty_1__bindgen_ty_4,
     /// Returns the sensor argument of an `INFO` query.
     info_sensor: drm_amdgpu_info => __bindgen_anon_1.sensor_info:
         drm_amdgpu_info__bindgen_ty_1__bindgen_ty_5,

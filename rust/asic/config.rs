@@ -68,6 +68,8 @@ pub(crate) struct Config {
     pub(crate) sdma: Version,
     /// Revision of the silicon.
     pub(crate) rev_id: u32,
+    /// Vendor of the VRAM, 0 if it is unknown.
+    pub(crate) vram_vendor: u32,
     /// `gfx_target_version` of the topology.
     pub(crate) gfx_target_version: u32,
     /// Shader engines of an XCC.

@@ -26,6 +26,12 @@ pub(crate) trait NbioHal: Sync {
     /// Returns the memory partition modes; `None` for a card without partitions.
     fn nps_modes(&self, mmio: &Mmio) -> Result<Option<NpsModes>>;
 
+    /// Reads the vendor of the VRAM, which the VBIOS has left; 0 if it is unknown.
+    fn vram_vendor(&self, mmio: &Mmio) -> Result<u32>;
+
+    /// Reads the start of the board's ROM. Returns false if it is not behind registers.
+    fn read_rom(&self, mmio: &Mmio, out: &mut [u8]) -> Result<bool>;
+
     /// Reads the silicon revision.
     fn rev_id(&self, mmio: &Mmio) -> Result<u32>;
 
@@ -46,6 +52,7 @@ names! { $
     /// Registers and fields of all versions.
     struct NbioNames, nbio_names of name {
         regs {
+            BIF_BX0_BIOS_SCRATCH_4,
             BIF_BX0_REMAP_HDP_MEM_FLUSH_CNTL,
             BIF_BX0_REMAP_HDP_REG_FLUSH_CNTL,
             RCC_DEV0_EPF0_RCC_DOORBELL_APER_EN { BIF_DOORBELL_APER_EN, },
@@ -79,6 +86,12 @@ pub(super) trait NbioVersion: Sync {
     fn nps_modes(b: Block<'_>) -> Result<Option<NpsModes>> {
         let _ = b;
         Ok(None)
+    }
+
+    /// See [`NbioHal::read_rom`].
+    fn read_rom(mmio: &Mmio, out: &mut [u8]) -> Result<bool> {
+        let _ = (mmio, out);
+        Ok(false)
     }
 
     /// See [`NbioHal::route_doorbells`].
@@ -134,6 +147,17 @@ impl<T: NbioVersion> NbioHal for T {
 
     fn nps_modes(&self, mmio: &Mmio) -> Result<Option<NpsModes>> {
         T::nps_modes(block(mmio)?)
+    }
+
+    fn vram_vendor(&self, mmio: &Mmio) -> Result<u32> {
+        /// Bits of the vendor (`amdgpu_atomfirmware_get_umc_info`, `gmc_v9_0_init_vram_info`).
+        const VENDOR: u32 = 0xf;
+        let scratch = block(mmio)?.rd(T::NAMES.BIF_BX0_BIOS_SCRATCH_4)?;
+        Ok(scratch.raw() & VENDOR)
+    }
+
+    fn read_rom(&self, mmio: &Mmio, out: &mut [u8]) -> Result<bool> {
+        T::read_rom(mmio, out)
     }
 
     fn rev_id(&self, mmio: &Mmio) -> Result<u32> {

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 
 //! Files of a card by which administrators read and limit clocks, power and temperatures
-//! (`amdgpu_pm.c`): `power_dpm_force_performance_level`, `pp_dpm_*`, `pp_od_clk_voltage`, and of
-//! the hardware monitoring device `power1_cap*`, `temp*_crit` and `temp*_emergency`.
+//! (`amdgpu_pm.c`): `power_dpm_state`, `power_dpm_force_performance_level`, `pp_dpm_*`,
+//! `pp_od_clk_voltage`, and of the hardware monitoring device `power1_cap*`, `temp*_crit` and
+//! `temp*_emergency`.
 
 use core::fmt::Write;
 
@@ -23,7 +24,8 @@ use crate::{
 };
 
 /// Files of the PCI device, and the effects of writes.
-pub(super) const DEVICE: [(Fact, Action); 8] = [
+pub(super) const DEVICE: [(Fact, Action); 9] = [
+    ((c"power_dpm_state", show_state), store_state),
     (
         (c"power_dpm_force_performance_level", show_level),
         store_level,
@@ -141,6 +143,20 @@ fn show_level(gpu: &Gpu, out: &mut Text<'_>) -> Result {
     let level = with_smu(gpu, |smu, _| Ok(smu.level()))?;
     let name = LEVELS.iter().find(|(l, _)| *l == level).ok_or(EINVAL)?.1;
     Ok(writeln!(out, "{name}")?)
+}
+
+/// The state that a VBIOS of older GPUs had; these GPUs have one (`smu_get_current_power_state`).
+fn show_state(gpu: &Gpu, out: &mut Text<'_>) -> Result {
+    with_smu(gpu, |_, _| Ok(()))?;
+    Ok(writeln!(out, "performance")?)
+}
+
+/// Any state is the one that there is. `EINVAL` for other words.
+fn store_state(gpu: &Gpu, text: &[u8]) -> Result {
+    match text.strip_suffix(b"\n").unwrap_or(text) {
+        b"battery" | b"balanced" | b"performance" => with_smu(gpu, |_, _| Ok(())),
+        _ => Err(EINVAL),
+    }
 }
 
 /// `EINVAL` also for levels that only other GPUs have (`low`, `high`, `profile_*`).

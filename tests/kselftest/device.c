@@ -42,13 +42,29 @@ static int open_file(const char *pattern, int flags)
 	return fd;
 }
 
+bool device_has(const char *name)
+{
+	char path[256];
+
+	snprintf(path, sizeof(path), "/sys/bus/pci/devices/%s/%s", address, name);
+	return !access(path, F_OK);
+}
+
+int device_try_set(const char *pattern, const char *text)
+{
+	int fd = open_file(pattern, O_WRONLY), ret = 0;
+
+	if (write(fd, text, strlen(text)) != (ssize_t)strlen(text))
+		ret = -errno;
+	close(fd);
+	return ret;
+}
+
 void device_set(const char *pattern, const char *text)
 {
-	int fd = open_file(pattern, O_WRONLY);
+	int ret = device_try_set(pattern, text);
 
-	EXPECT(write(fd, text, strlen(text)) == (ssize_t)strlen(text), "%s: %s", pattern,
-	       strerror(errno));
-	close(fd);
+	EXPECT(!ret, "%s: %s", pattern, strerror(-ret));
 }
 
 void device_get(const char *pattern, char *text, size_t size)

@@ -3,6 +3,7 @@
 #ifndef DEVICE_H
 #define DEVICE_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 /* Finds the GPU's PCI device and its driver. Needed before the functions below. */
@@ -10,6 +11,10 @@ void device_find(void);
 /* Writes and reads a file of the device, named by a glob pattern; fails the test on failure. */
 void device_set(const char *pattern, const char *text);
 void device_get(const char *pattern, char *text, size_t size);
+/* Writes a file. Returns 0 or a negative errno; fails the test if there is no such file. */
+int device_try_set(const char *pattern, const char *text);
+/* Returns whether the device has a file. */
+bool device_has(const char *name);
 /* Unbinds and binds the driver. Return 0 or a negative errno. */
 int device_unbind(void);
 int device_bind(void);

@@ -30,6 +30,8 @@
 
 use super::{name, Field, Reg};
 
+pub const regBIF_BX0_BIOS_SCRATCH_4: Reg<name::BIF_BX0_BIOS_SCRATCH_4> =
+    Reg::new("regBIF_BX0_BIOS_SCRATCH_4", 1, 0x003c);
 pub const regRCC_STRAP0_RCC_DEV0_EPF0_STRAP0: Reg<name::RCC_STRAP0_RCC_DEV0_EPF0_STRAP0> =
     Reg::new("regRCC_STRAP0_RCC_DEV0_EPF0_STRAP0", 2, 0x001c);
 pub const RCC_STRAP0_RCC_DEV0_EPF0_STRAP0__STRAP_ATI_REV_ID_DEV0_F0: Field<

@@ -30,6 +30,8 @@
 
 use super::{name, Reg};
 
+pub const regROM_INDEX: Reg<name::ROM_INDEX> = Reg::new("regROM_INDEX", 0, 0x00e4);
+pub const regROM_DATA: Reg<name::ROM_DATA> = Reg::new("regROM_DATA", 0, 0x00e5);
 pub const regGOLDEN_TSC_COUNT_UPPER: Reg<name::GOLDEN_TSC_COUNT_UPPER> =
     Reg::new("regGOLDEN_TSC_COUNT_UPPER", 1, 0x002d);
 pub const regGOLDEN_TSC_COUNT_LOWER: Reg<name::GOLDEN_TSC_COUNT_LOWER> =

@@ -11,6 +11,7 @@ use kernel::{
 };
 
 use crate::{
+    asic::vbios::Vbios,
     card::account,
     drm::{
         ctx::{self, DMA_MAX_IBS, DMA_RINGS},
@@ -87,6 +88,7 @@ impl Handler<Render> for Info {
             uapi::AMDGPU_INFO_VRAM_LOST_COUNTER => out.put(&ctx::losses(gpu)),
             uapi::AMDGPU_INFO_GDS_CONFIG => out.put(&sharing(gpu)),
             uapi::AMDGPU_INFO_MAX_IBS => out.put(&max_ibs()),
+            uapi::AMDGPU_INFO_VBIOS => vbios(gpu, arg, &out),
             uapi::AMDGPU_INFO_SENSOR => out.put(&sensor(gpu, uapi::info_sensor(arg).type_)?),
             // User queues of the render node are not supported.
             uapi::AMDGPU_INFO_UQ_FW_AREAS
@@ -379,6 +381,39 @@ fn firmware(gpu: &Gpu, arg: &uapi::drm_amdgpu_info) -> Result<uapi::drm_amdgpu_i
         ver: release.version,
         feature: release.feature,
     })
+}
+
+/// Answers `VBIOS`; without a VBIOS its size is 0 and the texts are empty. `EINVAL` for an offset
+/// beyond the image and for an unknown request.
+fn vbios(gpu: &Gpu, arg: &uapi::drm_amdgpu_info, out: &Out) -> Result {
+    let request = uapi::info_vbios(arg);
+    let vbios = gpu.vbios();
+    let image = vbios.map_or(&[][..], Vbios::image);
+    match request.type_ {
+        uapi::AMDGPU_INFO_VBIOS_SIZE => out.put(&u32::try_from(image.len())?),
+        uapi::AMDGPU_INFO_VBIOS_IMAGE => match image.get(usize::try_from(request.offset)?..) {
+            None | Some([]) => Err(EINVAL),
+            Some(rest) => out.put_bytes(rest),
+        },
+        uapi::AMDGPU_INFO_VBIOS_INFO => {
+            let mut info = uapi::drm_amdgpu_info_vbios::default();
+            if let Some(vbios) = vbios {
+                copy(&mut info.name, vbios.name());
+                copy(&mut info.vbios_pn, vbios.part_number());
+                info.version = vbios.revision();
+                copy(&mut info.vbios_ver_str, vbios.version());
+                copy(&mut info.date, &vbios.date());
+            }
+            out.put(&info)
+        }
+        _ => Err(EINVAL),
+    }
+}
+
+/// Copies a text to the start of a buffer, truncated to its size.
+fn copy(to: &mut [u8], text: &[u8]) {
+    let size = text.len().min(to.len());
+    to[..size].copy_from_slice(&text[..size]);
 }
 
 /// Returns the limits of IBs of one submission, by ring type.

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! NBIF 6.3.1: doorbell routing.
+//! NBIF 6.3.1: doorbell routing; the board's ROM.
 
 use kernel::prelude::*;
 use rkfd_abi::{
     discovery::hwid,
-    regs::{name, nbif_6_3_1 as n, Value},
+    regs::{name, nbif_6_3_1 as n, smuio_14_0_2 as smuio, Value},
 };
 
 use crate::{
@@ -50,6 +50,17 @@ fn port(
 
 impl NbioVersion for Nbio {
     const NAMES: &'static NbioNames = &nbio_names!(n);
+
+    /// The index advances with each dword (`amdgpu_soc15_read_bios_from_rom`).
+    fn read_rom(mmio: &Mmio, out: &mut [u8]) -> Result<bool> {
+        let b = mmio.block(hwid::SMUIO, 0)?;
+        b.wr(smuio::regROM_INDEX, 0)?;
+        for bytes in out.chunks_mut(size_of::<u32>()) {
+            let dword = b.rd(smuio::regROM_DATA)?.raw().to_le_bytes();
+            bytes.copy_from_slice(&dword[..bytes.len()]);
+        }
+        Ok(true)
+    }
 
     fn init(_mmio: &Mmio, b: Block<'_>) -> Result {
         // Function 2 is reset when it leaves D3 (`nbif_v6_3_1_init_registers`).

@@ -24,6 +24,9 @@ const DATA: RegId = RegId::new(0, smuio::regROM_DATA.off);
 
 /// `ATOM_S7_ASIC_INIT_COMPLETE_MASK` of `BIOS_SCRATCH_7`.
 pub const ASIC_INIT_COMPLETE: u32 = 1 << 9;
+/// Vendor of the memory in `BIOS_SCRATCH_4` (`HYNIX`, `include/atombios.h`), which `asic_init` has
+/// found out.
+pub const HYNIX: u32 = 6;
 
 /// Byte addresses in the image that the driver expects to be fixed.
 mod fixed {
@@ -157,7 +160,7 @@ pub fn image(chip: &Chip, reserved: u64) -> Vec<u8> {
     rom.append(b"ATOMBIOSBK-AMD VER000.000.000.000.000000\0");
     rom.append(&[0; 32]);
     // Configuration file, change list and build number precede the header.
-    let config = rom.append(b"model\0\0\0");
+    let config = rom.append(b"model\0none\x0000000001\0");
     let header = rom.table(0x28, 2, 2);
     rom.put16(fixed::HEADER, header);
     rom.put(header + 0x04, b"ATOM");

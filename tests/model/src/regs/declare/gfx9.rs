@@ -11,7 +11,7 @@ use rkfd_abi::sdma::{RLC_QUEUES, RLC_REG_STRIDE};
 
 use super::{Block, PowerOn};
 use crate::chips::Chip;
-use crate::engines::rom::ASIC_INIT_COMPLETE;
+use crate::engines::rom::{ASIC_INIT_COMPLETE, HYNIX};
 use crate::regs::{Decl, Ip};
 
 /// Returns the tables of its blocks.
@@ -143,6 +143,7 @@ pub fn power_on(chip: &Chip, vram: u64) -> Vec<PowerOn> {
             ASIC_INIT_COMPLETE,
             false,
         ),
+        (Ip::Nbif, nbio::regBIF_BX0_BIOS_SCRATCH_4, HYNIX, false),
         // Interrupts of the SMU are masked.
         (Ip::Mp0, mp::regMP1_SMN_IH_SW_INT_CTRL, 1, false),
         // The PSP has booted its secure OS; its mailbox is ready.
