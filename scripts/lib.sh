@@ -33,6 +33,9 @@ GUEST_ROOTS="trixie forky"
 GUEST_PACKAGES="busybox-static file gcc hipcc kmod libamdhip64-dev libc6-dev libdrm-dev libhsa-runtime-dev libhsa-runtime64-1
 make procps rocminfo strace"
 
+# Tools for administrators, installed in both: amd-smi 6.1 and 10.1, rocm-smi 6.1 and 6.4.
+SMI_PACKAGES="amd-smi rocm-smi"
+
 # AMD's debugger library, installed in the newest release. It is in none of them with support for
 # gfx942, hence from Debian's unstable release; all else comes from the release itself.
 GUEST_UNSTABLE="amd-dbgapi-dev librocm-dbgapi0"
@@ -113,7 +116,7 @@ guest_packages() {
 	if [ "$1" = tinygrad ]; then printf '%s\n' $TINYGRAD_PACKAGES; return; fi
 	printf '%s\n' $GUEST_PACKAGES
 	if has_unstable "$1"; then printf '%s\n' $GUEST_UNSTABLE; fi
-	if [ "$1" = gdb ]; then printf '%s\n' $GDB_PACKAGES; fi
+	if [ "$1" = gdb ]; then printf '%s\n' $GDB_PACKAGES; else printf '%s\n' $SMI_PACKAGES; fi
 }
 has_unstable() { [ "$1" != tinygrad ] && [ "$(guest_suite "$1")" = "${GUEST_ROOTS##* }" ]; }
 
