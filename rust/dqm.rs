@@ -332,38 +332,28 @@ impl Dqm {
         result
     }
 
-    fn check_total(&self, inner: &Inner) -> Result {
-        let limit = crate::module_parameters::max_num_of_queues_per_device.value();
-        if inner.queues.total >= limit as usize {
-            dev_warn!(
-                self.gpu.dev(),
-                "cannot create another queue: limit of {limit} reached\n"
-            );
-            return Err(EPERM);
-        }
-        Ok(())
-    }
-
     /// Allocates an SDMA queue slot for a user queue. `EINVAL` without such an engine, `ENOMEM`
     /// when none is free, `EPERM` when the GPU has the maximum number of queues.
     pub(crate) fn take_sdma(&self, wanted: SdmaEngineChoice) -> Result<SdmaQueueSlot> {
         let inner = self.lock();
-        self.check_total(&inner)?;
+        inner.queues.check_total(&self.gpu)?;
         inner.queues.sdma.take(wanted).inspect_err(|_| {
             dev_dbg!(&self.gpu.dev(), "no SDMA queue slot free for {wanted:?}\n");
         })
     }
 
     /// Adds a queue and maps it if it is runnable. `EPERM` when the GPU has the maximum number of
-    /// queues, `EIO` when the process lost all its queues to a GPU reset or the GPU is hung,
-    /// `ENOMEM` without memory, `ETIME` when the scheduler does not respond.
+    /// queues, or would be oversubscribed and must not, `EIO` when the process lost all its queues
+    /// to a GPU reset or the GPU is hung, `ENOMEM` without memory, `ETIME` when the scheduler does
+    /// not respond.
     pub(crate) fn add(&self, queue: &Arc<DqmQueue>) -> Result {
         let mut inner = self.lock();
         self.gpu.check_usable()?;
         if queue.process.state.lock().lost {
             return Err(EIO);
         }
-        self.check_total(&inner)?;
+        inner.queues.check_total(&self.gpu)?;
+        inner.queues.check_subscription(queue, self.node.vmids)?;
         {
             let mut slot = queue.process.state.lock();
             slot.queues.push(queue.clone(), GFP_KERNEL)?;

@@ -88,6 +88,25 @@ fn check_parameters() -> Result {
         pr_err!("queue_preemption_timeout_ms is 0\n");
         return Err(EINVAL);
     }
+    check_policies()
+}
+
+/// Checks the parameters that select a policy. `EINVAL` for one that there is not.
+fn check_policies() -> Result {
+    let policy = module_parameters::sched_policy.value();
+    if !(0..=1).contains(&policy) {
+        pr_err!("sched_policy is {policy}, not 0 or 1: queues are scheduled by firmware\n");
+        return Err(EINVAL);
+    }
+    if module_parameters::cwsr_enable.value() == 0 {
+        pr_err!("cwsr_enable is 0: queues are not preempted without CWSR\n");
+        return Err(EINVAL);
+    }
+    let noretry = module_parameters::noretry.value();
+    if !(-1..=1).contains(&noretry) {
+        pr_err!("noretry is {noretry}, not -1 to 1\n");
+        return Err(EINVAL);
+    }
     Ok(())
 }
 
@@ -129,6 +148,18 @@ module! {
         max_num_of_queues_per_device: u32 {
             default: 4096,
             description: "Queues of a GPU (1 to 4096, default 4096)",
+        },
+        sched_policy: i32 {
+            default: 0,
+            description: "Scheduling of queues by firmware (0: with oversubscription (default), 1: without)",
+        },
+        cwsr_enable: i32 {
+            default: 1,
+            description: "Waves are saved and restored at a preemption (default 1; 0 is not supported)",
+        },
+        noretry: i32 {
+            default: -1,
+            description: "Retry faults of new processes (0: enabled, where a GPU has them, 1: disabled, -1: disabled (default))",
         },
         no_system_mem_limit: bool {
             default: false,

@@ -14,7 +14,11 @@ use kernel::{
     time::{Instant, Monotonic},
 };
 
-use super::{sdma, watch::Watch};
+use super::{
+    sdma,
+    slots::{self, Vmids},
+    watch::Watch,
+};
 use crate::{
     card::gart::Buffer,
     gpu::{dump, Gpu},
@@ -22,6 +26,10 @@ use crate::{
     mmu::Vm,
     mqd::{Mqd, QueuePlace},
 };
+
+/// Value of the parameter `sched_policy` that turns oversubscription off
+/// (`KFD_SCHED_POLICY_HWS_NO_OVERSUBSCRIPTION`).
+const NO_OVERSUBSCRIPTION: i32 = 1;
 
 /// A process on one GPU: parameters of MAP_PROCESS and its queues (qpd).
 #[pin_data]
@@ -314,6 +322,40 @@ impl Queues {
             gws: 0,
             total: 0,
         }
+    }
+
+    /// Returns whether another queue can be created. `EPERM` when the GPU has the maximum number of
+    /// queues.
+    pub(super) fn check_total(&self, gpu: &Gpu) -> Result {
+        let limit = crate::module_parameters::max_num_of_queues_per_device.value();
+        if self.total >= limit as usize {
+            dev_warn!(
+                gpu.dev(),
+                "cannot create another queue: limit of {limit} reached\n"
+            );
+            return Err(EPERM);
+        }
+        Ok(())
+    }
+
+    /// Returns whether a queue can be added. `EPERM` for a compute queue if oversubscription is
+    /// off, and as many processes have queues as there are VMIDs, or as many queues are active as
+    /// firmware has slots (`pqm_create_queue`).
+    pub(super) fn check_subscription(&self, queue: &DqmQueue, vmids: Vmids) -> Result {
+        if crate::module_parameters::sched_policy.value() != NO_OVERSUBSCRIPTION
+            || queue.state.lock().spec.sdma.is_some()
+        {
+            return Ok(());
+        }
+        let has_queues = |process: &Arc<DqmProcess>| {
+            Arc::ptr_eq(process, &queue.process) || !process.state.lock().queues.is_empty()
+        };
+        let processes = self.processes.iter().filter(|p| has_queues(p)).count();
+        let slots = slots::max_queues(queue.process.gpu.generation().caps) as usize;
+        if processes >= vmids.count() as usize || self.active >= slots {
+            return Err(EPERM);
+        }
+        Ok(())
     }
 
     /// Counts a runnable queue as active. Returns whether it was not active before.

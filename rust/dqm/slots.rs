@@ -30,6 +30,11 @@ impl Vmids {
         }
     }
 
+    /// Returns the number of VMIDs.
+    pub(super) fn count(self) -> u32 {
+        self.count
+    }
+
     /// Returns the mask.
     pub(super) fn mask(self) -> u32 {
         ((1 << self.count) - 1) << self.first

@@ -107,6 +107,11 @@ impl_has_work! {
     impl HasWork<Self, RETRY_WORK> for Process { self.retry_work }
 }
 
+/// Returns whether a GPU has retry faults.
+fn has_retries(device: &Arc<ProcessDevice>) -> bool {
+    device.gpu().generation().caps.retries
+}
+
 impl Process {
     /// Creates the process of the address space `mm`, with the nodes that the current task may
     /// use. `EINVAL` without any.
@@ -127,7 +132,10 @@ impl Process {
             counters.push_within_capacity((device.id(), device.counters().clone()))?;
         }
         let moves = Moves::new(leader.pid(), counters)?;
-        let svm = Svm::new(devices.len(), svm_queues.clone(), moves)?;
+        // `kfd_process_xnack_mode`.
+        let retries =
+            crate::module_parameters::noretry.value() == 0 && devices.iter().all(has_retries);
+        let svm = Svm::new(devices.len(), retries, svm_queues.clone(), moves)?;
         Arc::pin_init(
             pin_init!(Self {
                 pid: leader.pid(),
@@ -239,8 +247,7 @@ impl Process {
         if self.svm.retries() == xnack {
             return Ok(());
         }
-        let can = |device: &Arc<ProcessDevice>| device.gpu().generation().caps.retries;
-        if xnack && !self.devices.iter().all(can) {
+        if xnack && !self.devices.iter().all(has_retries) {
             return Err(EPERM);
         }
         self.svm.set_retries(xnack)?;

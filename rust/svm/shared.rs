@@ -192,9 +192,11 @@ struct Trash {
 }
 
 impl Svm {
-    /// Returns that of the current process, which has `gpus` GPUs. `EINVAL` in a kernel thread.
+    /// Returns that of the current process, which has `gpus` GPUs, with or without retry faults.
+    /// `EINVAL` in a kernel thread.
     pub(crate) fn new(
         gpus: usize,
+        retries: bool,
         queues: Arc<dyn Queues>,
         moves: Arc<dyn MoveReport>,
     ) -> Result<Arc<Delayed<Self>>> {
@@ -209,7 +211,7 @@ impl Svm {
             gpus: gpus.min(MAX_GPUS),
             queues,
             moves,
-            retries: AtomicFlag::new(false),
+            retries: AtomicFlag::new(retries),
             state <- new_mutex!(
                 State {
                     attributes: AttributeMap::new(),

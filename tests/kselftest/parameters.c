@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 /*
  * Tests module parameters, whose values are in the environment: MAX_QUEUES, MAX_PROCESSES (1),
- * NO_LIMIT.
+ * NO_LIMIT, SCHED_POLICY (1), NORETRY (0).
  */
 #define _GNU_SOURCE
 #include <stdlib.h>
@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 #include "device.h"
-#include "fixture.h"
+#include "svm.h"
 
 #define MIB (1ul << 20)
 #define ROUNDS 20
@@ -96,4 +96,92 @@ TEST_TIMEOUT(system_memory, 120)
 			break;
 	}
 	ktap_note("%lu of %lu MiB", (unsigned long)(registered / MIB), (unsigned long)(total / MIB));
+}
+
+/* Returns the number of compute queues of the first GPU that are mapped at a time. */
+static unsigned int mapped_queues(void)
+{
+	struct kfd_node node;
+	uint64_t most = 0;
+	char path[300];
+
+	ASSERT_OK(kfd_topology_find_gpu(&node));
+	snprintf(path, sizeof(path), KFD_TOPOLOGY "/nodes/%d/properties", node.index);
+	ASSERT_OK(kfd_sysfs_value(path, "num_cp_queues", &most));
+	ASSERT(most > 0 && most < 64);
+	return (unsigned int)most;
+}
+
+/* sched_policy: without oversubscription, as many compute queues are active as the node maps. */
+TEST_TIMEOUT(queues_are_not_oversubscribed, 120)
+{
+	unsigned int count = 0, most = mapped_queues();
+	struct kfd_queue queues[65];
+	struct kfd k;
+	int ret;
+
+	ASSERT_EQ(parameter("SCHED_POLICY"), 1);
+	fixture_open(&k);
+	while (!(ret = kfd_queue_create(&k, &queues[count], 64)) && count < 64)
+		count++;
+	EXPECT_RET(ret, -EPERM);
+	EXPECT_EQ(count, most);
+	EXPECT_OK(kfd_queue_destroy(&queues[0]));
+	EXPECT_OK(kfd_queue_create(&k, &queues[0], 64));
+}
+
+/*
+ * The same: all but one of the VMIDs of processes, 3 to 15 or 8 to 15 (`first_kfd_vmid`), have one
+ * with queues (`processes_count >= vmid_num_kfd`).
+ */
+TEST_TIMEOUT(processes_are_not_oversubscribed, 120)
+{
+	int ready[2], release[2], refused = 0, created = 0, most, status;
+	struct kfd_node node;
+	pid_t children[16];
+
+	ASSERT_EQ(parameter("SCHED_POLICY"), 1);
+	ASSERT_OK(kfd_topology_find_gpu(&node));
+	most = is_gfx12(&node) ? 7 : 12;
+	if ((int)mapped_queues() <= most)
+		SKIP("fewer queues than processes");
+	ASSERT(!pipe(ready) && !pipe(release));
+	for (int i = 0; i <= most; i++) {
+		int ret;
+
+		children[i] = fork_child();
+		if (!children[i]) {
+			struct kfd_queue queue;
+			struct kfd k;
+			char byte;
+
+			fixture_open(&k);
+			ret = kfd_queue_create(&k, &queue, 64);
+			close(release[1]);
+			ASSERT(write(ready[1], &ret, sizeof(ret)) == sizeof(ret));
+			/* Ends when the parent closes its end. */
+			ASSERT(read(release[0], &byte, 1) == 0);
+			ktap_end();
+		}
+		ASSERT(read(ready[0], &ret, sizeof(ret)) == sizeof(ret));
+		created += !ret;
+		refused += ret == -EPERM;
+	}
+	close(release[1]);
+	for (int i = 0; i <= most; i++)
+		ASSERT(waitpid(children[i], &status, 0) == children[i] && !status);
+	EXPECT_EQ(created, most);
+	EXPECT_EQ(refused, 1);
+}
+
+/* noretry: processes begin with retry faults. */
+TEST_TIMEOUT(processes_begin_with_retry_faults, 120)
+{
+	struct fixture f;
+
+	ASSERT_EQ(parameter("NORETRY"), 0);
+	fixture_launch(&f);
+	svm_mode_needed(&f.k, true);
+	EXPECT_EQ(svm_xnack(&f.k, -1), 1);
+	EXPECT(fixture_works(&f));
 }
