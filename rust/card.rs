@@ -249,6 +249,7 @@ impl Card {
 
         hub.open(&layout)?;
         config.rev_id = generation.nbio.rev_id(&mmio)?;
+        config.board = generation.nbio.board(&mmio)?;
         config.vram_vendor = generation.nbio.vram_vendor(&mmio)?;
         let closing = ScopeGuard::new_with_data(mmio.clone(), |mmio| {
             // The probe has failed already; the error of the close adds nothing.

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Files of a card in sysfs that tools for administrators use: memory, serial number, firmware
-//! versions, load, IP blocks; [`power`] has those of clocks and power. Names and texts are those of
-//! the C driver (`amdgpu_vram_mgr.c`, `amdgpu_gtt_mgr.c`, `amdgpu_ucode.c`, `amdgpu_pm.c`).
+//! Files of a card in sysfs that tools for administrators use: memory, board, serial number, VBIOS,
+//! firmware versions, load, IP blocks; [`power`] has those of clocks and power. Names and texts are
+//! those of the C driver (`amdgpu_vram_mgr.c`, `amdgpu_gtt_mgr.c`, `amdgpu_ucode.c`, `amdgpu_pm.c`,
+//! `amdgpu_atombios.c`, `amdgpu_device.c`).
 
 use core::fmt::Write;
 
@@ -35,7 +36,10 @@ pub(crate) struct Files {
 }
 
 /// Files of each card.
-const MEMORY: [Fact; 6] = [
+const CARD: [Fact; 7] = [
+    (c"board_info", |gpu, out| {
+        Ok(writeln!(out, "type : {}", gpu.config().board)?)
+    }),
     (c"mem_info_vram_total", |gpu, out| {
         line(out, gpu.vram().size())
     }),
@@ -135,7 +139,7 @@ impl Files {
     /// Creates the files of a card. `ENOMEM` without memory.
     pub(crate) fn new(gpu: &Arc<Gpu>) -> Result<Self> {
         let mut facts = KVec::new();
-        for fact in &MEMORY {
+        for fact in &CARD {
             facts.push(file(gpu, gpu.dev(), fact, None)?, GFP_KERNEL)?;
         }
         if gpu.config().vram_vendor != 0 {

@@ -31,6 +31,7 @@ pub mod nbio_7_9_0;
 pub mod osssys_4_4_2;
 pub mod osssys_7_0_0;
 pub mod sdma_4_4_2;
+pub mod smuio_13_0_3;
 pub mod smuio_14_0_2;
 
 /// The name of a register whose name does not matter, see [`Reg::untyped`].

@@ -68,6 +68,8 @@ pub(crate) struct Config {
     pub(crate) sdma: Version,
     /// Revision of the silicon.
     pub(crate) rev_id: u32,
+    /// Form of the board: `cem`, `oam` or `unknown`.
+    pub(crate) board: &'static str,
     /// Vendor of the VRAM, 0 if it is unknown.
     pub(crate) vram_vendor: u32,
     /// `gfx_target_version` of the topology.

@@ -26,6 +26,9 @@ pub(crate) trait NbioHal: Sync {
     /// Returns the memory partition modes; `None` for a card without partitions.
     fn nps_modes(&self, mmio: &Mmio) -> Result<Option<NpsModes>>;
 
+    /// Reads the form of the board.
+    fn board(&self, mmio: &Mmio) -> Result<&'static str>;
+
     /// Reads the vendor of the VRAM, which the VBIOS has left; 0 if it is unknown.
     fn vram_vendor(&self, mmio: &Mmio) -> Result<u32>;
 
@@ -88,6 +91,12 @@ pub(super) trait NbioVersion: Sync {
         Ok(None)
     }
 
+    /// See [`NbioHal::board`].
+    fn board(mmio: &Mmio) -> Result<&'static str> {
+        let _ = mmio;
+        Ok("cem")
+    }
+
     /// See [`NbioHal::read_rom`].
     fn read_rom(mmio: &Mmio, out: &mut [u8]) -> Result<bool> {
         let _ = (mmio, out);
@@ -147,6 +156,10 @@ impl<T: NbioVersion> NbioHal for T {
 
     fn nps_modes(&self, mmio: &Mmio) -> Result<Option<NpsModes>> {
         T::nps_modes(block(mmio)?)
+    }
+
+    fn board(&self, mmio: &Mmio) -> Result<&'static str> {
+        T::board(mmio)
     }
 
     fn vram_vendor(&self, mmio: &Mmio) -> Result<u32> {

@@ -78,6 +78,15 @@ TEST(vendor_of_the_memory)
 	EXPECT(!wanted || !strcmp(line, wanted), "%s, not %s", line, wanted);
 }
 
+TEST(form_of_the_board)
+{
+	struct kfd k;
+
+	fixture_open(&k);
+	device_find();
+	expect_line("board_info", is_gfx12(&k.node) ? "type : cem" : "type : oam");
+}
+
 TEST(vbios)
 {
 	uint8_t *image = calloc(1, IMAGE_SIZE), part[64];

@@ -174,6 +174,10 @@ class Smi:
         self.same("device_id", asic.get("device_id"), card.text("device"))
         serial = plain(asic.get("asic_serial"))
         self.same("asic_serial", serial and serial.lower(), unique and f"0x{unique}")
+        slot = (card.text("board_info") or "").rpartition(" ")[2]
+        # Without gpu_metrics amd-smi shows nothing of the slot.
+        if not self.old and os.path.exists(f"{card.folder}/gpu_metrics"):
+            self.same("slot_type", self.static.get("bus", {}).get("slot_type"), slot.upper())
         cus = int(card.properties["simd_count"]) // int(card.properties["simd_per_cu"])
         self.number("num_compute_units", asic.get("num_compute_units", cus), cus)
         vbios = self.static.get("ifwi") or self.static.get("vbios", {})

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! NBIO 7.9.0: doorbell fences and routing, BACO.
+//! NBIO 7.9.0: doorbell fences and routing, BACO; the form of the board.
 
 use kernel::prelude::*;
 use rkfd_abi::{
     discovery::hwid,
-    regs::{name, nbio_7_9_0 as n, Reg},
+    regs::{name, nbio_7_9_0 as n, smuio_13_0_3 as smuio, Reg},
 };
 
 use super::sdma;
@@ -114,6 +114,16 @@ impl NbioVersion for Nbio {
             b.set(n::regBIF_BX0_BACO_CNTL, &modes.map(|mode| (mode, 0)))?;
         }
         b.wr(n::regBIFC_DOORBELL_ACCESS_EN_PF, 0xfffff)
+    }
+
+    /// Two bits of the field are used (`smuio_v13_0_3_get_pkg_type`).
+    fn board(mmio: &Mmio) -> Result<&'static str> {
+        let config = mmio.block(hwid::SMUIO, 0)?.rd(smuio::regSMUIO_MCM_CONFIG)?;
+        Ok(match smuio::SMUIO_MCM_CONFIG__PKG_TYPE.get(config) & 3 {
+            0 => "cem",
+            1 => "oam",
+            _ => "unknown",
+        })
     }
 
     /// Mode n is bit n - 1 (`nbio_v7_9_get_memory_partition_mode`).

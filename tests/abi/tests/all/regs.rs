@@ -273,7 +273,7 @@ macro_rules! same_as_the_model {
 #[test]
 fn driver_and_model_have_the_same_registers() {
     let modules = same_as_the_model! {
-        gc_9_4_3 mmhub_1_8_0 nbio_7_9_0 osssys_4_4_2 mp_13_0_6 sdma_4_4_2
+        gc_9_4_3 mmhub_1_8_0 nbio_7_9_0 osssys_4_4_2 mp_13_0_6 sdma_4_4_2 smuio_13_0_3
         gc_12_0_0 mmhub_4_1_0 nbif_6_3_1 osssys_7_0_0 mp_14_0_2 smuio_14_0_2
     };
     let mut compared = 0;
