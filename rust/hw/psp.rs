@@ -1,13 +1,25 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! PSP: HAL trait for firmware selection and mailboxes.
+//! PSP: HAL trait, and the mailboxes of boot loader and secure OS, which all versions share.
 
-use kernel::prelude::*;
+use kernel::{
+    io::poll::read_poll_timeout,
+    prelude::*,
+    time::{delay::fsleep, Delta},
+};
+use rkfd_abi::{
+    bits::{hi32, lo32},
+    discovery::hwid,
+    psp::{self, control},
+    regs::{Reg, Value},
+};
 
 use crate::asic::{
     firmware::{Bad, FirmwareFile, Image},
-    mmio::Mmio, //
+    mmio::{Block, Mmio},
 };
+
+pub(super) mod parts;
 
 /// A part of a firmware file that PSP loads.
 #[derive(Clone, Copy)]
@@ -53,6 +65,7 @@ pub(crate) struct FirmwareVersions {
 }
 
 /// Firmware to load, each list in load order.
+#[derive(Default)]
 pub(crate) struct FirmwarePlan {
     /// By the boot loader; the last part starts the secure OS.
     pub(crate) boot: KVec<Part>,
@@ -118,4 +131,161 @@ pub(crate) trait PspHal: Sync {
     /// DMA must have stopped. The caller restores PCI configuration space before any other access,
     /// [`PspHal::wait_bootloader`] included.
     fn mode1_reset(&self, mmio: &Mmio) -> Result;
+}
+
+/// A version of the PSP.
+pub(super) trait PspVersion: Sync {
+    /// See [`PspHal::files`].
+    const FILES: &'static [FirmwareFile];
+
+    /// See [`PspHal::plan`].
+    fn plan(
+        mmio: &Mmio,
+        images: &[Image<'_>],
+        sdma: u32,
+        device: u16,
+    ) -> Result<Result<FirmwarePlan, Bad>>;
+
+    /// Waits until the boot loader takes commands, after power-on or reset.
+    fn wait_bootloader(b: Block<'_>) -> Result;
+
+    /// See [`PspHal::mode1_reset`].
+    fn mode1_reset(mmio: &Mmio) -> Result;
+}
+
+/// Boot loader timeout: a tenth of C's 3000 times 100 ms (`psp_v13_0_wait_for_bootloader`).
+const BOOT_TIMEOUT: Delta = Delta::from_millis(30_000);
+/// Timeout of the secure OS mailbox.
+const MAILBOX_TIMEOUT: Delta = Delta::from_millis(2_000);
+/// Delay between a command and polling its mailbox (`mdelay(20)`, `psp_v13_0.c`).
+const SETTLE: Delta = Delta::from_millis(20);
+
+fn block(mmio: &Mmio) -> Result<Block<'_>> {
+    mmio.block(hwid::MP0, 0)
+}
+
+/// Polls a mailbox register.
+fn wait<R>(b: Block<'_>, reg: Reg<R>, timeout: Delta, done: impl Fn(u32) -> bool) -> Result<u32> {
+    read_poll_timeout(
+        || b.rd(reg).map(Value::raw),
+        |v| done(*v),
+        Delta::from_micros(100),
+        timeout,
+    )
+}
+
+/// Waits for the secure OS mailbox and returns its status. `ETIMEDOUT` when it does not respond.
+fn response(b: Block<'_>) -> Result<MailboxResult> {
+    fsleep(SETTLE);
+    let value = wait(b, psp::COMMAND, MAILBOX_TIMEOUT, |v| {
+        v & psp::READY != 0 && v != u32::MAX
+    })?;
+    Ok(match psp::STATUS.get(value) {
+        0 => Ok(()),
+        status => Err(status),
+    })
+}
+
+/// Waits until a register of the boot loader reads [`psp::READY`].
+pub(super) fn wait_ready<R>(b: Block<'_>, reg: Reg<R>) -> Result {
+    wait(b, reg, BOOT_TIMEOUT, |v| v == psp::READY).map(drop)
+}
+
+/// Sends a boot loader command. `EINVAL` for a misaligned address, `ETIMEDOUT` when the boot loader
+/// is not ready.
+fn boot_command(b: Block<'_>, command: u32, address: u64) -> Result {
+    let units = u32::try_from(address >> psp::BOOTLOADER_ADDRESS_SHIFT)?;
+    if u64::from(units) << psp::BOOTLOADER_ADDRESS_SHIFT != address {
+        return Err(EINVAL);
+    }
+    wait_ready(b, psp::BOOTLOADER)?;
+    b.wr(psp::BOOTLOADER_ADDRESS, units)?;
+    b.wr(psp::BOOTLOADER, command)
+}
+
+impl<T: PspVersion> PspHal for T {
+    fn files(&self) -> &'static [FirmwareFile] {
+        T::FILES
+    }
+
+    fn plan(
+        &self,
+        mmio: &Mmio,
+        images: &[Image<'_>],
+        sdma: u32,
+        device: u16,
+    ) -> Result<Result<FirmwarePlan, Bad>> {
+        T::plan(mmio, images, sdma, device)
+    }
+
+    fn is_alive(&self, mmio: &Mmio) -> Result<bool> {
+        Ok(block(mmio)?.rd(psp::SIGN_OF_LIFE)?.raw() != 0)
+    }
+
+    fn os_version(&self, mmio: &Mmio) -> Result<u32> {
+        block(mmio)?.rd(psp::VERSION).map(Value::raw)
+    }
+
+    fn wait_bootloader(&self, mmio: &Mmio) -> Result {
+        T::wait_bootloader(block(mmio)?)
+    }
+
+    fn boot(&self, mmio: &Mmio, command: u32, address: u64) -> Result<MailboxResult> {
+        let b = block(mmio)?;
+        boot_command(b, command, address)?;
+        let value = wait(b, psp::BOOTLOADER, BOOT_TIMEOUT, |v| {
+            v & psp::READY != 0 && v != u32::MAX
+        })?;
+        Ok(match value & !psp::READY {
+            0 => Ok(()),
+            status => Err(status),
+        })
+    }
+
+    fn boot_os(&self, mmio: &Mmio, command: u32, address: u64) -> Result<MailboxResult> {
+        let b = block(mmio)?;
+        boot_command(b, command, address)?;
+        fsleep(SETTLE);
+        let alive = wait(b, psp::SIGN_OF_LIFE, MAILBOX_TIMEOUT, |v| {
+            v != 0 && v != u32::MAX
+        });
+        match alive {
+            Ok(_) => Ok(Ok(())),
+            Err(e) if e == ETIMEDOUT => match b.rd(psp::BOOTLOADER)?.raw() & !psp::READY {
+                0 => Err(ETIMEDOUT),
+                status => Ok(Err(status)),
+            },
+            Err(e) => Err(e),
+        }
+    }
+
+    fn create_ring(&self, mmio: &Mmio, address: u64, bytes: u32) -> Result<MailboxResult> {
+        let b = block(mmio)?;
+        wait(b, psp::COMMAND, MAILBOX_TIMEOUT, |v| {
+            v & psp::READY != 0 && v != u32::MAX
+        })?;
+        b.wr(psp::RING_ADDRESS_LO, lo32(address))?;
+        b.wr(psp::RING_ADDRESS_HI, hi32(address))?;
+        b.wr(psp::RING_SIZE, bytes)?;
+        b.wr(psp::COMMAND, control::INIT_GPCOM_RING)?;
+        response(b)
+    }
+
+    fn destroy_ring(&self, mmio: &Mmio) -> Result<MailboxResult> {
+        let b = block(mmio)?;
+        b.wr(psp::COMMAND, control::DESTROY_RINGS)?;
+        response(b)
+    }
+
+    fn wptr(&self, mmio: &Mmio) -> Result<u32> {
+        block(mmio)?.rd(psp::RING_WPTR).map(Value::raw)
+    }
+
+    fn set_wptr(&self, mmio: &Mmio, wptr: u32) -> Result {
+        block(mmio)?.wr(psp::RING_WPTR, wptr)
+    }
+
+    fn mode1_reset(&self, mmio: &Mmio) -> Result {
+        T::mode1_reset(mmio)
+    }
 }

@@ -1,0 +1,255 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Parts of firmware files, as the PSP takes them.
+
+use kernel::prelude::*;
+use rkfd_abi::{
+    firmware::{bin_desc, common, psp_type, psp_v2_0, psp_v2_1, rlc_v2_0, rlc_v2_1},
+    firmware::{ta_v2_0, MAX_BINS},
+    psp::{self, fw_type},
+};
+
+use super::{FirmwarePlan, FirmwareVersions, Part, Release};
+use crate::asic::firmware::{Bad, Image, Why};
+
+/// A step of the boot chain: type of the part, command, name, whether it is required.
+pub(crate) type BootStep = (u32, u32, &'static str, bool);
+
+/// A descriptor of a packed file (`struct psp_fw_bin_desc`).
+struct Bin {
+    kind: u32,
+    version: u32,
+    at: usize,
+    len: usize,
+}
+
+fn bin(image: &Image<'_>, bins: usize, index: usize) -> Result<Bin, Bad> {
+    let at = bins + index * bin_desc::SIZE;
+    Ok(Bin {
+        kind: image.word(at + bin_desc::FW_TYPE)? as u32,
+        version: image.word(at + bin_desc::FW_VERSION)? as u32,
+        at: image
+            .payload()?
+            .0
+            .saturating_add(image.word(at + bin_desc::OFFSET_BYTES)?),
+        len: image.word(at + bin_desc::SIZE_BYTES)?,
+    })
+}
+
+/// Returns the last descriptor of a kind.
+fn find(
+    image: &Image<'_>,
+    bins: usize,
+    range: core::ops::Range<usize>,
+    kind: u32,
+) -> Result<Option<Bin>, Bad> {
+    let mut found = None;
+    for index in range {
+        let bin = bin(image, bins, index)?;
+        if bin.kind == kind && bin.len > 0 {
+            found = Some(bin);
+        }
+    }
+    Ok(found)
+}
+
+/// Returns a part of a file, whose bytes are at `at`, `len` long.
+pub(crate) fn part(
+    image: &Image<'_>,
+    file: usize,
+    name: &'static str,
+    code: u32,
+    needed: bool,
+    (at, len): (usize, usize),
+) -> Result<Part, Bad> {
+    image.check_signed(name, at, len)?;
+    if len as u64 > psp::TRANSFER_SIZE {
+        return Err(image.bad(Why::NoPart(name)));
+    }
+    Ok(Part {
+        name,
+        file,
+        at,
+        len,
+        code,
+        needed,
+    })
+}
+
+/// Returns the boot set of this card, in a file with sets for two generations of SMU firmware.
+fn boot_set(image: &Image<'_>, second: bool) -> Result<(usize, core::ops::Range<usize>), Bad> {
+    let minor = image.word(common::HEADER_VERSION_MAJOR)? >> 16;
+    let (count, bins) = match minor {
+        0 => (image.word(psp_v2_0::BIN_COUNT)?, psp_v2_0::BINS),
+        _ => (image.word(psp_v2_1::BIN_COUNT)?, psp_v2_1::BINS),
+    };
+    if count >= MAX_BINS {
+        return Err(image.bad(Why::NoPart("list of parts that is not too long")));
+    }
+    if minor == 0 {
+        return Ok((bins, 0..count));
+    }
+    let aux = image.word(psp_v2_1::AUX_BIN_INDEX)?;
+    if aux > count {
+        return Err(image.bad(Why::NoPart("second set of parts")));
+    }
+    // As in C (`psp_init_sos_microcode`): the first set is as long as the rest after the second.
+    Ok((bins, if second { aux..count } else { 0..count - aux }))
+}
+
+/// Adds the boot chain and the list of protected registers to a plan: from the file `file`, whose
+/// second set is that of the card if `second`. `ENOMEM` for the lists.
+pub(crate) fn boot_parts(
+    image: &Image<'_>,
+    file: usize,
+    chain: &[BootStep],
+    second: bool,
+    plan: &mut FirmwarePlan,
+) -> Result<Result<(), Bad>> {
+    let (bins, set) = match boot_set(image, second) {
+        Ok(set) => set,
+        Err(bad) => return Ok(Err(bad)),
+    };
+    for &(kind, command, name, needed) in chain {
+        let found = find(image, bins, set.clone(), kind).and_then(|bin| match bin {
+            Some(bin) => {
+                if kind == psp_type::SOS {
+                    plan.versions.os = bin.version;
+                }
+                part(image, file, name, command, true, (bin.at, bin.len)).map(Some)
+            }
+            None if needed => Err(image.bad(Why::NoPart(name))),
+            None => Ok(None),
+        });
+        match found {
+            Ok(Some(part)) => plan.boot.push(part, GFP_KERNEL)?,
+            Ok(None) => {}
+            Err(bad) => return Ok(Err(bad)),
+        }
+    }
+    let name = "list of protected registers";
+    let registers = list_part(image, file, second, (psp_type::RL, name, fw_type::REG_LIST));
+    match registers {
+        Ok(Some(part)) => plan.late.push(part, GFP_KERNEL)?,
+        Ok(None) => {}
+        Err(bad) => return Ok(Err(bad)),
+    }
+    Ok(Ok(()))
+}
+
+/// Returns a list that is not part of the boot chain, by its type, name and `GFX_FW_TYPE_*`; `None`
+/// when the file has none.
+fn list_part(
+    image: &Image<'_>,
+    file: usize,
+    second: bool,
+    (kind, name, code): (u32, &'static str, u32),
+) -> Result<Option<Part>, Bad> {
+    let (bins, set) = boot_set(image, second)?;
+    find(image, bins, set, kind)?
+        .map(|bin| part(image, file, name, code, false, (bin.at, bin.len)))
+        .transpose()
+}
+
+/// Collects the save and restore lists of the RLC from the file `file`.
+pub(crate) fn rlc_lists(
+    image: &Image<'_>,
+    file: usize,
+    push: &mut dyn FnMut(Part),
+) -> Result<(), Bad> {
+    image.slice(0, rlc_v2_1::SIZE)?;
+    for (name, code, size, offset) in [
+        (
+            "control list",
+            fw_type::RLC_RESTORE_LIST_SRM_CNTL,
+            rlc_v2_1::SAVE_RESTORE_LIST_CNTL_SIZE_BYTES,
+            rlc_v2_1::SAVE_RESTORE_LIST_CNTL_OFFSET_BYTES,
+        ),
+        (
+            "code list",
+            fw_type::RLC_RESTORE_LIST_GPM_MEM,
+            rlc_v2_1::SAVE_RESTORE_LIST_GPM_SIZE_BYTES,
+            rlc_v2_1::SAVE_RESTORE_LIST_GPM_OFFSET_BYTES,
+        ),
+        (
+            "memory list",
+            fw_type::RLC_RESTORE_LIST_SRM_MEM,
+            rlc_v2_1::SAVE_RESTORE_LIST_SRM_SIZE_BYTES,
+            rlc_v2_1::SAVE_RESTORE_LIST_SRM_OFFSET_BYTES,
+        ),
+    ] {
+        let place = (image.word(offset)?, image.word(size)?);
+        if place.1 > 0 {
+            push(part(image, file, name, code, false, place)?);
+        }
+    }
+    Ok(())
+}
+
+/// Reads the versions of the RLC and of its lists.
+pub(crate) fn rlc_releases(image: &Image<'_>, versions: &mut FirmwareVersions) -> Result<(), Bad> {
+    versions.rlc = release(image, rlc_v2_0::UCODE_FEATURE_VERSION)?;
+    for (list, version, feature) in [
+        (
+            0,
+            rlc_v2_1::SAVE_RESTORE_LIST_CNTL_UCODE_VER,
+            rlc_v2_1::SAVE_RESTORE_LIST_CNTL_FEATURE_VER,
+        ),
+        (
+            1,
+            rlc_v2_1::SAVE_RESTORE_LIST_GPM_UCODE_VER,
+            rlc_v2_1::SAVE_RESTORE_LIST_GPM_FEATURE_VER,
+        ),
+        (
+            2,
+            rlc_v2_1::SAVE_RESTORE_LIST_SRM_UCODE_VER,
+            rlc_v2_1::SAVE_RESTORE_LIST_SRM_FEATURE_VER,
+        ),
+    ] {
+        versions.rlc_lists[list] = Release {
+            version: image.word(version)? as u32,
+            feature: image.word(feature)? as u32,
+        };
+    }
+    Ok(())
+}
+
+/// Appends the parts that `f` pushes to a list, in which those before an error stay. `ENOMEM` for
+/// the list.
+pub(crate) fn collect(
+    list: &mut KVec<Part>,
+    f: impl FnOnce(&mut dyn FnMut(Part)) -> Result<(), Bad>,
+) -> Result<Result<(), Bad>> {
+    let mut room = Ok(());
+    let done = f(&mut |part| room = room.and(list.push(part, GFP_KERNEL)));
+    room?;
+    Ok(done)
+}
+
+/// Returns version and feature version of an engine's file; the header has the latter at byte
+/// `feature`.
+pub(crate) fn release(image: &Image<'_>, feature: usize) -> Result<Release, Bad> {
+    Ok(Release {
+        version: image.version()?,
+        feature: image.word(feature)? as u32,
+    })
+}
+
+/// Returns the trusted application of a type, and its version.
+pub(crate) fn application(
+    image: &Image<'_>,
+    file: usize,
+    kind: u32,
+    name: &'static str,
+) -> Result<Option<(Part, u32)>, Bad> {
+    let count = image.word(ta_v2_0::BIN_COUNT)?;
+    if count >= MAX_BINS {
+        return Err(image.bad(Why::NoPart("list of parts that is not too long")));
+    }
+    find(image, ta_v2_0::BINS, 0..count, kind)?
+        .map(|bin| {
+            let part = part(image, file, name, 0, false, (bin.at, bin.len))?;
+            Ok((part, bin.version))
+        })
+        .transpose()
+}
