@@ -108,8 +108,7 @@ pub(crate) struct Card {
     hdp_remap: dma::Registers,
     #[pin]
     ih: Ih,
-    /// `None` if the card comes with its firmware running.
-    psp: Option<Pin<KBox<Psp>>>,
+    psp: Pin<KBox<Psp>>,
     /// `None` if the driver does not manage power firmware.
     smu: Option<Pin<KBox<Smu>>>,
     health: Health,
@@ -157,31 +156,22 @@ impl Card {
         };
         let mmio = Arc::pin_init(early.into_mmio(found.instances()?, found.gc0), GFP_KERNEL)?;
         let xccs = mmio.instances().xccs()?;
-        if generation.psp.is_none() {
-            // The driver cannot load firmware on this card: it has to run already.
-            let mes = generation
-                .mes
-                .map_or(Ok(None), |mes| mes.check_alive(&mmio))?;
-            if let Some(why) = generation.gfx.check_alive(&mmio)?.or(mes) {
-                dev_err!(pdev, "{why}\n");
-                return Err(ENODEV);
-            }
-        }
-        let psp = generation
-            .psp
-            .map(|hal| {
-                Psp::new(
-                    pdev.as_ref(),
-                    hal,
-                    &mmio,
-                    config.num_sdma,
-                    config.pci.device,
-                )
-            })
-            .transpose()?;
-        if let Some(psp) = &psp {
-            config.mec_fw = psp.versions().mec.version;
-            config.sdma_fw = psp.versions().sdma.version;
+        let psp = Psp::new(
+            pdev.as_ref(),
+            generation.psp,
+            &mmio,
+            config.num_sdma,
+            config.pci.device,
+        )?;
+        config.mec_fw = psp.versions().mec.version;
+        config.sdma_fw = psp.versions().sdma.version;
+        config.entries = psp.entries();
+        if psp.needs_reset(&mmio)? {
+            dev_info!(
+                pdev,
+                "the firmware of the card runs already; resetting the card\n"
+            );
+            reset(pdev, &mmio, &psp)?;
         }
         if let Some(ras) = generation.ras {
             config.ras_blocks = ras.blocks(&mmio)?;
@@ -191,16 +181,11 @@ impl Card {
         if !config.pci_atomics {
             let needed = generation.caps.no_atomic_mec_fw;
             if config.mec_fw < needed {
-                match config.mec_fw {
-                    0 => dev_err!(
-                        pdev,
-                        "the platform has no PCI Express atomics; the version of the MEC firmware is unknown, and versions before {needed} need them\n"
-                    ),
-                    version => dev_err!(
-                        pdev,
-                        "the platform has no PCI Express atomics, which MEC firmware {version} needs: install version {needed} or later\n"
-                    ),
-                }
+                dev_err!(
+                    pdev,
+                    "the platform has no PCI Express atomics, which MEC firmware {} needs: install version {needed} or later\n",
+                    config.mec_fw
+                );
                 return Err(ENODEV);
             }
             dev_info!(
@@ -209,18 +194,15 @@ impl Card {
             );
         }
         let mut nps = generation.nbio.nps_modes(&mmio)?;
-        if let (
-            Some(NpsModes {
-                requested: true, ..
-            }),
-            Some(psp),
-        ) = (&nps, &psp)
+        if let Some(NpsModes {
+            requested: true, ..
+        }) = &nps
         {
             dev_info!(
                 pdev,
                 "resetting the card to switch its memory partition mode\n"
             );
-            reset(pdev, &mmio, psp)?;
+            reset(pdev, &mmio, &psp)?;
             nps = generation.nbio.nps_modes(&mmio)?;
         }
         let hub = Arc::pin_init(Hub::new(mmio.clone(), generation), GFP_KERNEL)?;
@@ -260,7 +242,6 @@ impl Card {
         let scratch = vram.alloc(SZ_4K as u64, VramUser::Driver)?;
         hub.hdp_flush()?;
 
-        generation.gfx.read_config(&mmio, &xccs, &mut config)?;
         let id = make_id(&config, &xccs);
         let dev: &device::Device = normal.as_ref();
         let remap = mmio_phys + u64::from(generation.caps.hdp_remap);
@@ -333,8 +314,7 @@ impl Card {
 
     /// Requests a memory partition mode, which the next probe sets by a reset. An error of the PSP.
     pub(crate) fn request_nps_mode(&self, mode: NpsMode) -> Result {
-        let psp = self.psp.as_ref().ok_or(EOPNOTSUPP)?;
-        psp.request_nps_mode(&self.psp_context()?, mode)
+        self.psp.request_nps_mode(&self.psp_context()?, mode)
     }
 
     /// Returns all XCCs of the card.
@@ -472,9 +452,9 @@ impl Card {
         &self.ih
     }
 
-    /// Returns the PSP, or `None` if the card comes with its firmware running.
-    pub(crate) fn psp(&self) -> Option<&Psp> {
-        self.psp.as_deref()
+    /// Returns the PSP.
+    pub(crate) fn psp(&self) -> &Psp {
+        &self.psp
     }
 
     /// Returns the SMU, or `None` if the driver does not manage power firmware.
@@ -499,11 +479,9 @@ impl Card {
         })
     }
 
-    /// Returns the versions of the firmware that the driver loads; zeroes without a PSP.
+    /// Returns the versions of the firmware that the driver loads.
     pub(crate) fn firmware_versions(&self) -> FirmwareVersions {
-        self.psp
-            .as_ref()
-            .map_or_else(FirmwareVersions::default, |psp| psp.versions())
+        self.psp.versions()
     }
 
     /// Returns the address that PTEs use for the byte of VRAM at `offset`.
@@ -585,6 +563,14 @@ impl Card {
     /// Halts MES and all XCCs and disables bus mastering: memory is about to be freed without
     /// confirmation from the scheduler that it is unused.
     pub(crate) fn halt_engines(&self) {
+        if self.hub.has_core() {
+            self.halt_core();
+        }
+        kapi::pci::clear_master(&self.pdev);
+    }
+
+    /// Halts MES and all XCCs.
+    fn halt_core(&self) {
         let mmio = self.hub.raw_mmio();
         if let Some(mes) = self.generation().mes {
             if let Err(e) = mes.halt(mmio) {
@@ -596,7 +582,6 @@ impl Card {
                 dev_err!(self.dev(), "XCC {} was not halted: {e:?}\n", xcc.logical);
             }
         }
-        kapi::pci::clear_master(&self.pdev);
     }
 
     /// Stops register access other than by the task that resets the card, and doorbells of the
@@ -608,13 +593,12 @@ impl Card {
     }
 
     /// Resets the card, whose PCI device is `pdev` (mode 1). Firmware, VRAM contents and registers
-    /// are lost. `EOPNOTSUPP` without a PSP, `ETIMEDOUT` when the boot loader does not come back.
+    /// are lost. `ETIMEDOUT` when the boot loader does not come back.
     pub(crate) fn mode1_reset(&self, pdev: &pci::Device<Core<'_>>) -> Result {
-        let psp = self.psp.as_ref().ok_or(EOPNOTSUPP)?;
         if let Some(smu) = &self.smu {
             smu.clear_state();
         }
-        reset(pdev, self.hub.raw_mmio(), psp)
+        reset(pdev, self.hub.raw_mmio(), &self.psp)
     }
 }
 

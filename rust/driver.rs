@@ -157,7 +157,7 @@ impl pci::Driver for Driver {
                 card.map_or("GPU", |c| c.name),
                 up.gpu.generation().name,
                 up.gpu.id(),
-                config.cu_total,
+                config.core().cu_total,
                 config.num_sdma,
                 config.vram_size >> 20
             );
@@ -174,7 +174,6 @@ impl pci::Driver for Driver {
 impl Hooks for Driver {
     fn suspend(this: Pin<&Self::Data<'_>>) -> Result {
         let gpu = &this.up.gpu;
-        gpu.check_suspend()?;
         let nodes = &this.up.nodes;
         let recovery = this.up.recovery.as_ref();
         if let Some(recovery) = recovery {
@@ -214,9 +213,9 @@ impl Hooks for Driver {
         }
     }
 
-    fn reset_done(this: Pin<&Self::Data<'_>>) {
+    fn reset_done(pdev: &pci::Device<Core<'_>>, this: Pin<&Self::Data<'_>>) {
         if let Some(recovery) = &this.up.recovery {
-            recovery.done();
+            recovery.done(pdev);
         }
     }
 }

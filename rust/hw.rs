@@ -31,7 +31,7 @@ pub(crate) use crate::asic::caps::{Caps, VMIDS};
 pub(crate) use dma::{DmaPacket, DmaPacketHal, HdpFlush, DMA_PACKET_DWORDS};
 pub(crate) use generation::Generation;
 pub(crate) use gfx::{HqdDump, HqdSlot, WaveDebug, TRAPS, WATCHPOINTS};
-pub(crate) use gmc::{FlushType, HubSetup, Level, McLayout, PteAttrs};
+pub(crate) use gmc::{FlushType, HubSetup, Hubs, Level, McLayout, PteAttrs};
 pub(crate) use ih::{IhEntry, IhEvent, IhSetup, SqSender, VmFault, IH_ENTRY_DWORDS};
 pub(crate) use mqd::{
     MqdContext,
@@ -55,10 +55,15 @@ impl<const N: usize> ModInfo<N> {
         module: &'static kernel::str::CStr,
     ) -> kernel::firmware::ModInfoBuilder<N> {
         let mut builder = kernel::firmware::ModInfoBuilder::new(module);
-        let mut i = 0;
-        while i < gfx9_4_3::FIRMWARE.len() {
-            builder = builder.new_entry().push(gfx9_4_3::FIRMWARE[i]);
-            i += 1;
+        let all = [gfx9_4_3::FIRMWARE, gfx12::FIRMWARE];
+        let mut chip = 0;
+        while chip < all.len() {
+            let mut i = 0;
+            while i < all[chip].len() {
+                builder = builder.new_entry().push(all[chip][i]);
+                i += 1;
+            }
+            chip += 1;
         }
         builder
     }

@@ -145,7 +145,7 @@ impl Node {
     /// Returns the number of CUs: as in the C driver the average, also if the XCCs of nodes are
     /// harvested differently.
     pub(crate) fn cu_count(&self) -> u32 {
-        self.gpu.config().cu_total / self.count
+        self.gpu.config().core().cu_total / self.count
     }
 
     /// Returns the number of SIMDs.

@@ -7,7 +7,9 @@
 //! lost. Pending jobs of the render node fail.
 
 use kernel::{
+    device::Core,
     new_mutex,
+    pci::Device,
     prelude::*,
     sync::{Arc, Mutex},
     time::Delta,
@@ -101,11 +103,11 @@ impl Recovery {
     }
 
     /// Brings the device up after a reset by the PCI core.
-    pub(crate) fn done(&self) {
+    pub(crate) fn done(&self, pdev: &Device<Core<'_>>) {
         let mut state = self.state.lock();
         state.held = false;
         if !state.ended {
-            self.reset_and_restart(|_| Ok(()));
+            self.reset_and_restart(|gpu| gpu.reset_firmware(pdev));
         }
     }
 
@@ -170,7 +172,7 @@ impl DelayedItem for Recovery {
     fn run(this: Arc<Delayed<Self>>) {
         let state = this.state.lock();
         let gpu = this.gpu();
-        if state.ended || state.held || !gpu.is_hung() || !gpu.can_reset() {
+        if state.ended || state.held || !gpu.is_hung() {
             return;
         }
         let reset = pci::try_locked(gpu.pdev(), |pdev| {

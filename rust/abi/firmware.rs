@@ -47,6 +47,62 @@ pub mod gfx_v1_0 {
     pub const SIZE: usize = 44;
 }
 
+/// CP firmware of 64-bit engines, version 2.0 (`struct gfx_firmware_header_v2_0`).
+pub mod gfx_v2_0 {
+    /// Feature version.
+    pub const UCODE_FEATURE_VERSION: usize = 32;
+    /// Code: size in bytes.
+    pub const UCODE_SIZE_BYTES: usize = 36;
+    /// Data: size in bytes.
+    pub const DATA_SIZE_BYTES: usize = 44;
+    /// Data: file offset in bytes.
+    pub const DATA_OFFSET_BYTES: usize = 48;
+    /// Entry point in bytes, low half.
+    pub const UCODE_START_ADDR_LO: usize = 52;
+    /// Entry point in bytes, high half.
+    pub const UCODE_START_ADDR_HI: usize = 56;
+    /// Size of the header, in bytes.
+    pub const SIZE: usize = 60;
+}
+
+/// MES firmware, version 1.0 (`struct mes_firmware_header_v1_0`).
+pub mod mes_v1_0 {
+    /// Code: size in bytes.
+    pub const MES_UCODE_SIZE_BYTES: usize = 36;
+    /// Code: file offset in bytes.
+    pub const MES_UCODE_OFFSET_BYTES: usize = 40;
+    /// Data: size in bytes.
+    pub const MES_UCODE_DATA_SIZE_BYTES: usize = 48;
+    /// Data: file offset in bytes.
+    pub const MES_UCODE_DATA_OFFSET_BYTES: usize = 52;
+    /// Entry point in bytes, low half.
+    pub const MES_UC_START_ADDR_LO: usize = 56;
+    /// Entry point in bytes, high half.
+    pub const MES_UC_START_ADDR_HI: usize = 60;
+    /// Size of the header, in bytes.
+    pub const SIZE: usize = 72;
+}
+
+/// IMU firmware, version 1.0 (`struct imu_firmware_header_v1_0`). The data follow the code.
+pub mod imu_v1_0 {
+    /// Code: size in bytes.
+    pub const IMU_IRAM_UCODE_SIZE_BYTES: usize = 32;
+    /// Data: size in bytes.
+    pub const IMU_DRAM_UCODE_SIZE_BYTES: usize = 40;
+    /// Size of the header, in bytes.
+    pub const SIZE: usize = 48;
+}
+
+/// SDMA firmware, version 3.0 (`struct sdma_firmware_header_v3_0`).
+pub mod sdma_v3_0 {
+    /// Feature version.
+    pub const UCODE_FEATURE_VERSION: usize = 32;
+    /// Size in bytes.
+    pub const UCODE_SIZE_BYTES: usize = 40;
+    /// Size of the header, in bytes.
+    pub const SIZE: usize = 44;
+}
+
 /// SDMA firmware, version 1.0 (`struct sdma_firmware_header_v1_0`).
 pub mod sdma_v1_0 {
     /// Feature version.

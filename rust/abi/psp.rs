@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! PSP (platform security processor): mailboxes, kernel ring and commands of version 13.0.6 (MP0).
+//! PSP (platform security processor): mailboxes, kernel ring and commands of versions 13.0.6 (MP0)
+//! and 14.0.3 (MPASP), whose mailboxes are the same registers.
 //!
 //! Sources: `amdgpu/psp_gfx_if.h` (commands and structures), `amdgpu/amdgpu_psp.h` (boot loader),
-//! `amdgpu/psp_v13_0.c` (registers). Two mailboxes and a ring:
+//! `amdgpu/psp_v13_0.c` and `psp_v14_0.c` (registers). Two mailboxes and a ring:
 //!
 //! * Boot loader mailbox, used until the secure OS (SOS) runs: when [`BOOTLOADER`] reads [`READY`],
 //!   the driver writes an address >> [`BOOTLOADER_ADDRESS_SHIFT`] to [`BOOTLOADER_ADDRESS`] and a
@@ -26,7 +27,7 @@ pub const MAILBOX: Reg<name::MP0_SMN_C2PMSG_33> = regs::regMP0_SMN_C2PMSG_33;
 pub const BOOTLOADER: Reg<name::MP0_SMN_C2PMSG_35> = regs::regMP0_SMN_C2PMSG_35;
 /// Boot loader mailbox: address of the image to load, in MiB.
 pub const BOOTLOADER_ADDRESS: Reg<name::MP0_SMN_C2PMSG_36> = regs::regMP0_SMN_C2PMSG_36;
-/// Version of the running secure OS.
+/// Version of the running secure OS; not on 14.0.3.
 pub const VERSION: Reg<name::MP0_SMN_C2PMSG_58> = regs::regMP0_SMN_C2PMSG_58;
 /// SOS mailbox: command and status.
 pub const COMMAND: Reg<name::MP0_SMN_C2PMSG_64> = regs::regMP0_SMN_C2PMSG_64;

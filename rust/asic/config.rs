@@ -3,7 +3,7 @@
 //! GPU configuration from IP discovery, harvesting and PCI, read once at probe. Used by the
 //! topology and the checks of queue buffers.
 
-use kernel::{page::PAGE_SIZE, prelude::*};
+use kernel::{page::PAGE_SIZE, prelude::*, sync::SetOnce};
 
 use super::{caps::Caps, mmio::Version};
 
@@ -57,8 +57,35 @@ pub(crate) struct Caches {
     pub(crate) mall_kib: u32,
 }
 
-/// GPU configuration.
+/// Entry points of engines that the driver starts, in bytes; 0 for those that have none.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct EntryPoints {
+    /// MEC.
+    pub(crate) mec: u64,
+    /// Both pipes of MES.
+    pub(crate) mes: u64,
+}
+
+/// What registers of the graphics core say, which may have no power before its firmware is loaded.
 #[derive(Debug, Default)]
+pub(crate) struct Core {
+    /// Active CUs of the card.
+    pub(crate) cu_total: u32,
+    /// Masks of active CUs per shader array: by XCC, shader engine, array.
+    pub(crate) cu_bitmap: KVec<u32>,
+    /// GB_ADDR_CONFIG.
+    pub(crate) gb_addr_config: u32,
+}
+
+/// That of a card that was not brought up yet.
+static NO_CORE: Core = Core {
+    cu_total: 0,
+    cu_bitmap: KVec::new(),
+    gb_addr_config: 0,
+};
+
+/// GPU configuration.
+#[derive(Default)]
 pub(crate) struct Config {
     /// PCI identity.
     pub(crate) pci: PciInfo,
@@ -80,10 +107,8 @@ pub(crate) struct Config {
     pub(crate) sh_per_se: u32,
     /// CUs of a shader array before harvesting.
     pub(crate) cu_per_sh: u32,
-    /// Active CUs of the card.
-    pub(crate) cu_total: u32,
-    /// Masks of active CUs per shader array: by XCC, shader engine, array.
-    pub(crate) cu_bitmap: KVec<u32>,
+    /// See [`Config::core`].
+    pub(super) core: SetOnce<Core>,
     /// SIMDs of a CU.
     pub(crate) simd_per_cu: u32,
     /// Lanes of a wave.
@@ -120,8 +145,8 @@ pub(crate) struct Config {
     pub(crate) mec_fw: u32,
     /// Version of the SDMA firmware.
     pub(crate) sdma_fw: u32,
-    /// GB_ADDR_CONFIG.
-    pub(crate) gb_addr_config: u32,
+    /// Entry points of firmware.
+    pub(crate) entries: EntryPoints,
 }
 
 /// CWSR sizes of a queue, for one XCC.
@@ -140,6 +165,19 @@ const fn align_up(value: u64, to: u64) -> u64 {
 }
 
 impl Config {
+    /// Returns what the graphics core says; zeroes until the card is brought up.
+    pub(crate) fn core(&self) -> &Core {
+        self.core.as_ref().unwrap_or(&NO_CORE)
+    }
+
+    /// Sets [`Config::core`] if it is not set yet to the result of `read`.
+    pub(crate) fn set_core(&self, read: impl FnOnce() -> Result<Core>) -> Result {
+        if self.core.as_ref().is_none() {
+            self.core.populate(read()?);
+        }
+        Ok(())
+    }
+
     /// Returns the CWSR sizes of a queue on each of `xccs` XCCs (C:
     /// `kfd_queue_ctx_save_restore_size`, `kfd_queue.c`; ROCr computes the same). `EINVAL` when a
     /// size exceeds 32 bits.
@@ -151,7 +189,7 @@ impl Config {
         const DEBUGGER_ALIGN: u64 = 64;
 
         let page = PAGE_SIZE as u64;
-        let cu = u64::from(self.cu_total / xccs.max(1));
+        let cu = u64::from(self.core().cu_total / xccs.max(1));
         let ses = u64::from(self.num_se);
         let mut waves = cu * u64::from(caps.waves_per_cu);
         if let Some(most) = caps.waves_per_se {

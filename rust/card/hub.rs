@@ -13,7 +13,7 @@ use kernel::{
 
 use crate::{
     asic::mmio::Mmio,
-    hw::{FlushType, Generation, McLayout},
+    hw::{FlushType, Generation, HubSetup, Hubs, McLayout},
 };
 
 /// The registers of a card and the HALs of its generation.
@@ -27,6 +27,8 @@ pub(crate) struct Hub {
     /// A card reset is in progress: flushes are skipped. Held across an HDP flush.
     #[pin]
     closed: SpinLock<bool>,
+    /// The graphics core has power and GFXHUBs are programmed, see [`Hub::start_core`].
+    core: Atomic<bool>,
     /// The driver was unbound; as `drm_dev_is_unplugged()`.
     unplugged: Atomic<bool>,
 }
@@ -42,6 +44,7 @@ impl Hub {
             generation,
             invalidate <- new_mutex!(()),
             closed <- new_spinlock!(false),
+            core: Atomic::new(false),
             unplugged: Atomic::new(false),
         })
     }
@@ -81,14 +84,57 @@ impl Hub {
         *self.closed.lock() = true;
     }
 
-    /// Sets up the bus interface: NBIO and HDP. Ends [`Hub::close`]. Errors as accesses of
-    /// registers.
+    /// Sets up the bus interface: NBIO and HDP. Ends [`Hub::close`], and [`Hub::start_core`] on a
+    /// card whose graphics core needs firmware. Errors as accesses of registers.
     pub(crate) fn open(&self, layout: &McLayout) -> Result {
         let g = self.generation;
         g.nbio.start(&self.mmio, g.caps.hdp_remap)?;
         g.gmc.start_hdp(&self.mmio, layout)?;
+        self.core.store(!self.core_needs_firmware(), Release);
         *self.closed.lock() = false;
         Ok(())
+    }
+
+    /// Returns whether the graphics core has no power until its firmware is loaded.
+    pub(crate) fn core_needs_firmware(&self) -> bool {
+        self.generation.psp.autoloads()
+    }
+
+    /// Returns whether the registers of the graphics core may be accessed.
+    pub(crate) fn has_core(&self) -> bool {
+        self.core.load(Acquire)
+    }
+
+    /// Programs the memory hubs that need no firmware. Errors as accesses of registers.
+    pub(crate) fn start(&self, setup: &HubSetup) -> Result {
+        self.generation.gmc.start(&self.mmio, self.hubs(), setup)
+    }
+
+    /// Programs GFXHUBs whose core has got its firmware, and flushes VMID 0 there. `ETIMEDOUT`
+    /// without an ACK.
+    pub(crate) fn start_core(&self, setup: &HubSetup) -> Result {
+        if self.has_core() {
+            return Ok(());
+        }
+        let gmc = self.generation.gmc;
+        gmc.start(&self.mmio, Hubs::Core, setup)?;
+        let _guard = self.invalidate.lock();
+        gmc.flush_vmid(&self.mmio, Hubs::Core, 0, FlushType::Legacy)?;
+        self.core.store(true, Release);
+        Ok(())
+    }
+
+    /// Disables translation. Errors as accesses of registers.
+    pub(crate) fn stop(&self) -> Result {
+        self.generation.gmc.stop(&self.mmio, self.hubs())
+    }
+
+    /// Returns the hubs that may be accessed.
+    fn hubs(&self) -> Hubs {
+        match self.has_core() {
+            true => Hubs::All,
+            false => Hubs::Memory,
+        }
     }
 
     /// Flushes the HDP: CPU writes to VRAM become visible to the GPU.
@@ -107,6 +153,7 @@ impl Hub {
         if *self.closed.lock() {
             return Ok(());
         }
-        self.generation.gmc.flush_vmid(&self.mmio, vmid, kind)
+        let gmc = self.generation.gmc;
+        gmc.flush_vmid(&self.mmio, self.hubs(), vmid, kind)
     }
 }

@@ -20,12 +20,12 @@ use kernel::{
 };
 use rkfd_abi::{
     bits::{hi32, lo32},
-    psp::{self, cmd, cmd_buf, frame, load_ip_fw, load_ta, resp, setup_tmr, status},
+    psp::{self, cmd, cmd_buf, frame, load_ip_fw, load_ta, load_toc, resp, setup_tmr, status},
 };
 
 use super::gart::{Buffer, Gart};
 use crate::{
-    asic::{firmware::Files, mmio::Mmio, partition::NpsMode},
+    asic::{config::EntryPoints, firmware::Files, mmio::Mmio, partition::NpsMode},
     hw::psp::{FirmwarePlan, FirmwareVersions, MailboxResult, Part, PspHal},
 };
 
@@ -182,6 +182,17 @@ impl Psp {
         self.plan.versions
     }
 
+    /// Returns the entry points of the firmware that is loaded.
+    pub(crate) fn entries(&self) -> EntryPoints {
+        self.plan.entries
+    }
+
+    /// Returns whether the card has to be reset before [`Psp::start`]: firmware runs that it would
+    /// not load again.
+    pub(crate) fn needs_reset(&self, mmio: &Mmio) -> Result<bool> {
+        Ok(self.hal.autoloads() && self.hal.is_alive(mmio)?)
+    }
+
     /// Whether its operating system runs.
     pub(crate) fn is_alive(&self, mmio: &Mmio) -> Result<bool> {
         self.hal.is_alive(mmio)
@@ -203,6 +214,13 @@ impl Psp {
                 shared: cx.buffer(SHARED, 1)?,
             });
         }
+        if self.needs_reset(cx.mmio)? {
+            dev_err!(
+                cx.dev,
+                "the firmware of the card runs before it is loaded\n"
+            );
+            return Err(EBUSY);
+        }
         if self.hal.is_alive(cx.mmio)? {
             let version = self.hal.os_version(cx.mmio)?;
             if version != self.plan.versions.os {
@@ -217,9 +235,18 @@ impl Psp {
             self.boot(cx, &state)?;
         }
         self.create_ring(cx, &mut state)?;
-        self.set_region(cx, &mut state)?;
+        if let Some(part) = &self.plan.list {
+            self.load_list(cx, &mut state, part)?;
+        }
+        let autoload = self.hal.autoloads();
+        if !autoload {
+            self.set_region(cx, &mut state)?;
+        }
         for part in &self.plan.engines {
             self.load(cx, &mut state, part)?;
+        }
+        if autoload {
+            self.send_checked(cx, &mut state, cmd::AUTOLOAD_RLC, &[])?;
         }
         if let Some(part) = &self.plan.driver {
             self.load_driver(cx, &mut state, part)?;
@@ -411,6 +438,21 @@ impl Psp {
         self.copy(buffer, part)?;
         let arguments = arguments(buffer.gpu_addr());
         self.submit(cx, state, command, &arguments)
+    }
+
+    /// Loads the list of firmware, by which the PSP divides its region.
+    fn load_list(&self, cx: &PspContext<'_>, state: &mut State, part: &Part) -> Result {
+        let response = self.send(cx, state, part, cmd::LOAD_TOC, |at| {
+            [
+                (load_toc::TOC_ADDR_LO, lo32(at)),
+                (load_toc::TOC_ADDR_HI, hi32(at)),
+                (load_toc::TOC_SIZE, part.len as u32),
+            ]
+        })?;
+        match response.status {
+            status::SUCCESS => Ok(()),
+            status => self.refused(cx, part, status),
+        }
     }
 
     fn load(&self, cx: &PspContext<'_>, state: &mut State, part: &Part) -> Result {

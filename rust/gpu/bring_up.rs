@@ -47,25 +47,21 @@ impl Gpu {
         self.vram()
             .bar()
             .zero(usize::try_from(self.scratch().start())?, SZ_4K)?;
-        g.gmc.start(
-            mmio,
-            &HubSetup {
-                layout: *self.layout(),
-                gart_table: self.vram_pa(self.gart().table_offset()),
-                gart_start: self.gart().start(),
-                gart_end: self.gart().end(),
-                scratch_pa: self.vram_pa(self.scratch().start()),
-                dummy_dma: self.ih().dummy_dma(),
-            },
-        )?;
+        let setup = HubSetup {
+            layout: *self.layout(),
+            gart_table: self.vram_pa(self.gart().table_offset()),
+            gart_start: self.gart().start(),
+            gart_end: self.gart().end(),
+            scratch_pa: self.vram_pa(self.scratch().start()),
+            dummy_dma: self.ih().dummy_dma(),
+        };
+        self.hub().start(&setup)?;
         self.hub().hdp_flush()?;
         self.hub().flush_vmid(0, FlushType::Legacy)?;
         self.ih().start(self.gart())?;
         g.nbio.route_doorbells(mmio, g.caps)?;
         g.nbio.open_selfring(mmio, self.doorbells().phys())?;
-        if let Some(psp) = self.psp() {
-            psp.start(&self.psp_context()?)?;
-        }
+        self.psp().start(&self.psp_context()?)?;
         if let Some(smu) = self.smu() {
             smu.start(mmio, self.gart()).inspect_err(|e| {
                 dev_err!(self.dev(), "the SMU does not start: {e:?}\n");
@@ -78,6 +74,9 @@ impl Gpu {
                 dev_err!(self.dev(), "the RLC of XCC {} does not run\n", xcc.logical);
             })?;
         }
+        self.hub().start_core(&setup)?;
+        let config = self.config();
+        config.set_core(|| g.gfx.read_core(mmio, self.xccs(), config))?;
         self.partition(self.partitions())?;
         for xcc in self.xccs().iter() {
             g.gfx.start(mmio, *xcc, self.config())?;
@@ -108,10 +107,10 @@ impl Gpu {
     /// Divides the XCCs into `count` partitions. No HIQ is mapped. `EIO` when an XCC is in a
     /// partition of another size afterwards.
     pub(crate) fn partition(&self, count: u32) -> Result {
-        let Some(psp) = self.psp() else {
+        if !self.generation().caps.partitions {
             return Ok(());
-        };
-        psp.set_partitions(&self.psp_context()?, count)?;
+        }
+        self.psp().set_partitions(&self.psp_context()?, count)?;
         let size = self.xccs().partition(0, count)?.count();
         for xcc in self.xccs().iter() {
             let xccs = self.generation().gfx.partition_xccs(self.mmio()?, *xcc)?;
@@ -142,27 +141,28 @@ impl Gpu {
         // A hung card was halted.
         let kiqs = self.kiqs.lock().take();
         self.log_failure("KIQ", kiqs.stop(self));
-        if let Some(mes) = self.mes.as_ref() {
+        let has_core = self.hub().has_core();
+        if let Some(mes) = self.mes.as_ref().filter(|_| has_core) {
             self.log_failure("MES", mes.stop(self));
         }
         let g = self.generation();
         let mmio = self.hub().raw_mmio();
-        for xcc in self.xccs().iter() {
-            self.log_failure("XCC", g.gfx.halt(mmio, *xcc));
+        if has_core {
+            for xcc in self.xccs().iter() {
+                self.log_failure("XCC", g.gfx.halt(mmio, *xcc));
+            }
         }
         if let Some(smu) = self.smu() {
             self.log_failure("SMU", smu.stop(mmio));
         }
-        if let Some(psp) = self.psp() {
-            if self.is_hung() {
-                psp.clear_state();
-            } else {
-                let stopped = self.psp_context().and_then(|cx| psp.stop(&cx));
-                self.log_failure("PSP", stopped);
-            }
+        if self.is_hung() {
+            self.psp().clear_state();
+        } else {
+            let stopped = self.psp_context().and_then(|cx| self.psp().stop(&cx));
+            self.log_failure("PSP", stopped);
         }
         self.log_failure("interrupt ring", self.ih().stop());
-        self.log_failure("memory hubs", g.gmc.stop(mmio));
+        self.log_failure("memory hubs", self.hub().stop());
         self.log_failure("doorbells", g.nbio.stop(mmio));
         // DMA still in flight must not reach memory that is about to be freed.
         kapi::pci::clear_master(self.pdev());

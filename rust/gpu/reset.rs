@@ -10,14 +10,14 @@
 //! [`Card::wedge`]: crate::card::Card::wedge
 //! [`ResetHandler`]: super::ResetHandler
 
-use kernel::prelude::*;
+use kernel::{device::Core, pci, prelude::*};
 
 use super::Gpu;
 use crate::{card::HangHandler, ring::sdma::SdmaHost};
 
 impl HangHandler for Gpu {
     fn will_reset(&self) -> bool {
-        self.reset_handler().is_some() && self.can_reset()
+        self.reset_handler().is_some()
     }
 
     fn before_halt(&self, why: &str) {
@@ -48,9 +48,15 @@ impl SdmaHost for Gpu {
 }
 
 impl Gpu {
-    /// Returns whether the driver can reset the card and bring it up afterwards.
-    pub(crate) fn can_reset(&self) -> bool {
-        self.psp().is_some()
+    /// Resets a closed card whose firmware runs after a reset of its function, if it would not be
+    /// loaded again. Errors as [`Card::mode1_reset`].
+    ///
+    /// [`Card::mode1_reset`]: crate::card::Card::mode1_reset
+    pub(crate) fn reset_firmware(&self, pdev: &pci::Device<Core<'_>>) -> Result {
+        if self.psp().needs_reset(self.mmio()?)? {
+            self.mode1_reset(pdev)?;
+        }
+        Ok(())
     }
 
     /// Ends all jobs of the kernel's SDMA rings with `EIO`.

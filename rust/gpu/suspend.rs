@@ -51,18 +51,6 @@ fn save_vram(gpu: &Gpu) -> Result<VramImage> {
 }
 
 impl Gpu {
-    /// Returns `EOPNOTSUPP` if the device could not be brought up after a suspend.
-    pub(crate) fn check_suspend(&self) -> Result {
-        if self.psp().is_none() {
-            dev_err!(
-                self.dev(),
-                "no suspend: the card loses its firmware, which rkfd cannot load on this card\n"
-            );
-            return Err(EOPNOTSUPP);
-        }
-        Ok(())
-    }
-
     /// Saves VRAM and takes the device down. After an error it runs as before. `ENOMEM` without
     /// system memory, `ETIME` when jobs do not end.
     pub(crate) fn suspend(self: &Arc<Self>) -> Result {
@@ -105,8 +93,7 @@ impl Gpu {
     /// Resets a card that kept its power: the machine did not suspend after all, or not deeply.
     /// Firmware that runs would not be loaded again.
     fn reset_if_powered(&self, pdev: &pci::Device<Core<'_>>) -> Result {
-        let psp = self.psp().ok_or(EOPNOTSUPP)?;
-        if psp.is_alive(self.mmio()?)? {
+        if self.psp().is_alive(self.mmio()?)? {
             dev_info!(
                 self.dev(),
                 "the card kept its power in suspend; resetting it\n"

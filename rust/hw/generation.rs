@@ -41,8 +41,8 @@ pub(crate) struct Generation {
     pub(crate) sdma: &'static dyn SdmaHal,
     /// Bus interface.
     pub(crate) nbio: &'static dyn NbioHal,
-    /// PSP, if the driver loads firmware; else firmware must be running at probe.
-    pub(crate) psp: Option<&'static dyn PspHal>,
+    /// PSP, which loads the firmware of all engines.
+    pub(crate) psp: &'static dyn PspHal,
     /// SMU, if the driver manages power firmware.
     pub(crate) smu: Option<&'static dyn SmuHal>,
     /// RAS, if the memory of cards may have it.

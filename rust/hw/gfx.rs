@@ -12,7 +12,7 @@ use rkfd_abi::{
 use super::names::names;
 use crate::asic::{
     caps::{Caps, VMIDS},
-    config::Config,
+    config::{Config, Core},
     mmio::{Block, Mmio},
     xcc::{Xcc, XccList},
 };
@@ -62,13 +62,6 @@ pub(crate) struct HqdSlot {
 /// The graphics core: shader and HQD registers. Methods return `ENODEV` after unbind, or when the
 /// XCC does not exist.
 pub(crate) trait GfxHal: Sync {
-    /// Returns in one line why the core cannot be used, if so. For cards whose firmware this driver
-    /// cannot load.
-    fn check_alive(&self, mmio: &Mmio) -> Result<Option<&'static str>> {
-        let _ = mmio;
-        Ok(None)
-    }
-
     /// Waits for the RLC firmware and disables clock gating where required. `ETIMEDOUT` when it
     /// does not run.
     fn start_rlc(&self, mmio: &Mmio, xcc: Xcc) -> Result;
@@ -76,8 +69,8 @@ pub(crate) trait GfxHal: Sync {
     /// Returns the number of XCCs in the partition of this one.
     fn partition_xccs(&self, mmio: &Mmio, xcc: Xcc) -> Result<u32>;
 
-    /// Reads active CUs of all XCCs and GB_ADDR_CONFIG into `config`. `ENOMEM` for the CU bitmap.
-    fn read_config(&self, mmio: &Mmio, xccs: &XccList, config: &mut Config) -> Result;
+    /// Reads active CUs of all XCCs and GB_ADDR_CONFIG. `ENOMEM` for the CU bitmap.
+    fn read_core(&self, mmio: &Mmio, xccs: &XccList, config: &Config) -> Result<Core>;
 
     /// Programs SH_MEM defaults of all VMIDs and starts the MECs. With a KIQ they stay halted until
     /// [`super::sched::KiqHal::start`].
@@ -202,12 +195,6 @@ pub(super) trait GfxVersion: Sync {
     const DEFAULT_BASES: (u32, u32);
     /// The same of VMID 0; `None`: not written.
     const VMID0_BASES: Option<(u32, u32)>;
-
-    /// See [`GfxHal::check_alive`].
-    fn check_alive(mmio: &Mmio) -> Result<Option<&'static str>> {
-        let _ = mmio;
-        Ok(None)
-    }
 
     /// See [`GfxHal::start_rlc`].
     fn start_rlc(b: Block<'_>) -> Result;
@@ -466,10 +453,6 @@ pub(super) fn halt<T: GfxVersion>(mmio: &Mmio, b: Block<'_>) -> Result {
 }
 
 impl<T: GfxVersion> GfxHal for T {
-    fn check_alive(&self, mmio: &Mmio) -> Result<Option<&'static str>> {
-        T::check_alive(mmio)
-    }
-
     fn start_rlc(&self, mmio: &Mmio, xcc: Xcc) -> Result {
         T::start_rlc(mmio.xcc(xcc)?)
     }
@@ -478,13 +461,14 @@ impl<T: GfxVersion> GfxHal for T {
         T::partition_xccs(mmio.xcc(xcc)?)
     }
 
-    fn read_config(&self, mmio: &Mmio, xccs: &XccList, config: &mut Config) -> Result {
+    fn read_core(&self, mmio: &Mmio, xccs: &XccList, config: &Config) -> Result<Core> {
         let n = T::NAMES;
-        config.cu_total = 0;
         let arrays = xccs.count() * config.num_se * config.sh_per_se;
-        config
-            .cu_bitmap
-            .reserve(usize::try_from(arrays)?, GFP_KERNEL)?;
+        let mut core = Core {
+            cu_total: 0,
+            cu_bitmap: KVec::with_capacity(usize::try_from(arrays)?, GFP_KERNEL)?,
+            gb_addr_config: T::gb_addr_config(block(mmio)?)?,
+        };
         for xcc in xccs.iter() {
             let b = mmio.xcc(*xcc)?;
             let arrays_off = T::arrays_off(b)?;
@@ -499,14 +483,13 @@ impl<T: GfxVersion> GfxHal for T {
                     } else {
                         T::working_cus(off, config.cu_per_sh)
                     };
-                    config.cu_total += on.count_ones();
-                    config.cu_bitmap.push_within_capacity(on)?;
+                    core.cu_total += on.count_ones();
+                    core.cu_bitmap.push_within_capacity(on)?;
                 }
             }
             n.select_array::<T>(b, None)?;
         }
-        config.gb_addr_config = T::gb_addr_config(block(mmio)?)?;
-        Ok(())
+        Ok(core)
     }
 
     fn start(&self, mmio: &Mmio, xcc: Xcc, config: &Config) -> Result {

@@ -13,8 +13,10 @@ mod ih;
 mod mes;
 mod mqd;
 mod nbio;
+mod psp;
 mod sdma;
 mod sdma_queue;
+mod smu;
 mod trap;
 
 static GENERATION: Generation = Generation {
@@ -28,7 +30,7 @@ static GENERATION: Generation = Generation {
     gfx: &gfx::Gfx,
     sdma: &sdma::Sdma,
     nbio: &nbio::Nbio,
-    psp: None,
+    psp: &psp::Psp,
     smu: None,
     ras: None,
     kiq: None,
@@ -37,3 +39,6 @@ static GENERATION: Generation = Generation {
 
 /// Supported GC versions.
 pub(super) static GENERATIONS: &[(Version, &Generation)] = &[(Version::new(12, 0, 1), &GENERATION)];
+
+/// Firmware files, for MODULE_FIRMWARE.
+pub(super) const FIRMWARE: &[&str] = &psp::PATHS;

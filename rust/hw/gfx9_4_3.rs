@@ -32,7 +32,7 @@ static GENERATION: Generation = Generation {
     gfx: &gfx::Gfx,
     sdma: &sdma::Sdma,
     nbio: &nbio::Nbio,
-    psp: Some(&psp::Psp),
+    psp: &psp::Psp,
     smu: Some(&smu::Smu),
     ras: Some(&ras::Ras),
     kiq: Some(&kiq::Kiq),

@@ -34,6 +34,17 @@ pub(crate) struct PteAttrs {
     pub(crate) ext_coherent: bool,
 }
 
+/// A set of hubs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Hubs {
+    /// MMHUBs.
+    Memory,
+    /// GFXHUBs.
+    Core,
+    /// All.
+    All,
+}
+
 /// GPUVM hubs and the page table format. Register accesses return `ENODEV` after unbind.
 pub(crate) trait GmcHal: Sync {
     /// Reads the address layout that firmware programmed. `EINVAL` when the FB aperture is empty.
@@ -42,14 +53,14 @@ pub(crate) trait GmcHal: Sync {
     /// Maps the VRAM BAR to VRAM in the HDP, before the BAR is used or HDP flushed.
     fn start_hdp(&self, mmio: &Mmio, layout: &McLayout) -> Result;
 
-    /// Programs apertures, TLBs, VMID 0 and the static part of other contexts in every hub.
-    fn start(&self, mmio: &Mmio, setup: &HubSetup) -> Result;
+    /// Programs apertures, TLBs, VMID 0 and the static part of other contexts in these hubs.
+    fn start(&self, mmio: &Mmio, hubs: Hubs, setup: &HubSetup) -> Result;
 
-    /// Disables translation.
-    fn stop(&self, mmio: &Mmio) -> Result;
+    /// Disables translation in these hubs.
+    fn stop(&self, mmio: &Mmio, hubs: Hubs) -> Result;
 
-    /// Invalidates a VMID in every hub, by registers. `ETIMEDOUT` when an ACK does not come.
-    fn flush_vmid(&self, mmio: &Mmio, vmid: u32, kind: FlushType) -> Result;
+    /// Invalidates a VMID in these hubs, by registers. `ETIMEDOUT` when an ACK does not come.
+    fn flush_vmid(&self, mmio: &Mmio, hubs: Hubs, vmid: u32, kind: FlushType) -> Result;
 
     /// Reads and clears the fault status of the hub that a fault entry names by hub kind and IH
     /// node. `ENODEV` when the node has no hub.
@@ -112,11 +123,11 @@ pub(super) trait GmcVersion: Sync {
         Ok(())
     }
 
-    /// Runs after all hubs are programmed.
+    /// Runs after the last hub is programmed.
     fn started(mmio: &Mmio) -> Result;
 
     /// See [`GmcHal::flush_vmid`].
-    fn flush_vmid(mmio: &Mmio, vmid: u32, kind: FlushType) -> Result;
+    fn flush_vmid(mmio: &Mmio, hubs: Hubs, vmid: u32, kind: FlushType) -> Result;
 
     /// Returns the hub that raised a fault, with its status up to date.
     fn faulting(mmio: &Mmio, gfx: bool, inst: u32) -> Result<(Block<'_>, &'static Hub)>;
@@ -134,13 +145,15 @@ pub(super) trait GmcVersion: Sync {
     fn empty_block(level: Level) -> u64;
 }
 
-/// Returns all hubs of the card.
+/// Returns these hubs of the card.
 pub(super) fn hubs<T: GmcVersion>(
     mmio: &Mmio,
+    hubs: Hubs,
 ) -> impl Iterator<Item = (Block<'_>, &'static Hub)> + '_ {
     let gfx = mmio.blocks(hwid::GC).map(|b| (b, T::GFX));
     let mem = mmio.blocks(hwid::MMHUB).map(|b| (b, T::MEM));
-    Iterator::chain(gfx, mem)
+    let gfx = gfx.filter(move |_| hubs != Hubs::Memory);
+    Iterator::chain(gfx, mem.filter(move |_| hubs != Hubs::Core))
 }
 
 impl<T: GmcVersion> GmcHal for T {
@@ -170,25 +183,28 @@ impl<T: GmcVersion> GmcHal for T {
         T::start_hdp(mmio, layout)
     }
 
-    fn start(&self, mmio: &Mmio, setup: &HubSetup) -> Result {
-        for (block, hub) in hubs::<T>(mmio) {
+    fn start(&self, mmio: &Mmio, set: Hubs, setup: &HubSetup) -> Result {
+        for (block, hub) in hubs::<T>(mmio, set) {
             hub.start_apertures(block, setup)?;
             hub.start_caches(block)?;
             T::start_hub(block, hub)?;
             hub.start_contexts(block)?;
         }
-        T::started(mmio)
+        match set {
+            Hubs::Memory => Ok(()),
+            Hubs::Core | Hubs::All => T::started(mmio),
+        }
     }
 
-    fn stop(&self, mmio: &Mmio) -> Result {
-        for (block, hub) in hubs::<T>(mmio) {
+    fn stop(&self, mmio: &Mmio, set: Hubs) -> Result {
+        for (block, hub) in hubs::<T>(mmio, set) {
             hub.stop(block)?;
         }
         Ok(())
     }
 
-    fn flush_vmid(&self, mmio: &Mmio, vmid: u32, kind: FlushType) -> Result {
-        T::flush_vmid(mmio, vmid, kind)
+    fn flush_vmid(&self, mmio: &Mmio, set: Hubs, vmid: u32, kind: FlushType) -> Result {
+        T::flush_vmid(mmio, set, vmid, kind)
     }
 
     fn fault_status(&self, mmio: &Mmio, gfx: bool, inst: u32) -> Result<u32> {

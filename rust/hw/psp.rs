@@ -15,6 +15,7 @@ use rkfd_abi::{
 };
 
 use crate::asic::{
+    config::EntryPoints,
     firmware::{Bad, FirmwareFile, Image},
     mmio::{Block, Mmio},
 };
@@ -69,6 +70,8 @@ pub(crate) struct FirmwareVersions {
 pub(crate) struct FirmwarePlan {
     /// By the boot loader; the last part starts the secure OS.
     pub(crate) boot: KVec<Part>,
+    /// List of firmware (TOC), by LOAD_TOC.
+    pub(crate) list: Option<Part>,
     /// Engine firmware, by LOAD_IP_FW.
     pub(crate) engines: KVec<Part>,
     /// TA driver.
@@ -79,6 +82,8 @@ pub(crate) struct FirmwarePlan {
     pub(crate) late: KVec<Part>,
     /// Versions.
     pub(crate) versions: FirmwareVersions,
+    /// Entry points of engines that the driver starts.
+    pub(crate) entries: EntryPoints,
 }
 
 /// Result of a mailbox command: `Err` holds a nonzero status.
@@ -88,6 +93,11 @@ pub(crate) type MailboxResult = Result<(), u32>;
 pub(crate) trait PspHal: Sync {
     /// Returns the required files.
     fn files(&self) -> &'static [FirmwareFile];
+
+    /// Returns whether the RLC gives the firmware to the engines of the graphics core when it is
+    /// told that all is loaded (autoload). The core has no power before, the trusted memory region
+    /// is that of the boot firmware, and firmware is loaded once after a reset.
+    fn autoloads(&self) -> bool;
 
     /// Returns what to load from the files on this card with `sdma` SDMA engines and the PCI device
     /// id `device`. `ENOMEM` for the lists.
@@ -137,6 +147,8 @@ pub(crate) trait PspHal: Sync {
 pub(super) trait PspVersion: Sync {
     /// See [`PspHal::files`].
     const FILES: &'static [FirmwareFile];
+    /// See [`PspHal::autoloads`].
+    const AUTOLOAD: bool = false;
 
     /// See [`PspHal::plan`].
     fn plan(
@@ -206,6 +218,10 @@ fn boot_command(b: Block<'_>, command: u32, address: u64) -> Result {
 impl<T: PspVersion> PspHal for T {
     fn files(&self) -> &'static [FirmwareFile] {
         T::FILES
+    }
+
+    fn autoloads(&self) -> bool {
+        T::AUTOLOAD
     }
 
     fn plan(

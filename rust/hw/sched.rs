@@ -145,11 +145,8 @@ pub(crate) const MES_PRIORITIES: usize = 5;
 
 /// MES. Register accesses return `ENODEV` after unbind.
 pub(crate) trait MesHal: Sync {
-    /// Returns in one line why MES cannot be used, if so.
-    fn check_alive(&self, mmio: &Mmio) -> Result<Option<&'static str>>;
-
-    /// Programs the KIQ's pipe and starts both pipes.
-    fn start(&self, mmio: &Mmio) -> Result;
+    /// Programs the KIQ's pipe and starts both pipes at the byte address `entry`.
+    fn start(&self, mmio: &Mmio, entry: u64) -> Result;
 
     /// Halts both pipes.
     fn halt(&self, mmio: &Mmio) -> Result;

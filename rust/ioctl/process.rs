@@ -162,7 +162,7 @@ pub(super) fn get_tile_config(
     args: &mut kfd_ioctl_get_tile_config_args,
 ) -> Result {
     let device = process.device(args.gpu_id)?;
-    args.gb_addr_config = device.gpu().config().gb_addr_config;
+    args.gb_addr_config = device.gpu().config().core().gb_addr_config;
     // Tiling modes, banks and ranks exist on older hardware only: all zero.
     args.num_banks = 0;
     args.num_ranks = 0;

@@ -57,7 +57,7 @@ pub(crate) trait Hooks: pci::Driver {
     }
 
     /// Called after the PCI core has reset the device.
-    fn reset_done(_this: Pin<&Self::Data<'_>>) {
+    fn reset_done(_pdev: &pci::Device<Core<'_>>, _this: Pin<&Self::Data<'_>>) {
         build_error!(VTABLE_DEFAULT_ERROR)
     }
 }
@@ -188,5 +188,5 @@ unsafe extern "C" fn reset_prepare<T: Hooks>(pdev: *mut bindings::pci_dev) {
 unsafe extern "C" fn reset_done<T: Hooks>(pdev: *mut bindings::pci_dev) {
     // SAFETY: The device is bound to a driver with data `T::Data`, its lock held, by the safety
     // requirement.
-    unsafe { with_data(pdev, |_, data| T::reset_done(data)) }
+    unsafe { with_data(pdev, |pdev, data| T::reset_done(pdev, data)) }
 }

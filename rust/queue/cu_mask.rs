@@ -68,6 +68,7 @@ fn distribute_xcc(
                 let at =
                     (u32::from(xcc.logical) * config.num_se + engine) * config.sh_per_se + array;
                 let active = config
+                    .core()
                     .cu_bitmap
                     .get(u32_as_usize(at))
                     .map_or(0, |b| b.count_ones());

@@ -81,7 +81,7 @@ impl Mes {
                 card.wedge("MES was not halted");
             }
         });
-        hal.start(mmio)?;
+        hal.start(mmio, card.config().entries.mes)?;
         hal.load_ring(mmio, MesPipe::Kiq, kiq.write_mqd(card)?)?;
         Self::set_up(card, kiq, scheduler).inspect_err(|e| {
             dev_err!(card.dev(), "MES does not process frames: {e:?}\n");

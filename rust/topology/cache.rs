@@ -141,6 +141,7 @@ fn low_mask(bits: u32) -> u32 {
 pub(crate) fn list(config: &Config, xccs: &XccList, first_cu: u32) -> Result<KVec<Cache>> {
     let arrays = u32_as_usize(config.num_se * config.sh_per_se);
     let bitmap = config
+        .core()
         .cu_bitmap
         .get(usize::from(xccs.first().logical) * arrays..)
         .and_then(|rest| rest.get(..xccs.len() * arrays))

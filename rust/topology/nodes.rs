@@ -204,7 +204,7 @@ fn unique_id(node: &node::Node, power: &SmuFacts) -> u64 {
 /// `kgd2kfd_device_init`); 0 for a node alone.
 fn hive_id(node: &node::Node) -> u64 {
     let gpu = node.gpu();
-    match gpu.psp().map_or(0, |psp| psp.hive_id()) {
+    match gpu.psp().hive_id() {
         0 if node.count() > 1 => gpu.config().pci.bdf.into(),
         id => id,
     }
@@ -274,7 +274,8 @@ fn gpu(listed: &TopologyGpu, link: Link) -> Result<Node> {
             0
         },
         debug_prop: caps.debug_prop,
-        sdma_fw_version: config.sdma_fw,
+        // 16 bits in `struct kfd_dev` (`kfd_priv.h`).
+        sdma_fw_version: config.sdma_fw & 0xffff,
         unique_id: unique_id(&listed.node, &power),
         num_xcc: xccs.count(),
     };

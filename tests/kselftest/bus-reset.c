@@ -81,7 +81,8 @@ TEST_TIMEOUT(process_without_queues_survives, 120)
 		device_reset();
 		expect_reset(&f.k, event);
 	}
-	/* VRAM contents are lost, the allocation is not. */
+	/* VRAM contents are lost, that of the code among them; the allocation is not. */
+	ASSERT_OK(kfd_kernels(&f.k, &f.code));
 	memset(big->va, 0, 4096);
 	ASSERT_OK(kfd_queue_create(&f.k, &f.q, 64));
 	EXPECT(fixture_works(&f));

@@ -65,7 +65,7 @@ fails | dead)
 	say $? "nothing_left"
 	if [ "$1" = fails ]; then
 		for card in /sys/bus/pci/devices/*; do
-			[ "$(cat "$card/class")" = 0x120000 ] && break
+			[ "$(cat "$card/vendor")" = 0x1002 ] && break
 		done
 		echo "$(basename "$card")" >"$driver/bind"
 		say $? "next_bind"
@@ -78,30 +78,45 @@ fails | dead)
 	;;
 esac
 
-echo "1..15"
 card=
 for card in "$driver"/*:*; do card=$(basename "$card"); done
+# Header versions of MEC and RLC differ, those of `other` and MEC or SDMA do not; the byte `bad` is
+# one that the PSP checks.
+case $(cat "/sys/bus/pci/devices/$card/device") in
+0x7550)
+	echo "1..18"
+	mec=gc_12_0_1_mec rlc=gc_12_0_1_rlc sdma=sdma_7_0_1 empty=smu_14_0_3 other=psp_14_0_3_sos bad=$((256 + 0x58))
+	all="$mec $rlc $sdma psp_14_0_3_sos smu_14_0_3 gc_12_0_1_pfp gc_12_0_1_me gc_12_0_1_uni_mes gc_12_0_1_imu"
+	wrong=$mec
+	;;
+*)
+	echo "1..15"
+	mec=gc_9_4_3_mec rlc=gc_9_4_3_rlc sdma=sdma_4_4_2 empty=psp_13_0_6_ta other=gc_9_4_3_mec bad=4096
+	all="$mec $rlc $sdma psp_13_0_6_sos psp_13_0_6_ta smu_13_0_6"
+	wrong=$sdma
+	;;
+esac
 mkdir -p "$kept"
 cp "$files"/* "$kept"
 echo "$card" >"$driver/unbind"
-for file in gc_9_4_3_mec gc_9_4_3_rlc sdma_4_4_2 psp_13_0_6_sos psp_13_0_6_ta smu_13_0_6; do
+for file in $all; do
 	rm "$files/$file.bin"
 	refused "missing_${file}" "amdgpu/$file.bin.*missing.*firmware-amd-graphics"
 done
-dd if="$kept/gc_9_4_3_mec.bin" of="$files/gc_9_4_3_mec.bin" bs=300 count=1 2>/dev/null
-refused "truncated_file" "amdgpu/gc_9_4_3_mec.bin.*truncated.*firmware-amd-graphics"
-dd if="$kept/sdma_4_4_2.bin" of="$files/sdma_4_4_2.bin" bs=20 count=1 2>/dev/null
-refused "truncated_header" "amdgpu/sdma_4_4_2.bin.*truncated.*firmware-amd-graphics"
-: >"$files/psp_13_0_6_ta.bin"
-refused "empty_file" "amdgpu/psp_13_0_6_ta.bin.*empty.*firmware-amd-graphics"
-cp "$kept/gc_9_4_3_rlc.bin" "$files/gc_9_4_3_mec.bin"
-refused "wrong_header_version" "amdgpu/gc_9_4_3_mec.bin.*version.*firmware-amd-graphics"
-cp "$kept/gc_9_4_3_mec.bin" "$files/sdma_4_4_2.bin"
-refused "wrong_ip_block" "amdgpu/sdma_4_4_2.bin.*wrong.*firmware-amd-graphics"
-byte gc_9_4_3_rlc.bin $((256 + 16))
-refused "missing_signature" "amdgpu/gc_9_4_3_rlc.bin.*signature.*firmware-amd-graphics"
-byte gc_9_4_3_mec.bin 4096
-refused "corrupt_file" "firmware of amdgpu/gc_9_4_3_mec.bin"
+dd if="$kept/$mec.bin" of="$files/$mec.bin" bs=300 count=1 2>/dev/null
+refused "truncated_file" "amdgpu/$mec.bin.*truncated.*firmware-amd-graphics"
+dd if="$kept/$sdma.bin" of="$files/$sdma.bin" bs=20 count=1 2>/dev/null
+refused "truncated_header" "amdgpu/$sdma.bin.*truncated.*firmware-amd-graphics"
+: >"$files/$empty.bin"
+refused "empty_file" "amdgpu/$empty.bin.*empty.*firmware-amd-graphics"
+cp "$kept/$rlc.bin" "$files/$mec.bin"
+refused "wrong_header_version" "amdgpu/$mec.bin.*version.*firmware-amd-graphics"
+cp "$kept/$other.bin" "$files/$wrong.bin"
+refused "wrong_ip_block" "amdgpu/$wrong.bin.*wrong.*firmware-amd-graphics"
+byte "$rlc.bin" $((256 + 16))
+refused "missing_signature" "amdgpu/$rlc.bin.*signature.*firmware-amd-graphics"
+byte "$mec.bin" "$bad"
+refused "corrupt_file" "firmware of amdgpu/$mec.bin"
 echo "$card" >"$driver/bind"
 say $? "bind_with_good_files"
 works "works"

@@ -23,13 +23,6 @@ static int sleep_and_wake(const char *depth)
 	return ret;
 }
 
-/* Skips cards whose firmware the driver cannot reload: suspend is refused. */
-static void needs_firmware(const struct kfd_node *node)
-{
-	if (is_gfx12(node))
-		SKIP("the driver does not load the firmware of this card");
-}
-
 static void mark(uint64_t *words, uint64_t id)
 {
 	for (size_t i = 0; i < SIZE / 8; i += 512)
@@ -46,25 +39,8 @@ static bool is_marked(const uint64_t *words, uint64_t id)
 	return true;
 }
 
-/* Suspend is refused for a card whose firmware the driver cannot reload. */
-TEST_TIMEOUT(suspend_without_firmware_is_refused, 60)
-{
-	int log = kmsg_open();
-
-	if (!gpu_is_gfx12())
-		SKIP("the driver can reload the firmware of this card");
-	EXPECT_RET(try_to_sleep("devices"), -EOPNOTSUPP);
-	EXPECT_EQ(kmsg_lines_with(log, "no suspend: "), 1);
-	close(log);
-	ASSERT_OK(ktap_in_child(fixture_lives, NULL));
-}
-
 TEST_TIMEOUT(idle, 120)
 {
-	struct kfd_node node;
-
-	ASSERT_OK(kfd_topology_find_gpu(&node));
-	needs_firmware(&node);
 	ASSERT_OK(sleep_and_wake("devices"));
 	ASSERT_OK(ktap_in_child(fixture_lives, NULL));
 }
@@ -75,7 +51,6 @@ TEST_TIMEOUT(queue_and_vram_survive, 180)
 	struct fixture f;
 
 	fixture_launch(&f);
-	needs_firmware(&f.k.node);
 	ASSERT_OK(kfd_bo_create(&f.k, SIZE, KFD_FLAGS_VRAM, &vram));
 	ASSERT_OK(kfd_bo_create(&f.k, SIZE, KFD_FLAGS_GTT, &gtt));
 	mark(vram->va, 1);
@@ -106,7 +81,7 @@ TEST_TIMEOUT(limits_survive, 120)
 	char text[256];
 
 	if (gpu_is_gfx12())
-		SKIP("the driver does not load the firmware of this card");
+		SKIP("the driver does not manage the SMU of this card");
 	device_find();
 	device_set(files[1], "manual");
 	device_set(files[0], "s 0 1000");
@@ -144,7 +119,6 @@ TEST_TIMEOUT(waiter_survives, 120)
 	pthread_t thread;
 
 	fixture_open(&w.k);
-	needs_firmware(&w.k.node);
 	ASSERT_OK(kfd_event_create(&w.k, KFD_IOC_EVENT_SIGNAL, true, &w.event));
 	ASSERT(!pthread_create(&thread, NULL, wait_for_event, &w));
 	usleep(200000);
@@ -167,7 +141,6 @@ TEST_TIMEOUT(watchpoint_survives, 120)
 	need_sleep();
 	device_find();
 	debug_queue(&s, &f);
-	needs_firmware(&f.k.node);
 	words = f.data->va;
 	ASSERT_OK(launch_override(&s, KFD_DBG_TRAP_OVERRIDE_OR, &enable, &request));
 	ASSERT_OK(set_watch(&s, f.k.node.gpu_id, &words[64],

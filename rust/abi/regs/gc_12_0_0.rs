@@ -598,6 +598,8 @@ pub const GRBM_GFX_INDEX__INSTANCE_BROADCAST_WRITES: Field<name::GRBM_GFX_INDEX>
     Field::new(30, 0x40000000);
 pub const GRBM_GFX_INDEX__SE_BROADCAST_WRITES: Field<name::GRBM_GFX_INDEX> =
     Field::new(31, 0x80000000);
+pub const regCP_MES_PRGRM_CNTR_START: Reg<name::CP_MES_PRGRM_CNTR_START> =
+    Reg::new("regCP_MES_PRGRM_CNTR_START", 1, 0x2800);
 pub const regCP_MES_CNTL: Reg<name::CP_MES_CNTL> = Reg::new("regCP_MES_CNTL", 1, 0x2807);
 pub const CP_MES_CNTL__MES_INVALIDATE_ICACHE: Field<name::CP_MES_CNTL> = Field::new(4, 0x00000010);
 pub const CP_MES_CNTL__MES_PIPE0_RESET: Field<name::CP_MES_CNTL> = Field::new(16, 0x00010000);
@@ -625,6 +627,10 @@ pub const regCP_MES_DOORBELL_CONTROL5: Reg<name::CP_MES_DOORBELL_CONTROL5> =
     Reg::new("regCP_MES_DOORBELL_CONTROL5", 1, 0x2840);
 pub const regCP_MES_GP3_LO: Reg<name::CP_MES_GP3_LO> = Reg::new("regCP_MES_GP3_LO", 1, 0x2849);
 pub const regCP_MES_GP3_HI: Reg<name::CP_MES_GP3_HI> = Reg::new("regCP_MES_GP3_HI", 1, 0x284a);
+pub const regCP_MES_PRGRM_CNTR_START_HI: Reg<name::CP_MES_PRGRM_CNTR_START_HI> =
+    Reg::new("regCP_MES_PRGRM_CNTR_START_HI", 1, 0x289d);
+pub const regCP_MEC_RS64_PRGRM_CNTR_START: Reg<name::CP_MEC_RS64_PRGRM_CNTR_START> =
+    Reg::new("regCP_MEC_RS64_PRGRM_CNTR_START", 1, 0x2900);
 pub const regCP_MEC_RS64_CNTL: Reg<name::CP_MEC_RS64_CNTL> =
     Reg::new("regCP_MEC_RS64_CNTL", 1, 0x2904);
 pub const CP_MEC_RS64_CNTL__MEC_INVALIDATE_ICACHE: Field<name::CP_MEC_RS64_CNTL> =
@@ -646,6 +652,8 @@ pub const CP_MEC_RS64_CNTL__MEC_PIPE2_ACTIVE: Field<name::CP_MEC_RS64_CNTL> =
 pub const CP_MEC_RS64_CNTL__MEC_PIPE3_ACTIVE: Field<name::CP_MEC_RS64_CNTL> =
     Field::new(29, 0x20000000);
 pub const CP_MEC_RS64_CNTL__MEC_HALT: Field<name::CP_MEC_RS64_CNTL> = Field::new(30, 0x40000000);
+pub const regCP_MEC_RS64_PRGRM_CNTR_START_HI: Reg<name::CP_MEC_RS64_PRGRM_CNTR_START_HI> =
+    Reg::new("regCP_MEC_RS64_PRGRM_CNTR_START_HI", 1, 0x2938);
 pub const regRLC_CNTL: Reg<name::RLC_CNTL> = Reg::new("regRLC_CNTL", 1, 0x4c00);
 pub const RLC_CNTL__RLC_ENABLE_F32: Field<name::RLC_CNTL> = Field::new(0, 0x00000001);
 pub const regRLC_RLCS_BOOTLOAD_STATUS: Reg<name::RLC_RLCS_BOOTLOAD_STATUS> =

@@ -30,5 +30,7 @@
 
 use super::{name, Reg};
 
-pub const regMPASP_SMN_C2PMSG_81: Reg<name::MPASP_SMN_C2PMSG_81> =
-    Reg::new("regMPASP_SMN_C2PMSG_81", 0, 0x0091);
+pub const regMP1_SMN_C2PMSG_53: Reg<name::MP1_SMN_C2PMSG_53> =
+    Reg::new("regMP1_SMN_C2PMSG_53", 1, 0x0075);
+pub const regMP1_SMN_C2PMSG_75: Reg<name::MP1_SMN_C2PMSG_75> =
+    Reg::new("regMP1_SMN_C2PMSG_75", 1, 0x008b);

@@ -69,6 +69,8 @@ pub enum CP_MEC_CNTL {}
 pub enum CP_MEC_DOORBELL_RANGE_LOWER {}
 pub enum CP_MEC_DOORBELL_RANGE_UPPER {}
 pub enum CP_MEC_RS64_CNTL {}
+pub enum CP_MEC_RS64_PRGRM_CNTR_START {}
+pub enum CP_MEC_RS64_PRGRM_CNTR_START_HI {}
 pub enum CP_MES_CNTL {}
 pub enum CP_MES_DOORBELL_CONTROL1 {}
 pub type CP_MES_DOORBELL_CONTROL2 = CP_MES_DOORBELL_CONTROL1;
@@ -78,6 +80,8 @@ pub type CP_MES_DOORBELL_CONTROL5 = CP_MES_DOORBELL_CONTROL1;
 pub enum CP_MES_GP3_HI {}
 pub enum CP_MES_GP3_LO {}
 pub enum CP_MES_INSTR_PNTR {}
+pub enum CP_MES_PRGRM_CNTR_START {}
+pub enum CP_MES_PRGRM_CNTR_START_HI {}
 pub enum CP_MQD_BASE_ADDR {}
 pub enum CP_MQD_BASE_ADDR_HI {}
 pub enum CP_MQD_CONTROL {}
@@ -166,12 +170,13 @@ pub enum MP0_SMN_C2PMSG_70 {}
 pub enum MP0_SMN_C2PMSG_71 {}
 pub enum MP0_SMN_C2PMSG_81 {}
 pub enum MP0_SMN_C2PMSG_92 {}
+pub enum MP1_SMN_C2PMSG_53 {}
 pub enum MP1_SMN_C2PMSG_66 {}
+pub enum MP1_SMN_C2PMSG_75 {}
 pub enum MP1_SMN_C2PMSG_82 {}
 pub enum MP1_SMN_C2PMSG_90 {}
 pub enum MP1_SMN_IH_SW_INT {}
 pub enum MP1_SMN_IH_SW_INT_CTRL {}
-pub enum MPASP_SMN_C2PMSG_81 {}
 pub enum RCC_DEV0_EPF0_RCC_DOORBELL_APER_EN {}
 pub enum RCC_DEV0_EPF2_STRAP2 {}
 pub enum RCC_STRAP0_RCC_DEV0_EPF0_STRAP0 {}

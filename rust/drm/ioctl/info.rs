@@ -153,7 +153,7 @@ fn device(gpu: &Gpu) -> uapi::drm_amdgpu_info_device {
         max_engine_clock: u64::from(engine_mhz.1) * 1000,
         min_memory_clock: u64::from(memory_mhz.0) * 1000,
         max_memory_clock: u64::from(memory_mhz.1) * 1000,
-        cu_active_number: config.cu_total,
+        cu_active_number: config.core().cu_total,
         num_hw_gfx_contexts: HW_CONTEXTS,
         pcie_gen: link.generation,
         pcie_num_lanes: link.lanes,
@@ -184,7 +184,7 @@ fn device(gpu: &Gpu) -> uapi::drm_amdgpu_info_device {
         ..uapi::drm_amdgpu_info_device::default()
     };
     let sh_per_se = config.sh_per_se.max(1) as usize;
-    for (array, &map) in config.cu_bitmap.iter().enumerate() {
+    for (array, &map) in config.core().cu_bitmap.iter().enumerate() {
         let slot = info.cu_bitmap.get_mut(array / sh_per_se);
         if let Some(word) = slot.and_then(|se| se.get_mut(array % sh_per_se)) {
             *word = map;

@@ -16,8 +16,7 @@ const WATCH_MASK_HIGHEST_BIT: u32 = 29;
 /// `event_interrupt_isr_v11()`.
 const MES_QUEUE_FENCE: u32 = 1 << 24;
 
-/// `no_atomic_fw_version` (`kfd_device_info_init`, `kfd_device.c`). The version of the firmware is
-/// unknown, as the card comes with it, and counts as an older one.
+/// `no_atomic_fw_version` (`kfd_device_info_init`, `kfd_device.c`).
 const NO_ATOMIC_MEC_FW: u32 = 2090;
 
 /// Numbers of the generation.

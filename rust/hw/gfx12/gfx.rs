@@ -4,12 +4,10 @@
 
 use kernel::{prelude::*, time::delay::fsleep, time::Delta};
 use rkfd_abi::{
-    bits::join,
+    bits::{hi32, join, lo32},
     discovery::hwid,
     doorbell::navi10 as db,
-    regs::{
-        gc_12_0_0 as gc, mp_14_0_2 as mp, name, smuio_14_0_2 as smuio, Field, Reg, Untyped, Value,
-    },
+    regs::{gc_12_0_0 as gc, name, smuio_14_0_2 as smuio, Field, Reg, Untyped, Value},
 };
 
 pub(super) use crate::hw::gfx::block;
@@ -64,6 +62,14 @@ const MEC_FIELDS: &[(Field<name::CP_MEC_RS64_CNTL>, bool)] = &[
     (gc::CP_MEC_RS64_CNTL__MEC_HALT, false),
 ];
 
+/// Resets of the pipes of the MEC.
+const MEC_RESETS: [Field<name::CP_MEC_RS64_CNTL>; 4] = [
+    gc::CP_MEC_RS64_CNTL__MEC_PIPE0_RESET,
+    gc::CP_MEC_RS64_CNTL__MEC_PIPE1_RESET,
+    gc::CP_MEC_RS64_CNTL__MEC_PIPE2_RESET,
+    gc::CP_MEC_RS64_CNTL__MEC_PIPE3_RESET,
+];
+
 fn run_mec(b: Block<'_>, run: bool) -> Result {
     let mut value = b.rd(gc::regCP_MEC_RS64_CNTL)?;
     for (field, set_to_run) in MEC_FIELDS {
@@ -71,6 +77,28 @@ fn run_mec(b: Block<'_>, run: bool) -> Result {
     }
     b.wr(gc::regCP_MEC_RS64_CNTL, value)?;
     fsleep(Delta::from_micros(MEC_US));
+    Ok(())
+}
+
+/// Sets the entry point of the MEC, in bytes, and resets its pipes (`gfx_v12_0_config_gfx_rs64`).
+fn enter_mec(mmio: &Mmio, b: Block<'_>, entry: u64) -> Result {
+    for pipe in 0..MEC_RESETS.len() {
+        let slot = HqdSlot {
+            me: 1,
+            pipe: u32::try_from(pipe)?,
+            queue: 0,
+        };
+        Gfx::NAMES.with_bank(mmio, b, slot, 0, || {
+            b.wr(gc::regCP_MEC_RS64_PRGRM_CNTR_START, lo32(entry >> 2))?;
+            b.wr(gc::regCP_MEC_RS64_PRGRM_CNTR_START_HI, hi32(entry >> 2))
+        })?;
+    }
+    for reset in [1, 0] {
+        b.set(
+            gc::regCP_MEC_RS64_CNTL,
+            &MEC_RESETS.map(|field| (field, reset)),
+        )?;
+    }
     Ok(())
 }
 
@@ -113,17 +141,6 @@ impl GfxVersion for Gfx {
     const DEFAULT_BASES: (u32, u32) = (1, 2);
     const VMID0_BASES: Option<(u32, u32)> = None;
 
-    fn check_alive(mmio: &Mmio) -> Result<Option<&'static str>> {
-        let psp = mmio.block(hwid::MP0, 0)?;
-        if psp.rd(mp::regMPASP_SMN_C2PMSG_81)?.raw() == 0 {
-            return Ok(Some(
-                "the security processor has not booted its OS and rkfd cannot load firmware yet; \
-                 let the platform's firmware or amdgpu bring the card up first",
-            ));
-        }
-        Ok(None)
-    }
-
     fn start_rlc(b: Block<'_>) -> Result {
         b.poll(gc::regRLC_RLCS_BOOTLOAD_STATUS, 0, |v| {
             gc::RLC_RLCS_BOOTLOAD_STATUS__BOOTLOAD_COMPLETE.is_set(v)
@@ -155,7 +172,8 @@ impl GfxVersion for Gfx {
         sh_mem_config()
     }
 
-    fn start(mmio: &Mmio, b: Block<'_>, _config: &Config) -> Result {
+    fn start(mmio: &Mmio, b: Block<'_>, config: &Config) -> Result {
+        enter_mec(mmio, b, config.entries.mec)?;
         b.set(
             gc::regGRBM_CNTL,
             &[(gc::GRBM_CNTL__READ_TIMEOUT, READ_TIMEOUT)],

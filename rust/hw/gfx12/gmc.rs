@@ -15,7 +15,8 @@ use rkfd_abi::{
 use crate::{
     asic::mmio::{Block, Mmio},
     hw::gmc::{
-        hub_names, FlushType, GmcVersion, Hub, HubNames, HubNumbers, Level, PteAttrs, CPU_ENGINE,
+        hub_names, FlushType, GmcVersion, Hub, HubNames, HubNumbers, Hubs, Level, PteAttrs,
+        CPU_ENGINE,
     },
 };
 
@@ -105,12 +106,16 @@ impl GmcVersion for Gmc {
         Ok(())
     }
 
-    fn flush_vmid(mmio: &Mmio, vmid: u32, kind: FlushType) -> Result {
-        for b in mmio.blocks(hwid::GC) {
-            GFX.names.invalidate(b, vmid, kind)?;
+    fn flush_vmid(mmio: &Mmio, set: Hubs, vmid: u32, kind: FlushType) -> Result {
+        if set != Hubs::Memory {
+            for b in mmio.blocks(hwid::GC) {
+                GFX.names.invalidate(b, vmid, kind)?;
+            }
         }
-        for b in mmio.blocks(hwid::MMHUB) {
-            flush_memory_hub(b, vmid)?;
+        if set != Hubs::Core {
+            for b in mmio.blocks(hwid::MMHUB) {
+                flush_memory_hub(b, vmid)?;
+            }
         }
         Ok(())
     }

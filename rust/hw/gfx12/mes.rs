@@ -2,11 +2,12 @@
 
 //! Micro engine scheduler, MES v12: unified firmware on two pipes.
 //!
-//! Firmware is loaded before. The ring of pipe 1 is loaded by registers and replaces the KIQ: it
-//! maps the ring of pipe 0.
+//! Firmware is loaded by the PSP before. The ring of pipe 1 is loaded by registers and replaces the
+//! KIQ: it maps the ring of pipe 0.
 
 use kernel::{prelude::*, time::delay::fsleep, time::Delta};
 use rkfd_abi::{
+    bits::{hi32, lo32},
     discovery::hwid,
     doorbell::navi10 as db,
     regs::{gc_12_0_0 as gc, name, Field, Reg, Untyped, Value},
@@ -90,15 +91,7 @@ fn bases(b: Block<'_>) -> [u32; 8] {
 }
 
 impl MesHal for Mes {
-    fn check_alive(&self, mmio: &Mmio) -> Result<Option<&'static str>> {
-        let status = block(mmio)?.rd(gc::regRLC_RLCS_BOOTLOAD_STATUS)?;
-        if !gc::RLC_RLCS_BOOTLOAD_STATUS__BOOTLOAD_COMPLETE.is_set(status) {
-            return Ok(Some("the scheduler's firmware has not been loaded"));
-        }
-        Ok(None)
-    }
-
-    fn start(&self, mmio: &Mmio) -> Result {
+    fn start(&self, mmio: &Mmio, entry: u64) -> Result {
         let b = block(mmio)?;
         let kiq = slot(MesPipe::Kiq);
         b.set(
@@ -124,6 +117,8 @@ impl MesHal for Mes {
             active |= run.put(1);
             Gfx::NAMES.with_bank(mmio, b, slot(pipe), 0, || {
                 b.set(gc::regCP_MES_CNTL, &[(reset, 1)])?;
+                b.wr(gc::regCP_MES_PRGRM_CNTR_START, lo32(entry >> 2))?;
+                b.wr(gc::regCP_MES_PRGRM_CNTR_START_HI, hi32(entry >> 2))?;
                 b.wr(gc::regCP_MES_CNTL, active)
             })?;
         }

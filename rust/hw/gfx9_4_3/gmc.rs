@@ -18,7 +18,7 @@ use rkfd_abi::{
 use crate::{
     asic::mmio::{Block, Mmio},
     hw::gmc::{
-        hub_names, hubs, FlushType, GmcVersion, Hub, HubNames, HubNumbers, Level, McLayout,
+        hub_names, hubs, FlushType, GmcVersion, Hub, HubNames, HubNumbers, Hubs, Level, McLayout,
         PteAttrs,
     },
 };
@@ -119,11 +119,11 @@ impl GmcVersion for Gmc {
         Ok(())
     }
 
-    fn flush_vmid(mmio: &Mmio, vmid: u32, kind: FlushType) -> Result {
+    fn flush_vmid(mmio: &Mmio, set: Hubs, vmid: u32, kind: FlushType) -> Result {
         // A heavyweight flush first: the requested one races with accesses to the same cache line
         // (`gmc_v9_0_flush_gpu_tlb`).
         for kind in [FlushType::Heavyweight, kind] {
-            for (block, hub) in hubs::<Self>(mmio) {
+            for (block, hub) in hubs::<Self>(mmio, set) {
                 hub.names.invalidate(block, vmid, kind)?;
             }
         }

@@ -151,6 +151,12 @@ fn list_part(
         .transpose()
 }
 
+/// Returns the list of firmware (TOC) of a file with one set of parts; `None` when it has none.
+pub(crate) fn firmware_list(image: &Image<'_>, file: usize) -> Result<Option<Part>, Bad> {
+    let what = (psp_type::TOC, "list of firmware", fw_type::TOC);
+    list_part(image, file, false, what)
+}
+
 /// Collects the save and restore lists of the RLC from the file `file`.
 pub(crate) fn rlc_lists(
     image: &Image<'_>,

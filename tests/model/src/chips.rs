@@ -2,7 +2,6 @@
 
 //! Chip descriptions: the data that differs between cards.
 
-use crate::gpu::Boot;
 use crate::regs::Ip;
 
 pub mod mi300x;
@@ -136,8 +135,6 @@ pub struct Chip {
     pub harvested: &'static [(Ip, u8)],
     /// Shader core layout of an XCC.
     pub gc: GcInfo,
-    /// State in which the card starts unless told otherwise.
-    pub default_boot: Boot,
     /// Default size of video memory, in bytes.
     pub default_vram: u64,
     /// `FB_LOCATION_BASE`: first memory-controller address of VRAM, in units of 16 MiB.

@@ -30,8 +30,6 @@ fn help() -> String {
         .iter()
         .map(|c| format!("{}G {}", c.default_vram >> 30, c.name))
         .collect();
-    let bootable = Chip::all().iter().filter(|c| c.default_boot == Boot::Cold);
-    let cold: Vec<&str> = bootable.map(|c| c.name).collect();
     let mut text = format!(
         "rkfd-gpu: a software AMD GPU as a vfio-user PCI device
 
@@ -48,9 +46,9 @@ usage: rkfd-gpu --socket PATH [options]
                        virtual machine; gfx9 only)
   --bad-page ADDRESS   the memory has RAS, and the EEPROM of the card lists the row of ADDRESS in
                        video memory as bad, in mode NPS1; may repeat (mi300x, mi300x-1xcc only)
-  --boot cold|warm     cold: only the PSP boot loader runs, as after a power cycle (default
-                       of {}); warm: the secure OS runs and all
-                       firmware is loaded, as left by another driver
+  --boot cold|warm     cold: only the PSP boot loader runs, as after a power cycle (default);
+                       warm: the secure OS runs and all firmware is loaded, as left by another
+                       driver
   --trace FILE         event log: one line `t_ns layer event key=value...` per event
   --trace-detail NAME  also log: registers (every access), walks (of page tables), mqds (when
                        loaded); may be repeated
@@ -88,7 +86,6 @@ knobs:
         mi300x::CHIP.name,
         vram.join(", "),
         HIVE_GPUS - 1,
-        cold.join(", "),
     );
     for (name, what) in Knobs::LIST {
         text += &format!("  {name:<24} {what}\n");
@@ -228,7 +225,7 @@ fn run() -> Result<ExitCode, String> {
         return Ok(ExitCode::SUCCESS);
     }
     let chip = args.chip.unwrap_or(&mi300x::CHIP);
-    let boot = args.boot.unwrap_or(chip.default_boot);
+    let boot = args.boot.unwrap_or(Boot::Cold);
     if args.hive_node.is_some() && chip.generation != Generation::Gfx9 {
         return Err(format!("--hive-node: {} has no xGMI", chip.name));
     }

@@ -116,6 +116,28 @@ mod tests {
     }
 
     #[test]
+    fn psp_14_0_has_the_mailboxes_of_13_0() {
+        use mp_14_0_2 as mp;
+        for (role, there) in [
+            (psp::BOOTLOADER, mp::regMPASP_SMN_C2PMSG_35),
+            (psp::BOOTLOADER_ADDRESS, mp::regMPASP_SMN_C2PMSG_36),
+            (psp::COMMAND, mp::regMPASP_SMN_C2PMSG_64),
+            (psp::RING_WPTR, mp::regMPASP_SMN_C2PMSG_67),
+            (psp::RING_ADDRESS_LO, mp::regMPASP_SMN_C2PMSG_69),
+            (psp::RING_ADDRESS_HI, mp::regMPASP_SMN_C2PMSG_70),
+            (psp::RING_SIZE, mp::regMPASP_SMN_C2PMSG_71),
+            (psp::SIGN_OF_LIFE, mp::regMPASP_SMN_C2PMSG_81),
+        ] {
+            assert_eq!(
+                (role.seg, role.off),
+                (there.seg, there.off),
+                "{}",
+                there.name
+            );
+        }
+    }
+
+    #[test]
     fn tables_are_sorted_and_names_unique() {
         for (name, all) in tables() {
             assert!(!all.is_empty(), "{name}");

@@ -333,6 +333,12 @@ fn firmware_files() {
         "struct smc_firmware_header_v2_1",
         "struct smc_soft_pptable_entry",
     );
+    let (rs64, mes, imu, s3) = (
+        "struct gfx_firmware_header_v2_0",
+        "struct mes_firmware_header_v1_0",
+        "struct imu_firmware_header_v1_0",
+        "struct sdma_firmware_header_v3_0",
+    );
     let (r0, r1, r2) = (
         "struct rlc_firmware_header_v2_0",
         "struct rlc_firmware_header_v2_1",
@@ -347,6 +353,10 @@ fn firmware_files() {
             size(r0, f::rlc_v2_0::SIZE),
             size(r1, f::rlc_v2_1::SIZE),
             size(r2, f::rlc_v2_2::SIZE),
+            size(rs64, f::gfx_v2_0::SIZE),
+            size(mes, f::mes_v1_0::SIZE),
+            size(imu, f::imu_v1_0::SIZE),
+            size(s3, f::sdma_v3_0::SIZE),
             size("struct psp_fw_bin_desc", f::bin_desc::SIZE),
             size(smc, f::smc_v2_1::SIZE),
             size(entry, f::soft_pptable::SIZE),
@@ -524,6 +534,61 @@ fn firmware_files() {
                     "rlc_dram_ucode_offset_bytes",
                     f::rlc_v2_2::RLC_DRAM_UCODE_OFFSET_BYTES,
                 ),
+            ],
+        ))
+        .facts(offsets(
+            rs64,
+            0,
+            &[
+                ("ucode_feature_version", f::gfx_v2_0::UCODE_FEATURE_VERSION),
+                ("ucode_size_bytes", f::gfx_v2_0::UCODE_SIZE_BYTES),
+                ("data_size_bytes", f::gfx_v2_0::DATA_SIZE_BYTES),
+                ("data_offset_bytes", f::gfx_v2_0::DATA_OFFSET_BYTES),
+                ("ucode_start_addr_lo", f::gfx_v2_0::UCODE_START_ADDR_LO),
+                ("ucode_start_addr_hi", f::gfx_v2_0::UCODE_START_ADDR_HI),
+            ],
+        ))
+        .facts(offsets(
+            mes,
+            0,
+            &[
+                ("mes_ucode_size_bytes", f::mes_v1_0::MES_UCODE_SIZE_BYTES),
+                (
+                    "mes_ucode_offset_bytes",
+                    f::mes_v1_0::MES_UCODE_OFFSET_BYTES,
+                ),
+                (
+                    "mes_ucode_data_size_bytes",
+                    f::mes_v1_0::MES_UCODE_DATA_SIZE_BYTES,
+                ),
+                (
+                    "mes_ucode_data_offset_bytes",
+                    f::mes_v1_0::MES_UCODE_DATA_OFFSET_BYTES,
+                ),
+                ("mes_uc_start_addr_lo", f::mes_v1_0::MES_UC_START_ADDR_LO),
+                ("mes_uc_start_addr_hi", f::mes_v1_0::MES_UC_START_ADDR_HI),
+            ],
+        ))
+        .facts(offsets(
+            imu,
+            0,
+            &[
+                (
+                    "imu_iram_ucode_size_bytes",
+                    f::imu_v1_0::IMU_IRAM_UCODE_SIZE_BYTES,
+                ),
+                (
+                    "imu_dram_ucode_size_bytes",
+                    f::imu_v1_0::IMU_DRAM_UCODE_SIZE_BYTES,
+                ),
+            ],
+        ))
+        .facts(offsets(
+            s3,
+            0,
+            &[
+                ("ucode_feature_version", f::sdma_v3_0::UCODE_FEATURE_VERSION),
+                ("ucode_size_bytes", f::sdma_v3_0::UCODE_SIZE_BYTES),
             ],
         ))
         .facts(offsets(

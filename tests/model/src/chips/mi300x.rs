@@ -15,7 +15,6 @@
 //! on all AIDs, since its addresses on the SMN are told apart by the die (`WREG32_SOC15_EXT`).
 
 use super::{Chip, GcInfo, Generation, IpInstance};
-use crate::gpu::Boot;
 use crate::regs::Ip;
 
 const fn ip(ip: Ip, instance: u8, version: [u8; 3], bases: &'static [u32]) -> IpInstance {
@@ -156,7 +155,6 @@ pub const ONE_XCC: Chip = Chip {
     ],
     harvested: &[],
     gc: GC,
-    default_boot: Boot::Cold,
     default_vram: 8 << 30,
     fb_location: 0x8000,
 };

@@ -11,7 +11,6 @@
 //! cache sizes, and which workgroup processors are fused off, are not verified against hardware.
 
 use super::{Chip, GcInfo, Generation, IpInstance};
-use crate::gpu::Boot;
 use crate::regs::Ip;
 
 const fn ip(ip: Ip, instance: u8, version: [u8; 3], bases: &'static [u32]) -> IpInstance {
@@ -77,8 +76,6 @@ pub const CHIP: Chip = Chip {
         tcc_kib: 8192,
         sdp_interfaces: 16,
     },
-    // rkfd does not bring this card up.
-    default_boot: Boot::Warm,
     default_vram: 8 << 30,
     fb_location: 0x8000,
 };

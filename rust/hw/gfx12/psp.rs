@@ -1,0 +1,278 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! PSP 14.0.3: firmware files, boot chain. The RLC gives the firmware of the graphics core to its
+//! engines (autoload), once the PSP has all of it.
+
+use kernel::{
+    prelude::*,
+    time::{delay::fsleep, Delta},
+};
+use rkfd_abi::{
+    bits::join,
+    firmware::{gfx_v2_0, imu_v1_0, mes_v1_0, psp_type, rlc_v2_2, sdma_v3_0},
+    psp::{self, bootloader, fw_type},
+};
+
+use super::smu;
+use crate::{
+    asic::{
+        config::EntryPoints,
+        firmware::{Bad, FirmwareFile, Image},
+        mmio::{Block, Mmio},
+    },
+    hw::psp::{
+        parts::{
+            boot_parts, collect, firmware_list, part, release, rlc_lists, rlc_releases, BootStep,
+        },
+        wait_ready, FirmwarePlan, FirmwareVersions, Part, PspVersion,
+    },
+};
+
+pub(super) struct Psp;
+
+/// File names, in the order of [`FILES`].
+pub(super) const PATHS: [&str; 9] = [
+    "amdgpu/psp_14_0_3_sos.bin",
+    "amdgpu/smu_14_0_3.bin",
+    "amdgpu/sdma_7_0_1.bin",
+    "amdgpu/gc_12_0_1_pfp.bin",
+    "amdgpu/gc_12_0_1_me.bin",
+    "amdgpu/gc_12_0_1_mec.bin",
+    "amdgpu/gc_12_0_1_uni_mes.bin",
+    "amdgpu/gc_12_0_1_imu.bin",
+    "amdgpu/gc_12_0_1_rlc.bin",
+];
+const SOS: usize = 0;
+const SMU: usize = 1;
+const SDMA: usize = 2;
+const PFP: usize = 3;
+const ME: usize = 4;
+const MEC: usize = 5;
+const MES: usize = 6;
+const IMU: usize = 7;
+const RLC: usize = 8;
+
+const fn file(index: usize, header: (u16, u16), ip: (u16, u16)) -> FirmwareFile {
+    FirmwareFile {
+        path: PATHS[index],
+        header_major: header.0,
+        header_minor: header.1..=header.1,
+        ip,
+    }
+}
+
+static FILES: [FirmwareFile; 9] = [
+    file(SOS, (2, 0), (14, 0)),
+    file(SMU, (2, 0), (14, 0)),
+    file(SDMA, (3, 0), (7, 0)),
+    file(PFP, (2, 0), (12, 0)),
+    file(ME, (2, 0), (12, 0)),
+    file(MEC, (2, 0), (12, 0)),
+    file(MES, (1, 0), (12, 0)),
+    file(IMU, (1, 0), (12, 0)),
+    file(RLC, (2, 2), (12, 0)),
+];
+
+/// Boot chain in order (`psp_hw_start`).
+const BOOT: &[BootStep] = &[
+    (
+        psp_type::KDB,
+        bootloader::LOAD_KEY_DATABASE,
+        "key database",
+        true,
+    ),
+    (
+        psp_type::SPL,
+        bootloader::LOAD_TOS_SPL_TABLE,
+        "security patch levels",
+        false,
+    ),
+    (
+        psp_type::SYS_DRV,
+        bootloader::LOAD_SYSDRV,
+        "system driver",
+        true,
+    ),
+    (
+        psp_type::SOC_DRV,
+        bootloader::LOAD_SOCDRV,
+        "chip driver",
+        false,
+    ),
+    (
+        psp_type::INTF_DRV,
+        bootloader::LOAD_INTFDRV,
+        "interface driver",
+        false,
+    ),
+    // The place of the debug driver, `PSP_BL__LOAD_HADDRV`.
+    (
+        psp_type::DBG_DRV,
+        bootloader::LOAD_DBGDRV,
+        "HAD driver",
+        false,
+    ),
+    (
+        psp_type::RAS_DRV,
+        bootloader::LOAD_RASDRV,
+        "error protection driver",
+        false,
+    ),
+    (
+        psp_type::IPKEYMGR_DRV,
+        bootloader::LOAD_IPKEYMGRDRV,
+        "key manager",
+        false,
+    ),
+    (
+        psp_type::SOS,
+        bootloader::LOAD_SOSDRV,
+        "secure operating system",
+        true,
+    ),
+];
+
+/// Duration of a mode-1 reset (`smu_v14_0_2_mode1_reset`).
+const RESET: Delta = Delta::from_millis(1000);
+
+/// Collects the engine firmware, in the order of C's `enum AMDGPU_UCODE_ID` but for that of the
+/// SMU, which is first (`psp_load_non_psp_fw`). The RLC's own is last.
+fn engine_parts(images: &[Image<'_>; 9], push: &mut dyn FnMut(Part)) -> Result<(), Bad> {
+    let mut add = |file: usize, name, code, place| {
+        push(part(&images[file], file, name, code, true, place)?);
+        Ok(())
+    };
+    // The payload is at the offset of the common header, whatever the offset of the header of the
+    // kind (`amdgpu_ucode_init_single_fw`).
+    let code = |file: usize, size| Ok((images[file].payload()?.0, images[file].word(size)?));
+    let place = |file: usize, (at, size)| Ok((images[file].word(at)?, images[file].word(size)?));
+
+    let place_of_smu = images[SMU].payload()?;
+    add(SMU, "SMU", fw_type::SMU, place_of_smu)?;
+    let sdma = code(SDMA, sdma_v3_0::UCODE_SIZE_BYTES)?;
+    add(SDMA, "DMA engine", fw_type::SDMA_UCODE_TH0, sdma)?;
+    for (file, name, kind) in [
+        (PFP, "prefetch parser", fw_type::RS64_PFP),
+        (ME, "micro engine", fw_type::RS64_ME),
+        (MEC, "compute engine", fw_type::RS64_MEC),
+    ] {
+        add(file, name, kind, code(file, gfx_v2_0::UCODE_SIZE_BYTES)?)?;
+    }
+    let data = (gfx_v2_0::DATA_OFFSET_BYTES, gfx_v2_0::DATA_SIZE_BYTES);
+    for (file, name, kind) in [
+        (PFP, "prefetch parser's data", fw_type::RS64_PFP_P0_STACK),
+        (ME, "micro engine's data", fw_type::RS64_ME_P0_STACK),
+        (MEC, "compute engine's data", fw_type::RS64_MEC_P0_STACK),
+        (MEC, "compute engine's data", fw_type::RS64_MEC_P1_STACK),
+    ] {
+        add(file, name, kind, place(file, data)?)?;
+    }
+    let text = (
+        mes_v1_0::MES_UCODE_OFFSET_BYTES,
+        mes_v1_0::MES_UCODE_SIZE_BYTES,
+    );
+    let data = (
+        mes_v1_0::MES_UCODE_DATA_OFFSET_BYTES,
+        mes_v1_0::MES_UCODE_DATA_SIZE_BYTES,
+    );
+    // Both pipes of MES have the same firmware.
+    for (name, kind, at) in [
+        ("scheduler", fw_type::CP_MES, text),
+        ("scheduler's data", fw_type::MES_STACK, data),
+        ("scheduler", fw_type::CP_MES_KIQ, text),
+        ("scheduler's data", fw_type::MES_KIQ_STACK, data),
+    ] {
+        add(MES, name, kind, place(MES, at)?)?;
+    }
+    let (at, len) = code(IMU, imu_v1_0::IMU_IRAM_UCODE_SIZE_BYTES)?;
+    add(IMU, "IMU code", fw_type::IMU_I, (at, len))?;
+    let size = images[IMU].word(imu_v1_0::IMU_DRAM_UCODE_SIZE_BYTES)?;
+    let data = (at.saturating_add(len), size);
+    add(IMU, "IMU data", fw_type::IMU_D, data)?;
+
+    rlc_lists(&images[RLC], RLC, push)?;
+    let mut add = |name, code, place| {
+        push(part(&images[RLC], RLC, name, code, true, place)?);
+        Ok(())
+    };
+    for (name, kind, at, size) in [
+        (
+            "RLC code",
+            fw_type::RLC_IRAM,
+            rlc_v2_2::RLC_IRAM_UCODE_OFFSET_BYTES,
+            rlc_v2_2::RLC_IRAM_UCODE_SIZE_BYTES,
+        ),
+        (
+            "RLC data",
+            fw_type::RLC_DRAM_BOOT,
+            rlc_v2_2::RLC_DRAM_UCODE_OFFSET_BYTES,
+            rlc_v2_2::RLC_DRAM_UCODE_SIZE_BYTES,
+        ),
+    ] {
+        add(name, kind, place(RLC, (at, size))?)?;
+    }
+    let own = images[RLC].payload()?;
+    add("run list controller", fw_type::RLC_G, own)
+}
+
+/// Reads the versions of the engine files.
+fn releases(images: &[Image<'_>; 9], versions: &mut FirmwareVersions) -> Result<(), Bad> {
+    versions.mec = release(&images[MEC], gfx_v2_0::UCODE_FEATURE_VERSION)?;
+    versions.sdma = release(&images[SDMA], sdma_v3_0::UCODE_FEATURE_VERSION)?;
+    rlc_releases(&images[RLC], versions)
+}
+
+/// Reads the entry points of the engines that the driver starts.
+fn entry_points(images: &[Image<'_>; 9]) -> Result<EntryPoints, Bad> {
+    let address = |file: usize, low, high| -> Result<u64, Bad> {
+        let image = &images[file];
+        Ok(join(image.word(low)? as u32, image.word(high)? as u32))
+    };
+    Ok(EntryPoints {
+        mec: address(
+            MEC,
+            gfx_v2_0::UCODE_START_ADDR_LO,
+            gfx_v2_0::UCODE_START_ADDR_HI,
+        )?,
+        mes: address(
+            MES,
+            mes_v1_0::MES_UC_START_ADDR_LO,
+            mes_v1_0::MES_UC_START_ADDR_HI,
+        )?,
+    })
+}
+
+impl PspVersion for Psp {
+    const FILES: &'static [FirmwareFile] = &FILES;
+    const AUTOLOAD: bool = true;
+
+    fn plan(
+        _mmio: &Mmio,
+        images: &[Image<'_>],
+        _sdma: u32,
+        _device: u16,
+    ) -> Result<Result<FirmwarePlan, Bad>> {
+        let images: &[Image<'_>; 9] = images.try_into().map_err(|_| EINVAL)?;
+        let mut plan = FirmwarePlan::default();
+        if let Err(bad) = boot_parts(&images[SOS], SOS, BOOT, false, &mut plan)? {
+            return Ok(Err(bad));
+        }
+        let engines = collect(&mut plan.engines, |push| engine_parts(images, push))?;
+        let rest = engines.and_then(|()| {
+            plan.list = firmware_list(&images[SOS], SOS)?;
+            plan.entries = entry_points(images)?;
+            releases(images, &mut plan.versions)
+        });
+        Ok(rest.map(|()| plan))
+    }
+
+    fn wait_bootloader(b: Block<'_>) -> Result {
+        wait_ready(b, psp::BOOTLOADER)
+    }
+
+    fn mode1_reset(mmio: &Mmio) -> Result {
+        smu::mode1_reset(mmio)?;
+        fsleep(RESET);
+        Ok(())
+    }
+}
