@@ -8,7 +8,7 @@ use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::Arc;
 
-use gpu_regs::{gc_9_4_3 as gc, nbio_7_9_0 as nbio_regs};
+use gpu_regs::{gc_12_0_0 as gc12, gc_9_4_3 as gc, nbio_7_9_0 as nbio_regs};
 use rkfd_abi::doorbell::{navi10_routes_to_cp, routes_to_cp, MIRROR};
 use rkfd_abi::psp::ras_block;
 
@@ -38,7 +38,7 @@ use crate::engines::{athub, nbio};
 use crate::event;
 use crate::knobs::Knobs;
 use crate::log::Strict;
-use crate::regs::{declare, late::Late, Ip, RegisterMap, Slot, Unit};
+use crate::regs::{declare, late::Late, Ip, RegId, RegisterMap, Slot, Unit};
 use crate::strict;
 use crate::trace::{Detail, Trace};
 use crate::vram::Vram;
@@ -529,6 +529,7 @@ impl Gpu {
             return 0;
         };
         self.late.settle(slot);
+        self.check_power(slot);
         let value = match slot.unit {
             Unit::Cp | Unit::Gc | Unit::Mes => self.xcc_read(slot),
             Unit::GfxHub => self.gmc.reg_read(Hub::Gfx(slot.instance), slot.id),
@@ -553,6 +554,23 @@ impl Gpu {
         value
     }
 
+    /// Reports an access to the graphics core of gfx12 before the RLC has its firmware: it has no
+    /// power. SPM_MC_CNTL is of the RLC itself (`gfx_v12_0_update_spm_vmid`, before the PSP).
+    fn check_power(&self, slot: &Slot) {
+        const OF_RLC: RegId =
+            RegId::new(gc12::regRLC_SPM_MC_CNTL.seg, gc12::regRLC_SPM_MC_CNTL.off);
+        let core = matches!(slot.ip, Ip::Gc | Ip::Sdma) && slot.id != OF_RLC;
+        let dark = self.chip.generation == Generation::Gfx12;
+        if core && dark && !self.firmware.loaded(Fw::Rlc(0)) {
+            strict!(
+                self.strict,
+                "regs",
+                "access to {} before the autoload: the graphics core has no power",
+                slot.name
+            );
+        }
+    }
+
     /// Writes a register by its dword address.
     pub fn reg_write(&self, addr: u32, value: u32) {
         self.reg_write_on(0, addr, value);
@@ -569,6 +587,7 @@ impl Gpu {
             );
             return;
         };
+        self.check_power(slot);
         if self.trace.detail_enabled(Detail::Registers) {
             event!(
                 self.trace,

@@ -10,7 +10,7 @@ use gpu_model::chips::rx9070::CHIP;
 use gpu_model::gpu::{Boot, Gpu, Reset};
 use gpu_model::knobs::Knobs;
 use gpu_model::regs::Ip;
-use gpu_regs::{gc_12_0_0 as gc, mmhub_4_1_0 as mm, mp_14_0_2 as mp, Reg};
+use gpu_regs::{mmhub_4_1_0 as mm, mp_14_0_2 as mp, Reg};
 use rkfd_abi::smu::response;
 use rkfd_abi::smu::v14::{
     clock, metrics, msg, pptable, table, DEBUG_MODE_1_RESET, DRIVER_IF_VERSION, FEATURES,
@@ -213,11 +213,11 @@ fn a_message_waits_for_the_last_response() {
 fn debug_mailbox_resets_the_card() {
     let card = Card::new();
     card.ask(msg::ENABLE_ALL_SMU_FEATURES, 0);
-    card.write(Ip::Gc, gc::regSCRATCH_REG0, 0x5a5a);
+    card.write(Ip::Mmhub, mm::regMMMC_VM_AGP_BASE, 0x5a5a);
     card.write(Ip::Mp1, mp::regMP1_SMN_C2PMSG_53, 0);
     card.write(Ip::Mp1, mp::regMP1_SMN_C2PMSG_75, DEBUG_MODE_1_RESET);
     card.write(Ip::Mp1, mp::regMP1_SMN_C2PMSG_54, 0);
-    assert_eq!(card.read(Ip::Gc, gc::regSCRATCH_REG0), 0);
+    assert_eq!(card.read(Ip::Mmhub, mm::regMMMC_VM_AGP_BASE), 0);
     assert_eq!(card.features(), 0);
     assert_eq!(card.violations(), 0);
     card.write(Ip::Mp1, mp::regMP1_SMN_C2PMSG_75, 7);
