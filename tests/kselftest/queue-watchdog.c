@@ -172,8 +172,6 @@ TEST_TIMEOUT(stalled_queue_and_suspend, 120)
 	struct fixture f;
 	int log;
 
-	if (gpu_is_gfx12())
-		SKIP("the driver does not load the firmware of this card");
 	fixture_launch(&f);
 	log = kmsg_open();
 	stall(&f);
