@@ -14,11 +14,6 @@
 
 #define HUGE_ALIGN (2ul << 20)
 
-int kfd_ioctl(int fd, unsigned long request, void *args)
-{
-	return ioctl(fd, request, args) < 0 ? -errno : 0;
-}
-
 /*
  * Returns the number after `key` in a file of "key number" lines; without a key, the only number.
  */
@@ -154,9 +149,9 @@ int kfd_open_device(struct kfd *k)
 
 	memset(k, 0, sizeof(*k));
 	k->drm = -1;
-	k->fd = open("/dev/kfd", O_RDWR | O_CLOEXEC);
+	k->fd = kfd_open_file("/dev/kfd");
 	if (k->fd < 0)
-		return -errno;
+		return k->fd;
 	ret = kfd_ioctl(k->fd, AMDKFD_IOC_GET_VERSION, &version);
 	k->major = version.major_version;
 	k->minor = version.minor_version;
@@ -168,8 +163,8 @@ int kfd_open_render(struct kfd *k)
 	char path[64];
 
 	snprintf(path, sizeof(path), "/dev/dri/renderD%u", k->node.drm_render_minor);
-	k->drm = open(path, O_RDWR | O_CLOEXEC);
-	return k->drm < 0 ? -errno : 0;
+	k->drm = kfd_open_file(path);
+	return k->drm < 0 ? k->drm : 0;
 }
 
 int kfd_acquire_vm(struct kfd *k)
@@ -299,10 +294,9 @@ int kfd_bo_map_cpu(struct kfd *k, struct kfd_bo *bo)
 {
 	bool by_kfd = bo->flags &
 		      (KFD_IOC_ALLOC_MEM_FLAGS_DOORBELL | KFD_IOC_ALLOC_MEM_FLAGS_MMIO_REMAP);
-	void *p = mmap(bo->va, bo->size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED,
-		       by_kfd ? k->fd : k->drm, (off_t)bo->mmap_offset);
+	void *at = bo->va;
 
-	return p == MAP_FAILED ? -errno : 0;
+	return kfd_mmap(&at, bo->size, by_kfd ? k->fd : k->drm, bo->mmap_offset);
 }
 
 int kfd_bo_map_gpu(struct kfd *k, struct kfd_bo *bo)

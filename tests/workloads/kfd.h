@@ -163,8 +163,12 @@ struct kfd_kernel {
 	uint32_t group_size, private_size, kernarg_size;
 };
 
-/* device.c: the files, sysfs, memory */
+/* calls.c: ioctl(), open(), and mmap() of shared memory at `*at` (NULL: anywhere) */
 int kfd_ioctl(int fd, unsigned long request, void *args);
+int kfd_open_file(const char *path);
+int kfd_mmap(void **at, size_t size, int fd, uint64_t offset);
+
+/* device.c: the files, sysfs, memory */
 int kfd_sysfs_value(const char *path, const char *key, uint64_t *value);
 int kfd_topology_node(int index, struct kfd_node *node);
 /* Finds the first GPU, or the GPU that is node $KFD_NODE. -ENODEV: there is none. */
@@ -206,6 +210,7 @@ size_t kfd_cwsr_bytes(const struct kfd_node *node);
 int kfd_queue_prepare(struct kfd *k, struct kfd_queue *q, uint32_t packets,
 		      struct kfd_ioctl_create_queue_args *args);
 int kfd_queue_start(struct kfd_queue *q, struct kfd_ioctl_create_queue_args *args);
+int kfd_map_doorbell(struct kfd *k, uint64_t offset, volatile uint64_t **doorbell);
 int kfd_queue_map_doorbell(struct kfd_queue *q);
 int kfd_queue_create(struct kfd *k, struct kfd_queue *q, uint32_t packets);
 int kfd_queue_stop(struct kfd_queue *q);

@@ -135,22 +135,24 @@ int kfd_queue_start(struct kfd_queue *q, struct kfd_ioctl_create_queue_args *arg
 }
 
 /* Each process has one doorbell page per GPU; the queue's doorbell is within it. */
-int kfd_queue_map_doorbell(struct kfd_queue *q)
+int kfd_map_doorbell(struct kfd *k, uint64_t offset, volatile uint64_t **doorbell)
 {
-	struct kfd *k = q->k;
+	void *p = NULL;
+	int ret;
 
 	if (!k->doorbells) {
-		off_t offset = (off_t)(q->doorbell_offset & ~(KFD_DOORBELL_SLICE - 1));
-		void *p = mmap(NULL, KFD_DOORBELL_SLICE, PROT_READ | PROT_WRITE, MAP_SHARED, k->fd,
-			       offset);
-
-		if (p == MAP_FAILED)
-			return -errno;
+		ret = kfd_mmap(&p, KFD_DOORBELL_SLICE, k->fd, offset & ~(KFD_DOORBELL_SLICE - 1));
+		if (ret)
+			return ret;
 		k->doorbells = p;
 	}
-	q->doorbell = (volatile uint64_t *)(k->doorbells +
-					    (q->doorbell_offset & (KFD_DOORBELL_SLICE - 1)));
+	*doorbell = (volatile uint64_t *)(k->doorbells + (offset & (KFD_DOORBELL_SLICE - 1)));
 	return 0;
+}
+
+int kfd_queue_map_doorbell(struct kfd_queue *q)
+{
+	return kfd_map_doorbell(q->k, q->doorbell_offset, &q->doorbell);
 }
 
 int kfd_queue_create(struct kfd *k, struct kfd_queue *q, uint32_t packets)

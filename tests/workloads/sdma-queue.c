@@ -46,21 +46,10 @@ int sdma_queue_start(struct sdma_queue *q, struct kfd_ioctl_create_queue_args *a
 		return ret;
 	q->id = args->queue_id;
 	q->doorbell_offset = args->doorbell_offset;
-	if (!k->doorbells) {
-		off_t offset = (off_t)(q->doorbell_offset & ~(KFD_DOORBELL_SLICE - 1));
-		void *p = mmap(NULL, KFD_DOORBELL_SLICE, PROT_READ | PROT_WRITE, MAP_SHARED, k->fd,
-			       offset);
-
-		if (p == MAP_FAILED) {
-			ret = -errno;
-			sdma_queue_stop(q);
-			return ret;
-		}
-		k->doorbells = p;
-	}
-	q->doorbell = (volatile uint64_t *)(k->doorbells +
-					    (q->doorbell_offset & (KFD_DOORBELL_SLICE - 1)));
-	return 0;
+	ret = kfd_map_doorbell(k, q->doorbell_offset, &q->doorbell);
+	if (ret)
+		sdma_queue_stop(q);
+	return ret;
 }
 
 int sdma_queue_create(struct kfd *k, struct sdma_queue *q, uint32_t type, uint32_t engine,

@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: GPL-2.0 OR MIT
+/*
+ * System calls on the driver's files. With $KFD_FAIL_NTH each memory allocation of a call fails
+ * once: the first, then the second, and so on, each time with the arguments of the caller, until no
+ * allocation is left to fail. A call that fails with ENOMEM must have no effect, or the last one
+ * does not return what the caller expects. Needs a kernel with fault injection (KERNEL=debug);
+ * tests/kselftest/fail-nth.sh enables it for allocations that may sleep.
+ */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#include "kfd.h"
+
+/* Up to this one, each allocation fails; then one in eight of those before it is left out. */
+#define EACH 512u
+/* Lower descriptors are those that the caller gets without fault injection. */
+#define LOWEST_FILE 900
+
+struct call {
+	/* Returns a negative errno on failure. */
+	int (*run)(struct call *call);
+	int fd;
+	const char *path;
+	unsigned long request;
+	void *args;
+	const void *saved_args;
+	void *at;
+	size_t size;
+	off_t offset;
+};
+
+static int run_ioctl(struct call *call)
+{
+	if (call->saved_args)
+		memcpy(call->args, call->saved_args, _IOC_SIZE(call->request));
+	return ioctl(call->fd, call->request, call->args) < 0 ? -errno : 0;
+}
+
+static int run_open(struct call *call)
+{
+	int fd = open(call->path, O_RDWR | O_CLOEXEC);
+
+	return fd < 0 ? -errno : fd;
+}
+
+static int run_mmap(struct call *call)
+{
+	int flags = MAP_SHARED | (call->at ? MAP_FIXED : 0);
+	void *p = mmap(call->at, call->size, PROT_READ | PROT_WRITE, flags, call->fd, call->offset);
+
+	if (p == MAP_FAILED)
+		return -errno;
+	call->at = p;
+	return 0;
+}
+
+static bool is_failing(void)
+{
+	static int enabled = -1;
+
+	if (enabled < 0)
+		enabled = getenv("KFD_FAIL_NTH") != NULL;
+	return enabled;
+}
+
+/* Makes the `nth` allocation of this task from now on fail, none if 0. Returns false on failure. */
+static bool set_fail_nth(int file, unsigned int nth)
+{
+	char text[16];
+	int length = snprintf(text, sizeof(text), "%u", nth);
+
+	return pwrite(file, text, (size_t)length, 0) == length;
+}
+
+/* Returns whether the allocation that set_fail_nth() names has failed. */
+static bool has_failed(int file)
+{
+	char text[16] = "";
+
+	return pread(file, text, sizeof(text) - 1, 0) > 0 && atoi(text) == 0;
+}
+
+static int run_with_failures(struct call *call)
+{
+	int low = open("/proc/thread-self/fail-nth", O_RDWR | O_CLOEXEC);
+	int file = fcntl(low, F_DUPFD_CLOEXEC, LOWEST_FILE);
+	bool failed = true;
+	int ret = -ENOMEM;
+
+	close(low);
+	for (unsigned int nth = 1; failed; nth += nth < EACH ? 1 : nth / 8) {
+		failed = set_fail_nth(file, nth);
+		ret = call->run(call);
+		failed = failed && has_failed(file) && ret == -ENOMEM;
+		set_fail_nth(file, 0);
+	}
+	close(file);
+	return ret;
+}
+
+/* Copies `size` bytes. Returns whether `from` is readable: some callers pass bad addresses. */
+static bool copy_readable(void *to, void *from, size_t size)
+{
+	struct iovec local = { to, size }, remote = { from, size };
+
+	return process_vm_readv(getpid(), &local, 1, &remote, 1, 0) == (ssize_t)size;
+}
+
+int kfd_ioctl(int fd, unsigned long request, void *args)
+{
+	struct call call = { .run = run_ioctl, .fd = fd, .request = request, .args = args };
+	unsigned char saved[1u << _IOC_SIZEBITS];
+
+	if (!is_failing())
+		return run_ioctl(&call);
+	if (copy_readable(saved, args, _IOC_SIZE(request)))
+		call.saved_args = saved;
+	return run_with_failures(&call);
+}
+
+int kfd_open_file(const char *path)
+{
+	struct call call = { .run = run_open, .path = path };
+
+	return is_failing() ? run_with_failures(&call) : run_open(&call);
+}
+
+int kfd_mmap(void **at, size_t size, int fd, uint64_t offset)
+{
+	struct call call = {
+		.run = run_mmap, .fd = fd, .at = *at, .size = size, .offset = (off_t)offset
+	};
+	int ret = is_failing() ? run_with_failures(&call) : run_mmap(&call);
+
+	*at = call.at;
+	return ret;
+}
