@@ -9,6 +9,7 @@
 
 #include "corelib.h"
 #include "fixture.h"
+#include "listen.h"
 
 /* The dump of a reset queue names it, and has its MQD and its registers from before the reset. */
 TEST_TIMEOUT(reset_queue, 120)
@@ -59,11 +60,13 @@ TEST_TIMEOUT(hung_gpu, 180)
 {
 	char *text;
 	struct kfd k;
+	int resets;
 
 	if (gpu_is_gfx12())
 		SKIP("MES hangs once, in another test");
 	coredump_free_all();
 	fixture_open_only(&k);
+	resets = listen_for_resets();
 	ktap_in_child(hang_gpu, NULL);
 	text = coredump_wait(&k);
 	coredump_expect(text, "reason: preemption timed out\n");
@@ -72,4 +75,5 @@ TEST_TIMEOUT(hung_gpu, 180)
 	coredump_expect(text, "CP_HQD_ACTIVE 00000001\n");
 	free(text);
 	coredump_expect_freed();
+	expect_reset(resets);
 }

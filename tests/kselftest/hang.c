@@ -13,27 +13,6 @@
 #include "fixture.h"
 #include "listen.h"
 
-/*
- * Listens for the end of a reset. Each hang is awaited to its end, because the reset would hit the
- * next test or the shutdown.
- */
-static int listen_for_resets(void)
-{
-	struct kfd k;
-
-	fixture_open_only(&k);
-	return listen_to(&k, KFD_SMI_EVENT_MASK_FROM_INDEX(KFD_SMI_EVENT_GPU_POST_RESET));
-}
-
-static void expect_reset(int resets)
-{
-	char back[16];
-
-	snprintf(back, sizeof(back), "%x ", KFD_SMI_EVENT_GPU_POST_RESET);
-	EXPECT(listen_for_line(resets, back, NULL));
-	close(resets);
-}
-
 /* The child must exit soon after SIGKILL. */
 static void expect_death(pid_t child, double seconds)
 {

@@ -3,7 +3,7 @@
 #include <poll.h>
 #include <unistd.h>
 
-#include "ktap.h"
+#include "fixture.h"
 #include "listen.h"
 
 int listen_to(struct kfd *k, uint64_t mask)
@@ -48,4 +48,21 @@ bool listen_for_line(int fd, const char *wanted, const char **all)
 	if (all)
 		*all = text;
 	return found;
+}
+
+int listen_for_resets(void)
+{
+	struct kfd k;
+
+	fixture_open_only(&k);
+	return listen_to(&k, KFD_SMI_EVENT_MASK_FROM_INDEX(KFD_SMI_EVENT_GPU_POST_RESET));
+}
+
+void expect_reset(int resets)
+{
+	char back[16];
+
+	snprintf(back, sizeof(back), "%x ", KFD_SMI_EVENT_GPU_POST_RESET);
+	EXPECT(listen_for_line(resets, back, NULL));
+	close(resets);
 }

@@ -12,4 +12,11 @@ const char *listen_lines(int fd, int ms);
 /* Waits up to a minute for a line; `all` returns the lines read. Later lines are not lost. */
 bool listen_for_line(int fd, const char *wanted, const char **all);
 
+/*
+ * Listens for the end of a reset, and waits for it. Each hang is awaited to its end, because the
+ * reset would hit the next test or the shutdown.
+ */
+int listen_for_resets(void);
+void expect_reset(int resets);
+
 #endif
