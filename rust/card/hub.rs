@@ -77,11 +77,12 @@ impl Hub {
         self.generation
     }
 
-    /// Skips flushes and invalidations until [`Hub::open`], because the card is about to be reset.
-    /// Waits for those that have begun.
+    /// Skips flushes and invalidations until [`Hub::open`], because the card is about to be reset:
+    /// its graphics core has no power then if it needs firmware. Waits for those that have begun.
     pub(crate) fn close(&self) {
         let _guard = self.invalidate.lock();
         *self.closed.lock() = true;
+        self.core.store(!self.core_needs_firmware(), Release);
     }
 
     /// Sets up the bus interface: NBIO and HDP. Ends [`Hub::close`], and [`Hub::start_core`] on a

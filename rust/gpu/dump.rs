@@ -38,6 +38,15 @@ pub(crate) fn dwords_or_error(f: &mut fmt::Formatter<'_>, words: Result<KVec<u32
     }
 }
 
+/// Prints why the queues cannot be read, if they cannot.
+fn without_core(gpu: &Gpu, f: &mut fmt::Formatter<'_>) -> Result<bool, fmt::Error> {
+    let has_core = gpu.hub().has_core();
+    if !has_core {
+        writeln!(f, "  unavailable: the graphics core has no power")?;
+    }
+    Ok(!has_core)
+}
+
 fn registers(f: &mut fmt::Formatter<'_>, registers: &HqdDump) -> fmt::Result {
     for (name, value) in registers {
         writeln!(f, "    {name} {value:08x}")?;
@@ -47,6 +56,9 @@ fn registers(f: &mut fmt::Formatter<'_>, registers: &HqdDump) -> fmt::Result {
 
 /// Prints the active compute HQDs of XCCs.
 pub(crate) fn compute_hqds(gpu: &Gpu, xccs: &XccList, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    if without_core(gpu, f)? {
+        return Ok(());
+    }
     let caps = gpu.generation().caps;
     for xcc in xccs.iter() {
         for pipe in 0..caps.pipes_per_mec {
@@ -76,6 +88,9 @@ pub(crate) fn sdma_queues(
     engines: Range<u32>,
     f: &mut fmt::Formatter<'_>,
 ) -> fmt::Result {
+    if without_core(gpu, f)? {
+        return Ok(());
+    }
     let hal = gpu.generation().sdma_queue;
     for engine in engines.clone() {
         for queue in 0..gpu.config().sdma_queues_per_engine {

@@ -273,8 +273,12 @@ impl Up {
         Ok(())
     }
 
-    /// Stops the engine and waits until it is idle; resets it after 100 ms.
+    /// Stops the engine and waits until it is idle; resets it after 100 ms. Nothing to do for an
+    /// engine without power.
     fn stop(&self, engine: u32) -> Result {
+        if !self.card.hub().has_core() {
+            return Ok(());
+        }
         let hal = self.card.generation().sdma;
         let mmio = self.card.mmio()?;
         hal.stop(mmio, engine)?;
@@ -646,7 +650,7 @@ impl Ring {
         let mut state = self.state.lock();
         state.down = error;
         state.running = false;
-        if let Some(up) = &state.up {
+        if let Some(up) = state.up.as_ref().filter(|up| up.card.hub().has_core()) {
             let hal = up.card.generation().sdma;
             let stopped = up.card.mmio().and_then(|mmio| hal.stop(mmio, self.engine));
             if let Err(e) = stopped {
