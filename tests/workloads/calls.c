@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 /*
  * System calls on the driver's files. With $KFD_FAIL_NTH each memory allocation of a call fails
- * once: the first, then the second, and so on, each time with the arguments of the caller, until no
- * allocation is left to fail. A call that fails with ENOMEM must have no effect, or the last one
- * does not return what the caller expects. Needs a kernel with fault injection (KERNEL=debug);
- * tests/kselftest/fail-nth.sh enables it for allocations that may sleep.
+ * once: the first, then the second, and so on, each time with the arguments of the caller, until it
+ * does not fail with ENOMEM. Such a call must have no effect, or the last one does not return what
+ * the caller expects. A call that succeeds despite a failed allocation is not repeated. Needs a
+ * kernel with fault injection (KERNEL=debug), which tests/kselftest/fail-nth.sh enables.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -19,7 +19,7 @@
 
 #include "kfd.h"
 
-/* Up to this one, each allocation fails; then one in eight of those before it is left out. */
+/* Up to this one, each allocation fails; then about 8 of each octave, for calls with many. */
 #define EACH 512u
 /* Lower descriptors are those that the caller gets without fault injection. */
 #define LOWEST_FILE 900
