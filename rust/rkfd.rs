@@ -91,7 +91,7 @@ fn check_parameters() -> Result {
     check_policies()
 }
 
-/// Checks the parameters that select a policy. `EINVAL` for one that there is not.
+/// Checks the parameters that select a policy. `EINVAL` for an unsupported value.
 fn check_policies() -> Result {
     let policy = module_parameters::sched_policy.value();
     if !(0..=1).contains(&policy) {

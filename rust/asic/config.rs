@@ -66,7 +66,8 @@ pub(crate) struct EntryPoints {
     pub(crate) mes: u64,
 }
 
-/// What registers of the graphics core say, which may have no power before its firmware is loaded.
+/// Configuration read from registers of the graphics core, which may have no power before its
+/// firmware is loaded.
 #[derive(Debug, Default)]
 pub(crate) struct Core {
     /// Active CUs of the card.
@@ -77,7 +78,7 @@ pub(crate) struct Core {
     pub(crate) gb_addr_config: u32,
 }
 
-/// That of a card that was not brought up yet.
+/// Returned by [`Config::core`] before the bring-up.
 static NO_CORE: Core = Core {
     cu_total: 0,
     cu_bitmap: KVec::new(),
@@ -165,7 +166,7 @@ const fn align_up(value: u64, to: u64) -> u64 {
 }
 
 impl Config {
-    /// Returns what the graphics core says; zeroes until the card is brought up.
+    /// Returns the configuration of the graphics core; zeroes until the card is brought up.
     pub(crate) fn core(&self) -> &Core {
         self.core.as_ref().unwrap_or(&NO_CORE)
     }

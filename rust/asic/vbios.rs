@@ -3,8 +3,7 @@
 //! VBIOS: the bytes of VRAM that it reserves for the boot firmware, its names and its versions.
 //!
 //! The image comes from the expansion ROM (`amdgpu_read_bios`), or is read through registers
-//! (`amdgpu_read_bios_from_rom`). It is not trusted: a table outside of it is one that does not
-//! exist.
+//! (`amdgpu_read_bios_from_rom`). It is not trusted: tables outside of it are ignored.
 
 use kernel::{device::Core, pci, prelude::*};
 
@@ -115,7 +114,7 @@ impl Vbios {
     }
 
     /// Returns the bytes at the end of VRAM that belong to the boot firmware
-    /// (`amdgpu_atomfirmware_get_fw_reserved_fb_size`), `None` if the tables do not say.
+    /// (`amdgpu_atomfirmware_get_fw_reserved_fb_size`), `None` without that table.
     pub(crate) fn reserved(&self) -> Option<u64> {
         match self.table(FIRMWARE_INFO)? {
             (at, 3, 4 | 5) => Some(u64::from(self.u32(at + RESERVED_KIB)?) << 10),
@@ -181,7 +180,9 @@ impl Vbios {
         if at >= self.0.len() {
             return UNKNOWN;
         }
-        self.text(at, LONG - 1).trim_ascii_end()
+        let text = self.text(at, LONG - 1);
+        let end = text.iter().rposition(|byte| *byte != b' ');
+        &text[..end.map_or(0, |last| last + 1)]
     }
 
     /// Returns the version (`atom_get_vbios_version`); it may be empty.
@@ -208,7 +209,7 @@ impl Vbios {
         date
     }
 
-    /// Returns the revision of the firmware (`ulFirmwareRevision`), 0 if the tables do not say.
+    /// Returns the revision of the firmware (`ulFirmwareRevision`), 0 without that table.
     pub(crate) fn revision(&self) -> u32 {
         let at = self.table(FIRMWARE_INFO).map(|(at, ..)| at + REVISION);
         at.and_then(|at| self.u32(at)).unwrap_or(0)

@@ -215,10 +215,7 @@ impl Psp {
             });
         }
         if self.needs_reset(cx.mmio)? {
-            dev_err!(
-                cx.dev,
-                "the firmware of the card runs before it is loaded\n"
-            );
+            dev_err!(cx.dev, "the secure OS still runs after the reset\n");
             return Err(EBUSY);
         }
         if self.hal.is_alive(cx.mmio)? {

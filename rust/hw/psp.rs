@@ -94,9 +94,9 @@ pub(crate) trait PspHal: Sync {
     /// Returns the required files.
     fn files(&self) -> &'static [FirmwareFile];
 
-    /// Returns whether the RLC gives the firmware to the engines of the graphics core when it is
-    /// told that all is loaded (autoload). The core has no power before, the trusted memory region
-    /// is that of the boot firmware, and firmware is loaded once after a reset.
+    /// Returns whether the RLC gives the firmware to the engines of the graphics core, after
+    /// AUTOLOAD_RLC. The core has no power before, the trusted memory region is that of the boot
+    /// firmware, and firmware is loaded once after a reset.
     fn autoloads(&self) -> bool;
 
     /// Returns what to load from the files on this card with `sdma` SDMA engines and the PCI device

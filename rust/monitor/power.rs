@@ -151,7 +151,7 @@ fn show_state(gpu: &Gpu, out: &mut Text<'_>) -> Result {
     Ok(writeln!(out, "performance")?)
 }
 
-/// Any state is the one that there is. `EINVAL` for other words.
+/// Accepts the three states, which are one here. `EINVAL` for other words.
 fn store_state(gpu: &Gpu, text: &[u8]) -> Result {
     match text.strip_suffix(b"\n").unwrap_or(text) {
         b"battery" | b"balanced" | b"performance" => with_smu(gpu, |_, _| Ok(())),

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 /*
- * Tests what the VBIOS says of the board: the files in sysfs against the image, of which the render
- * node has a copy, or against its absence; and the power state, which once came from there.
+ * Tests the files of the board in sysfs against the VBIOS, of which the render node has a copy, or
+ * against its absence; and the power state, which once came from there.
  */
 #define _GNU_SOURCE
 #include <stdlib.h>
