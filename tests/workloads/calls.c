@@ -2,9 +2,9 @@
 /*
  * System calls on the driver's files. With $KFD_FAIL_NTH each memory allocation of a call fails
  * once: the first, then the second, and so on, each time with the arguments of the caller, until it
- * does not fail with ENOMEM. Such a call must have no effect, or the last one does not return what
- * the caller expects. A call that succeeds despite a failed allocation is not repeated. Needs a
- * kernel with fault injection (KERNEL=debug), which tests/kselftest/fail-nth.sh enables.
+ * does not fail with ENOMEM. Such a call must not change what the last one returns. A call that
+ * succeeds despite a failed allocation is not repeated. Needs a kernel with fault injection
+ * (KERNEL=debug), which tests/kselftest/fail-nth.sh enables.
  */
 #define _GNU_SOURCE
 #include <errno.h>
