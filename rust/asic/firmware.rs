@@ -31,6 +31,23 @@ pub(crate) struct FirmwareFile {
     pub(crate) ip: (u16, u16),
 }
 
+impl FirmwareFile {
+    /// Returns the file `path` of an IP block, with header version `major` and one of `minor`.
+    pub(crate) const fn new(
+        path: &'static str,
+        major: u16,
+        minor: RangeInclusive<u16>,
+        ip: (u16, u16),
+    ) -> Self {
+        Self {
+            path,
+            header_major: major,
+            header_minor: minor,
+            ip,
+        }
+    }
+}
+
 /// Error in a file.
 pub(crate) enum Why {
     /// Shorter than this many bytes.

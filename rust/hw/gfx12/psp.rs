@@ -22,7 +22,8 @@ use crate::{
     },
     hw::psp::{
         parts::{
-            boot_parts, collect, firmware_list, part, release, rlc_lists, rlc_releases, BootStep,
+            boot_parts, collect, firmware_list, part, release, rlc_lists, rlc_releases, steps,
+            BootStep,
         },
         wait_ready, FirmwarePlan, FirmwareVersions, Part, PspVersion,
     },
@@ -52,59 +53,30 @@ const MES: usize = 6;
 const IMU: usize = 7;
 const RLC: usize = 8;
 
-const fn file(index: usize, header: (u16, u16), ip: (u16, u16)) -> FirmwareFile {
-    FirmwareFile {
-        path: PATHS[index],
-        header_major: header.0,
-        header_minor: header.1..=header.1,
-        ip,
-    }
-}
-
 static FILES: [FirmwareFile; 9] = [
-    file(SOS, (2, 0), (14, 0)),
-    file(SMU, (2, 0), (14, 0)),
-    file(SDMA, (3, 0), (7, 0)),
-    file(PFP, (2, 0), (12, 0)),
-    file(ME, (2, 0), (12, 0)),
-    file(MEC, (2, 0), (12, 0)),
-    file(MES, (1, 0), (12, 0)),
-    file(IMU, (1, 0), (12, 0)),
-    file(RLC, (2, 2), (12, 0)),
+    FirmwareFile::new(PATHS[SOS], 2, 0..=0, (14, 0)),
+    FirmwareFile::new(PATHS[SMU], 2, 0..=0, (14, 0)),
+    FirmwareFile::new(PATHS[SDMA], 3, 0..=0, (7, 0)),
+    FirmwareFile::new(PATHS[PFP], 2, 0..=0, (12, 0)),
+    FirmwareFile::new(PATHS[ME], 2, 0..=0, (12, 0)),
+    FirmwareFile::new(PATHS[MEC], 2, 0..=0, (12, 0)),
+    FirmwareFile::new(PATHS[MES], 1, 0..=0, (12, 0)),
+    FirmwareFile::new(PATHS[IMU], 1, 0..=0, (12, 0)),
+    FirmwareFile::new(PATHS[RLC], 2, 2..=2, (12, 0)),
 ];
 
 /// Boot chain in order (`psp_hw_start`).
 const BOOT: &[BootStep] = &[
-    (
-        psp_type::KDB,
-        bootloader::LOAD_KEY_DATABASE,
-        "key database",
-        true,
-    ),
+    steps::KEY_DATABASE,
     (
         psp_type::SPL,
         bootloader::LOAD_TOS_SPL_TABLE,
         "security patch levels",
         false,
     ),
-    (
-        psp_type::SYS_DRV,
-        bootloader::LOAD_SYSDRV,
-        "system driver",
-        true,
-    ),
-    (
-        psp_type::SOC_DRV,
-        bootloader::LOAD_SOCDRV,
-        "chip driver",
-        false,
-    ),
-    (
-        psp_type::INTF_DRV,
-        bootloader::LOAD_INTFDRV,
-        "interface driver",
-        false,
-    ),
+    steps::SYSTEM_DRIVER,
+    steps::CHIP_DRIVER,
+    steps::INTERFACE_DRIVER,
     // The place of the debug driver, `PSP_BL__LOAD_HADDRV`.
     (
         psp_type::DBG_DRV,
@@ -112,24 +84,9 @@ const BOOT: &[BootStep] = &[
         "HAD driver",
         false,
     ),
-    (
-        psp_type::RAS_DRV,
-        bootloader::LOAD_RASDRV,
-        "error protection driver",
-        false,
-    ),
-    (
-        psp_type::IPKEYMGR_DRV,
-        bootloader::LOAD_IPKEYMGRDRV,
-        "key manager",
-        false,
-    ),
-    (
-        psp_type::SOS,
-        bootloader::LOAD_SOSDRV,
-        "secure operating system",
-        true,
-    ),
+    steps::RAS_DRIVER,
+    steps::KEY_MANAGER,
+    steps::SECURE_OS,
 ];
 
 /// Duration of a mode-1 reset (`smu_v14_0_2_mode1_reset`).

@@ -19,7 +19,8 @@ use crate::{
     },
     hw::psp::{
         parts::{
-            application, boot_parts, collect, part, release, rlc_lists, rlc_releases, BootStep,
+            application, boot_parts, collect, part, release, rlc_lists, rlc_releases, steps,
+            BootStep,
         },
         wait_ready, FirmwarePlan, FirmwareVersions, Part, PspVersion,
     },
@@ -44,100 +45,35 @@ const SDMA: usize = 4;
 const SMU: usize = 5;
 
 static FILES: [FirmwareFile; 6] = [
-    FirmwareFile {
-        path: PATHS[SOS],
-        header_major: 2,
-        header_minor: 0..=1,
-        ip: (13, 0),
-    },
-    FirmwareFile {
-        path: PATHS[TA],
-        header_major: 2,
-        header_minor: 0..=0,
-        ip: (13, 0),
-    },
-    FirmwareFile {
-        path: PATHS[RLC],
-        header_major: 2,
-        header_minor: 1..=5,
-        ip: (9, 4),
-    },
-    FirmwareFile {
-        path: PATHS[MEC],
-        header_major: 1,
-        header_minor: 0..=0,
-        ip: (9, 4),
-    },
-    FirmwareFile {
-        path: PATHS[SDMA],
-        header_major: 1,
-        header_minor: 0..=1,
-        ip: (4, 4),
-    },
-    FirmwareFile {
-        path: PATHS[SMU],
-        header_major: 2,
-        header_minor: 1..=1,
-        ip: (13, 0),
-    },
+    FirmwareFile::new(PATHS[SOS], 2, 0..=1, (13, 0)),
+    FirmwareFile::new(PATHS[TA], 2, 0..=0, (13, 0)),
+    FirmwareFile::new(PATHS[RLC], 2, 1..=5, (9, 4)),
+    FirmwareFile::new(PATHS[MEC], 1, 0..=0, (9, 4)),
+    FirmwareFile::new(PATHS[SDMA], 1, 0..=1, (4, 4)),
+    FirmwareFile::new(PATHS[SMU], 2, 1..=1, (13, 0)),
 ];
 
 /// Boot chain in order.
 const BOOT: &[BootStep] = &[
-    (
-        psp_type::KDB,
-        bootloader::LOAD_KEY_DATABASE,
-        "key database",
-        true,
-    ),
-    (
-        psp_type::SYS_DRV,
-        bootloader::LOAD_SYSDRV,
-        "system driver",
-        true,
-    ),
-    (
-        psp_type::SOC_DRV,
-        bootloader::LOAD_SOCDRV,
-        "chip driver",
-        false,
-    ),
-    (
-        psp_type::INTF_DRV,
-        bootloader::LOAD_INTFDRV,
-        "interface driver",
-        false,
-    ),
+    steps::KEY_DATABASE,
+    steps::SYSTEM_DRIVER,
+    steps::CHIP_DRIVER,
+    steps::INTERFACE_DRIVER,
     (
         psp_type::DBG_DRV,
         bootloader::LOAD_DBGDRV,
         "debug driver",
         false,
     ),
-    (
-        psp_type::RAS_DRV,
-        bootloader::LOAD_RASDRV,
-        "error protection driver",
-        false,
-    ),
-    (
-        psp_type::IPKEYMGR_DRV,
-        bootloader::LOAD_IPKEYMGRDRV,
-        "key manager",
-        false,
-    ),
+    steps::RAS_DRIVER,
+    steps::KEY_MANAGER,
     (
         psp_type::SPDM_DRV,
         bootloader::LOAD_SPDMDRV,
         "security protocol driver",
         false,
     ),
-    (
-        psp_type::SOS,
-        bootloader::LOAD_SOSDRV,
-        "secure operating system",
-        true,
-    ),
+    steps::SECURE_OS,
 ];
 
 /// First version of the secure OS that takes a P2S table (`psp_load_p2s_table`, `amdgpu_psp.c`).

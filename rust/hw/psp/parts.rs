@@ -6,7 +6,7 @@ use kernel::prelude::*;
 use rkfd_abi::{
     firmware::{bin_desc, common, psp_type, psp_v2_0, psp_v2_1, rlc_v2_0, rlc_v2_1},
     firmware::{ta_v2_0, MAX_BINS},
-    psp::{self, fw_type},
+    psp::{self, bootloader, fw_type},
 };
 
 use super::{FirmwarePlan, FirmwareVersions, Part, Release};
@@ -14,6 +14,42 @@ use crate::asic::firmware::{Bad, Image, Why};
 
 /// A step of the boot chain: type of the part, command, name, whether it is required.
 pub(crate) type BootStep = (u32, u32, &'static str, bool);
+
+/// Steps that several versions have.
+pub(crate) mod steps {
+    use super::{bootloader as command, psp_type as kind, BootStep};
+
+    pub(crate) const KEY_DATABASE: BootStep =
+        (kind::KDB, command::LOAD_KEY_DATABASE, "key database", true);
+    pub(crate) const SYSTEM_DRIVER: BootStep =
+        (kind::SYS_DRV, command::LOAD_SYSDRV, "system driver", true);
+    pub(crate) const CHIP_DRIVER: BootStep =
+        (kind::SOC_DRV, command::LOAD_SOCDRV, "chip driver", false);
+    pub(crate) const INTERFACE_DRIVER: BootStep = (
+        kind::INTF_DRV,
+        command::LOAD_INTFDRV,
+        "interface driver",
+        false,
+    );
+    pub(crate) const RAS_DRIVER: BootStep = (
+        kind::RAS_DRV,
+        command::LOAD_RASDRV,
+        "error protection driver",
+        false,
+    );
+    pub(crate) const KEY_MANAGER: BootStep = (
+        kind::IPKEYMGR_DRV,
+        command::LOAD_IPKEYMGRDRV,
+        "key manager",
+        false,
+    );
+    pub(crate) const SECURE_OS: BootStep = (
+        kind::SOS,
+        command::LOAD_SOSDRV,
+        "secure operating system",
+        true,
+    );
+}
 
 /// A descriptor of a packed file (`struct psp_fw_bin_desc`).
 struct Bin {
