@@ -199,11 +199,11 @@ impl Vbios {
 
     /// Returns the date, `20YY/MM/DD HH:MM` (`atom_get_vbios_date`).
     pub(crate) fn date(&self) -> [u8; 16] {
-        const FROM: [usize; 16] = [0, 0, 6, 7, 0, 0, 1, 0, 3, 4, 0, 9, 10, 11, 12, 13];
         let mut date = *b"20  /  /        ";
-        for (at, (byte, from)) in date.iter_mut().zip(FROM).enumerate() {
-            if !matches!(at, 0 | 1 | 4 | 7 | 10) {
-                *byte = self.0.get(DATE + from).copied().unwrap_or(0);
+        // Year, month, day, time: place here, place there, characters.
+        for (to, from, len) in [(2, 6, 2), (5, 0, 2), (8, 3, 2), (11, 9, 5)] {
+            for (at, byte) in date[to..to + len].iter_mut().enumerate() {
+                *byte = self.0.get(DATE + from + at).copied().unwrap_or(0);
             }
         }
         date
