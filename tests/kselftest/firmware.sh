@@ -19,11 +19,7 @@ program=firmware
 . "$(dirname "$0")/ktap.sh"
 
 echo "KTAP version 1"
-if [ ! -d "$driver" ]; then
-	echo "1..1"
-	echo "ok 1 firmware # SKIP not rkfd, whose log lines this test needs"
-	exit 0
-fi
+[ -d "$driver" ] || skip_all "not rkfd, whose log lines this test needs"
 
 # Succeeds if there is neither a render node nor a GPU node.
 absent() {

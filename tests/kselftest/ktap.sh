@@ -7,6 +7,21 @@ number=0
 failed=0
 mark=
 
+# The module file, from which tests load rkfd.
+module=${RKFD_MODULE:-/lib/modules/rkfd.ko}
+
+# skip_all REASON: ends the script without a test.
+skip_all() {
+	echo "1..1"
+	echo "ok 1 $program # SKIP $1"
+	exit 0
+}
+
+# need_module: skips all tests unless rkfd is loaded from the module file.
+need_module() {
+	[ -d /sys/module/rkfd ] && [ -e "$module" ] || skip_all "rkfd is not loaded from $module"
+}
+
 # say STATUS NAME: prints the result of a test.
 say() {
 	number=$((number + 1))

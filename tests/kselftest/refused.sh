@@ -4,18 +4,12 @@
 # Tests values of module parameters with which the module is refused, with a message. RKFD_MODULE is
 # the module file.
 
-module=${RKFD_MODULE:-/lib/modules/rkfd.ko}
-
 program=refused
 # shellcheck source=tests/kselftest/ktap.sh
 . "$(dirname "$0")/ktap.sh"
 
 echo "KTAP version 1"
-if [ ! -d /sys/module/rkfd ] || [ ! -e "$module" ]; then
-	echo "1..1"
-	echo "ok 1 refused # SKIP rkfd is not loaded from $module"
-	exit 0
-fi
+need_module
 echo "1..7"
 
 rmmod rkfd

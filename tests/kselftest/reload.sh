@@ -4,20 +4,15 @@
 # Tests module unload and reload: refused while in use, otherwise nothing is left over. rkfd poses
 # as amdgpu in /sys/module; the two exclude each other. RKFD_MODULE is the module file.
 
-module=${RKFD_MODULE:-/lib/modules/rkfd.ko}
-sched=$(dirname "$module")/gpu-sched.ko
-rounds=3
-
 program=reload
 # shellcheck source=tests/kselftest/ktap.sh
 . "$(dirname "$0")/ktap.sh"
 
+sched=$(dirname "$module")/gpu-sched.ko
+rounds=3
+
 echo "KTAP version 1"
-if [ ! -d /sys/module/rkfd ] || [ ! -e "$module" ]; then
-	echo "1..1"
-	echo "ok 1 reload # SKIP rkfd is not loaded from $module"
-	exit 0
-fi
+need_module
 echo "1..$((rounds * 4 + 8))"
 
 # An open file holds a module reference.
