@@ -38,9 +38,13 @@ static void expect_no_report(int log)
 	EXPECT_EQ(kmsg_lines_with(log, STALLED), 0);
 }
 
-/* Dispatches a kernel in a queue whose packet processor stalls at the doorbell. */
+/*
+ * Dispatches a kernel in a queue whose packet processor stalls at the doorbell. CREATE_QUEUE does
+ * not wait for the scheduler, and a doorbell before the queue is mapped does not stall it.
+ */
 static void stall(struct fixture *f)
 {
+	usleep(500000 * ktap_time_factor());
 	fixture_fill_start(f, &f->q, &f->signal, 0, f->data->va, 64, 7);
 }
 
