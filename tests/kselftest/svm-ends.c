@@ -87,8 +87,6 @@ TEST_TIMEOUT(suspend, 180)
 
 	fixture_launch(&f);
 	svm_needed(&f.k);
-	if (is_gfx12(&f.k.node))
-		SKIP("the driver does not load the firmware of this card");
 	words = words_in_vram(&f);
 	ASSERT_OK(try_to_sleep("devices"));
 	/* First the GPU. */
