@@ -320,10 +320,10 @@ fn mailbox_registers_match_driver_use() {
 #[test]
 fn firmware_files() {
     let header = amd_text("amdgpu/amdgpu_ucode.h");
-    let from = header
-        .find("struct common_firmware_header {")
-        .expect("header");
-    let to = header.find("/* gpu info payload */").expect("header");
+    let part = |from, to| {
+        let rest = &header[header.find(from).expect("start")..];
+        &rest[..rest.find(to).expect("end")]
+    };
     let (c, g, s) = (
         "struct common_firmware_header",
         "struct gfx_firmware_header_v1_0",
@@ -345,7 +345,14 @@ fn firmware_files() {
         "struct rlc_firmware_header_v2_2",
     );
     Program::new()
-        .text(&header[from..to])
+        .text(part(
+            "struct common_firmware_header {",
+            "/* gpu info payload */",
+        ))
+        .text(part(
+            "struct imu_firmware_header_v1_0 {",
+            "/* header is fixed size */",
+        ))
         .facts([
             size(c, f::common::SIZE),
             size(g, f::gfx_v1_0::SIZE),
