@@ -217,6 +217,8 @@ TEST_TIMEOUT(restore_after_reset, 200)
 	device_reset();
 	while (count > 0)
 		destroy(&f.k, &buffers[--count]);
+	/* The code was lost with the contents of VRAM if it had been restored before the reset. */
+	ASSERT_OK(kfd_kernels(&f.k, &f.code));
 	ASSERT_OK(kfd_queue_create(&f.k, &f.q, 64));
 	EXPECT(fixture_works(&f));
 	ASSERT_OK(fixture_fill(&f, &f.q, bo->va, 64, 77));
