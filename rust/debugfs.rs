@@ -10,8 +10,10 @@
 //! | `rings` | use of the GART; the kernel's rings: pointers, jobs or MES frames, registers |
 //! | `vram` | VRAM of each GPU by user, in bytes; `used` is what the render node reports |
 //! | `mem_limit` | system memory that is used by buffers of processes, and its limit |
+//! | `resources` | processes, PASIDs, doorbell slices and queues in use |
 //! | `process/<pid>/pasid` | the PASID of the process on each GPU |
 //! | `process/<pid>/queues` | its queues |
+//! | `process/<pid>/resources` | the number of its queues, events, ranges of SVM and buffers |
 //! | `process/<pid>/svm` | its XNACK mode, pages mapped on each GPU, ranges of SVM |
 //! | `topology/nodes/<n>/properties` | properties of a node as in sysfs |
 //!
@@ -28,6 +30,7 @@ use crate::{
     card::{account, gart::Gart},
     gpu::dump,
     hw::SdmaQueueId,
+    mmu::pasid,
     node::{self, Node},
     process::{self, table},
     topology,
@@ -36,7 +39,7 @@ use crate::{
 /// The directory. Dropping it removes all files.
 pub(crate) struct Root {
     // Field order: children are removed first.
-    _files: [Pin<KBox<File<()>>>; 6],
+    _files: [Pin<KBox<File<()>>>; 7],
     _processes: process::debugfs::Root,
     _topology: topology::DebugfsRegistration,
 }
@@ -55,6 +58,10 @@ pub(crate) fn new() -> Result<Root> {
                 dir.read_callback_file(c"mem_limit", (), &limits),
                 GFP_KERNEL,
             )?,
+            KBox::pin_init(
+                dir.read_callback_file(c"resources", (), &resources),
+                GFP_KERNEL,
+            )?,
         ],
         _processes: process::debugfs::Root::new(&dir),
         _topology: topology::DebugfsRegistration::new(&dir),
@@ -66,6 +73,25 @@ fn limits(_: &(), f: &mut fmt::Formatter<'_>) -> fmt::Result {
     let [all, gtt] = account::system();
     for (what, (used, limit)) in [("System", all), ("TTM", gtt)] {
         writeln!(f, "{what} mem used {}M out of {}M", used >> 20, limit >> 20)?;
+    }
+    Ok(())
+}
+
+/// Prints `resources`. Cards with several nodes have the doorbell slices at their first one.
+fn resources(_: &(), f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    let processes = table::snapshot().map_err(|_| fmt::Error)?.len();
+    writeln!(f, "processes {processes}")?;
+    writeln!(f, "pasids {}", pasid::in_use())?;
+    for node in &nodes() {
+        heading(node, f)?;
+        if node.index() == 0 {
+            let slices = node.gpu().card().doorbells().slices_in_use();
+            writeln!(f, "  doorbell_slices {slices}")?;
+        }
+        let counts = node.dqm().counts();
+        writeln!(f, "  scheduled_processes {}", counts.processes)?;
+        writeln!(f, "  queues {}", counts.queues)?;
+        writeln!(f, "  active_queues {}", counts.active)?;
     }
     Ok(())
 }

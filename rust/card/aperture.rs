@@ -110,6 +110,18 @@ impl Aperture {
         self.phys
     }
 
+    /// Returns the number of slices in use.
+    pub(crate) fn slices_in_use(&self) -> usize {
+        let slices = self.slices.lock();
+        let mut taken = 0;
+        let mut next = slices.next_bit(0);
+        while let Some(number) = next {
+            taken += 1;
+            next = slices.next_bit(number + 1);
+        }
+        taken
+    }
+
     /// Takes a free slice and returns its number. `ENOMEM` when there is none.
     pub(crate) fn take_slice(&self) -> Result<usize> {
         let mut slices = self.slices.lock();

@@ -18,6 +18,8 @@ struct Table {
     ids: IdPool,
     /// Start of the next search: [`FIRST`] or more, below [`COUNT`].
     next: usize,
+    /// Number of PASIDs in use.
+    used: usize,
 }
 
 global_mutex! {
@@ -37,6 +39,7 @@ impl Pasid {
             *guard = Some(Table {
                 ids: IdPool::with_capacity(COUNT, GFP_KERNEL)?,
                 next: FIRST,
+                used: 0,
             });
         }
         let table = guard.as_mut().ok_or(ENOMEM)?;
@@ -44,6 +47,7 @@ impl Pasid {
             Some(id) => id.acquire(),
             None => table.ids.find_unused_id(FIRST).ok_or(ENOSPC)?.acquire(),
         };
+        table.used += 1;
         table.next = if id + 1 < COUNT { id + 1 } else { FIRST };
         Ok(Self(id as u32))
     }
@@ -58,8 +62,14 @@ impl Drop for Pasid {
     fn drop(&mut self) {
         if let Some(table) = TABLE.lock().as_mut() {
             table.ids.release_id(self.0 as usize);
+            table.used -= 1;
         }
     }
+}
+
+/// Returns the number of PASIDs in use.
+pub(crate) fn in_use() -> usize {
+    TABLE.lock().as_ref().map_or(0, |table| table.used)
 }
 
 /// Frees the table. Called at module unload, without any PASIDs allocated.

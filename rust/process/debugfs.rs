@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Processes in debugfs: `process/<pid>/` with the PASID on each GPU, the queues, and shared
-//! virtual memory.
+//! Processes in debugfs: `process/<pid>/` with the PASID on each GPU, the queues, shared
+//! virtual memory, and the number of all objects.
 //!
 //! Removing a directory waits for the readers of its files, which take the process lock.
 
@@ -57,7 +57,7 @@ impl Drop for Root {
 /// The directory of a process.
 struct Folder {
     // Field order: children first.
-    _files: [Pin<KBox<File<Arc<Process>>>>; 3],
+    _files: [Pin<KBox<File<Arc<Process>>>>; 4],
     _dir: Dir,
     process: Arc<Process>,
 }
@@ -74,11 +74,13 @@ pub(super) fn add(process: &Arc<Process>) -> Result {
         .subdir(&CString::try_from_fmt(fmt!("{}", process.pid()))?);
     let pasids = dir.read_callback_file(c"pasid", process.clone(), &pasids);
     let queues = dir.read_callback_file(c"queues", process.clone(), &queues);
+    let resources = dir.read_callback_file(c"resources", process.clone(), &resources);
     let svm = dir.read_callback_file(c"svm", process.clone(), &svm);
     let folder = Folder {
         _files: [
             KBox::pin_init(pasids, GFP_KERNEL)?,
             KBox::pin_init(queues, GFP_KERNEL)?,
+            KBox::pin_init(resources, GFP_KERNEL)?,
             KBox::pin_init(svm, GFP_KERNEL)?,
         ],
         _dir: dir,
@@ -132,6 +134,28 @@ fn queues(process: &Arc<Process>, f: &mut fmt::Formatter<'_>) -> fmt::Result {
             spec.doorbell,
             spec.priority,
             spec.percent
+        )?;
+    }
+    Ok(())
+}
+
+/// Prints the number of queues, events and ranges of shared virtual memory, and of buffers on each
+/// GPU.
+fn resources(process: &Arc<Process>, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    let mut ranges = 0;
+    process.svm().for_ranges(|_| ranges += 1);
+    writeln!(f, "queues {}", process.inspect().queues.iter().count())?;
+    writeln!(f, "events {}", process.events().count())?;
+    writeln!(f, "ranges {ranges}")?;
+    for device in process.devices() {
+        let buffers = device.buffers().lock();
+        let mapped = buffers.values().filter(|buffer| buffer.is_mapped()).count();
+        let count = buffers.values().count();
+        drop(buffers);
+        writeln!(
+            f,
+            "gpu_id {:x}: {count} buffers, {mapped} mapped",
+            device.id()
         )?;
     }
     Ok(())

@@ -81,6 +81,11 @@ impl<T> HandleTable<T> {
     }
 
     /// Iterates over all values.
+    pub(super) fn values(&self) -> impl Iterator<Item = &T> {
+        self.slots.iter().filter_map(Option::as_ref)
+    }
+
+    /// Iterates over all values.
     pub(super) fn values_mut(&mut self) -> impl Iterator<Item = &mut T> {
         self.slots.iter_mut().filter_map(Option::as_mut)
     }

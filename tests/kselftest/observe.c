@@ -180,6 +180,46 @@ TEST(debugfs_processes)
 	free(text);
 }
 
+/* Returns the number behind `name` in a file `resources`. */
+static int resources(const char *path, const char *name)
+{
+	char *text = watch_read(path), *line = strstr(text, name);
+	int number = line ? atoi(line + strlen(name)) : -1;
+
+	EXPECT(line != NULL, "%s is not in %s", name, path);
+	free(text);
+	return number;
+}
+
+TEST(debugfs_resources)
+{
+	const char *all = DEBUGFS "/resources";
+	char own[128], device[32];
+	struct kfd_bo *bo;
+	struct fixture f;
+	uint32_t event;
+	int before;
+
+	if (access(all, F_OK))
+		SKIP("no debugfs/kfd/resources: not rkfd");
+	before = resources(all, "pasids ");
+	fixture_launch(&f);
+	snprintf(own, sizeof(own), DEBUGFS "/process/%d/resources", getpid());
+	snprintf(device, sizeof(device), "gpu_id %x: ", f.k.node.gpu_id);
+	EXPECT(resources(all, "pasids ") > before);
+	EXPECT(resources(all, "processes ") >= 1);
+	EXPECT(resources(all, "doorbell_slices ") >= 1);
+	EXPECT_EQ(resources(own, "queues "), 1);
+	before = resources(own, "events ");
+	ASSERT_OK(kfd_event_create(&f.k, KFD_IOC_EVENT_SIGNAL, false, &event));
+	EXPECT_EQ(resources(own, "events "), before + 1);
+	before = resources(own, device);
+	ASSERT_OK(kfd_bo_create(&f.k, KFD_PAGE, KFD_FLAGS_GTT, &bo));
+	EXPECT_EQ(resources(own, device), before + 1);
+	ASSERT_OK(kfd_bo_free(&f.k, bo));
+	EXPECT_EQ(resources(own, device), before);
+}
+
 TEST(debugfs_topology)
 {
 	char path[128], other[128], *a, *b;

@@ -2,9 +2,10 @@
 /*
  * System calls on the driver's files. With $KFD_FAIL_NTH each memory allocation of a call fails
  * once: the first, then the second, and so on, each time with the arguments of the caller, until it
- * does not fail with ENOMEM. Such a call must not change what the last one returns. A call that
- * succeeds despite a failed allocation is not repeated. Needs a kernel with fault injection
- * (KERNEL=debug), which tests/kselftest/fail-nth.sh enables.
+ * does not fail with ENOMEM. Such a call must not change what the last one returns, nor the objects
+ * of the process that rkfd shows in debugfs. A call that succeeds despite a failed allocation is
+ * not repeated. Needs a kernel with fault injection (KERNEL=debug), which
+ * tests/kselftest/fail-nth.sh enables.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -14,6 +15,7 @@
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <sys/uio.h>
 #include <unistd.h>
 
@@ -23,6 +25,9 @@
 #define EACH 512u
 /* Lower descriptors are those that the caller gets without fault injection. */
 #define LOWEST_FILE 900
+/* Size of the text with the state of a process, and the time for work to end that changes it. */
+#define STATE 4096
+#define SETTLE_MS 2000
 
 struct call {
 	/* Returns a negative errno on failure. */
@@ -88,19 +93,61 @@ static bool has_failed(int file)
 	return pread(file, text, sizeof(text) - 1, 0) > 0 && atoi(text) == 0;
 }
 
+/* Reads the objects of the process; none in a process with threads, which may change them. */
+static void read_state(char *state)
+{
+	char path[64];
+	struct stat task;
+	size_t length = 0;
+	ssize_t n;
+	int file;
+
+	state[0] = 0;
+	if (stat("/proc/self/task", &task) || task.st_nlink != 2 + 1)
+		return;
+	snprintf(path, sizeof(path), "/sys/kernel/debug/kfd/process/%d/resources", getpid());
+	file = open(path, O_RDONLY | O_CLOEXEC);
+	if (file < 0)
+		return;
+	while ((n = read(file, state + length, STATE - 1 - length)) > 0)
+		length += (size_t)n;
+	state[length] = 0;
+	close(file);
+}
+
+/* Ends the process if the state is not `before`, to which deferred work may return it. */
+static void expect_state(const struct call *call, const char *before, unsigned int nth)
+{
+	char now[STATE];
+
+	for (int ms = 0; ms < SETTLE_MS; ms += 10) {
+		read_state(now);
+		if (!strcmp(before, now))
+			return;
+		usleep(10000);
+	}
+	fprintf(stderr, "# fail-nth: call %#lx without its allocation %u changed\n%sto\n%s",
+		call->request, nth, before, now);
+	abort();
+}
+
 static int run_with_failures(struct call *call)
 {
 	int low = open("/proc/thread-self/fail-nth", O_RDWR | O_CLOEXEC);
 	int file = fcntl(low, F_DUPFD_CLOEXEC, LOWEST_FILE);
+	char before[STATE];
 	bool failed = true;
 	int ret = -ENOMEM;
 
 	close(low);
+	read_state(before);
 	for (unsigned int nth = 1; failed; nth += nth < EACH ? 1 : nth / 8) {
 		failed = set_fail_nth(file, nth);
 		ret = call->run(call);
 		failed = failed && has_failed(file) && ret == -ENOMEM;
 		set_fail_nth(file, 0);
+		if (failed)
+			expect_state(call, before, nth);
 	}
 	close(file);
 	return ret;

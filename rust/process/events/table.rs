@@ -217,6 +217,11 @@ impl Events {
         }))
     }
 
+    /// Returns the number of events.
+    pub(crate) fn count(&self) -> usize {
+        self.table.lock().events.iter().count()
+    }
+
     /// Returns whether there is a signal page.
     pub(crate) fn has_page(&self) -> bool {
         self.table.lock().page.is_some()

@@ -10,10 +10,10 @@
 #include "ktap.h"
 #include "leaks.h"
 
-/* Counters of resources in use: rkfd has all of them, the C driver some. */
+/* Counters of resources in use: rkfd has all of them, the C driver the first. */
 static const char *const counters[] = {
-	"/sys/kernel/debug/kfd/resources",
 	"/sys/kernel/debug/kfd/mem_limit",
+	"/sys/kernel/debug/kfd/resources",
 	"/sys/module/rkfd/refcnt",
 };
 /* Directories with an entry per process. */
@@ -90,9 +90,13 @@ static unsigned int differences(const char *what, int report)
 
 void leaks_start(void)
 {
+	bool is_rkfd = !access("/sys/module/rkfd", F_OK);
+
 	growth_start();
-	for (size_t i = 0; i < COUNTERS; i++)
+	for (size_t i = 0; i < COUNTERS; i++) {
 		read_text(counters[i], before[i], sizeof(before[i]));
+		ASSERT(before[i][0] || (i > 0 && !is_rkfd), "%s", counters[i]);
+	}
 	for (size_t i = 0; i < FOLDERS; i++)
 		entries_before[i] = entries(folders[i]);
 }
