@@ -16,6 +16,7 @@
 #include <linux/dma-fence-chain.h>
 #include <linux/sync_file.h>
 
+#include <drm/drm_print.h>
 #include <drm/drm_syncobj.h>
 #include <drm/gpu_scheduler.h>
 #include <drm/spsc_queue.h>

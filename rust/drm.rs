@@ -23,6 +23,7 @@ mod ctx;
 mod ctx_entity;
 mod dependencies;
 mod device;
+mod fdinfo;
 mod file;
 mod handle_table;
 mod ioctl;

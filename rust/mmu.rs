@@ -14,6 +14,7 @@ mod pgtable;
 mod placement;
 mod space;
 pub(crate) mod tlb;
+pub(crate) mod usage;
 mod user;
 mod userptr;
 pub(crate) mod vm;

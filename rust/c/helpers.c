@@ -39,6 +39,7 @@
 #include <linux/workqueue.h>
 
 #include <drm/drm_device.h>
+#include <drm/drm_file.h>
 #include <drm/drm_gem.h>
 #include <drm/drm_ioctl.h>
 #include <drm/drm_syncobj.h>
@@ -56,6 +57,29 @@ void rkfd_helper_drm_gem_object_get(struct drm_gem_object *obj)
 void rkfd_helper_drm_gem_object_put(struct drm_gem_object *obj)
 {
 	drm_gem_object_put(obj);
+}
+
+/* drm_gem_object_is_shared_for_memory_stats(), without a lock. */
+bool rkfd_helper_drm_gem_is_shared(struct drm_gem_object *obj)
+{
+	return drm_gem_object_is_shared_for_memory_stats(obj);
+}
+
+/*
+ * Returns a reference to the object with the first handle from *handle on, and the handle. NULL if
+ * there is none.
+ */
+struct drm_gem_object *rkfd_helper_drm_gem_next(struct drm_file *file, int *handle)
+{
+	struct drm_gem_object *obj;
+
+	spin_lock(&file->table_lock);
+	/* Skips handles that are being created or closed. */
+	obj = idr_get_next(&file->object_idr, handle);
+	if (obj)
+		drm_gem_object_get(obj);
+	spin_unlock(&file->table_lock);
+	return obj;
 }
 
 /*
@@ -210,6 +234,15 @@ void rkfd_helper_dma_fence_get(struct dma_fence *fence)
 void rkfd_helper_dma_fence_put(struct dma_fence *fence)
 {
 	dma_fence_put(fence);
+}
+
+/* Returns whether the fence was signaled, and when, see dma_fence_timestamp(). */
+bool rkfd_helper_dma_fence_signaled_at(struct dma_fence *fence, ktime_t *time)
+{
+	if (!test_bit(DMA_FENCE_FLAG_TIMESTAMP_BIT, &fence->flags))
+		return false;
+	*time = fence->timestamp;
+	return true;
 }
 
 bool rkfd_helper_dma_fence_is_signaled(struct dma_fence *fence)

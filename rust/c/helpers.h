@@ -9,12 +9,15 @@
 #include <linux/types.h>
 
 struct dma_buf;
+struct drm_file;
 struct drm_gem_object;
 struct drm_vma_offset_node;
 struct mmu_notifier_range;
 
 void rkfd_helper_drm_gem_object_get(struct drm_gem_object *obj);
 void rkfd_helper_drm_gem_object_put(struct drm_gem_object *obj);
+bool rkfd_helper_drm_gem_is_shared(struct drm_gem_object *obj);
+struct drm_gem_object *rkfd_helper_drm_gem_next(struct drm_file *file, int *handle);
 void rkfd_helper_drm_gem_hold(struct drm_gem_object *obj, struct dma_buf *buf);
 void rkfd_helper_drm_gem_let_go(struct drm_gem_object *obj);
 struct dma_buf *rkfd_helper_drm_gem_export(struct drm_gem_object *obj, int flags);
@@ -44,6 +47,7 @@ struct dma_fence;
 
 void rkfd_helper_dma_fence_get(struct dma_fence *fence);
 void rkfd_helper_dma_fence_put(struct dma_fence *fence);
+bool rkfd_helper_dma_fence_signaled_at(struct dma_fence *fence, ktime_t *time);
 bool rkfd_helper_dma_fence_is_signaled(struct dma_fence *fence);
 bool rkfd_helper_dma_fence_end(struct dma_fence *fence, int error);
 void rkfd_helper_dma_fence_set_error(struct dma_fence *fence, int error);

@@ -14,7 +14,10 @@ use kernel::{
     },
 };
 
-use super::{ctx_entity::CtxEntity, partition::FilePartition};
+use super::{
+    ctx_entity::{CtxEntity, Spent},
+    partition::FilePartition,
+};
 use crate::{
     gpu::Gpu,
     kapi::{
@@ -55,6 +58,8 @@ pub(super) struct Ctx {
     partition: Arc<FilePartition>,
     /// Owner of the fences of its jobs, see [`crate::kapi::fence::Fence::owner`].
     owner: usize,
+    /// Time of jobs that no entity keeps any more.
+    spent: Arc<Spent>,
     priority: i32,
     /// Count of resets of the GPU or an engine when the context was created.
     resets: u32,
@@ -100,6 +105,7 @@ impl Ctx {
     pub(super) fn new(
         partition: &Arc<FilePartition>,
         owner: usize,
+        spent: &Arc<Spent>,
         priority: i32,
     ) -> Result<Arc<Self>> {
         if priority > uapi::AMDGPU_CTX_PRIORITY_NORMAL as i32 && !capable(Capability::SysNice) {
@@ -111,6 +117,7 @@ impl Ctx {
             pin_init!(Self {
                 partition: partition.clone(),
                 owner,
+                spent: spent.clone(),
                 priority,
                 resets: now,
                 losses: losses(gpu),
@@ -159,7 +166,8 @@ impl Ctx {
                 if self.gpu().is_unplugged() {
                     return Err(ENODEV);
                 }
-                let new = CtxEntity::new(&self.partition, self.sched_priority(), self.owner)?;
+                let priority = self.sched_priority();
+                let new = CtxEntity::new(&self.partition, priority, self.owner, &self.spent)?;
                 slot.insert(new).clone()
             }
         };

@@ -6,7 +6,11 @@
 use kernel::{
     new_mutex,
     prelude::*,
-    sync::{aref::ARef, Arc, Mutex},
+    sync::{
+        aref::ARef,
+        atomic::{Atomic, Relaxed},
+        Arc, Mutex,
+    },
 };
 
 use super::partition::{EntityCount, FilePartition};
@@ -14,6 +18,7 @@ use crate::{
     kapi::{
         fence::{Fence, Timeout},
         sched::{self, Entity, Priority},
+        timekeeping::ktime_get_ns,
     },
     ring::sdma::Job,
 };
@@ -30,6 +35,37 @@ pub(super) struct Submission {
     pub(super) finished: ARef<Fence>,
 }
 
+impl Submission {
+    /// Returns how long the job has been on its ring, in nanoseconds.
+    fn ns(&self) -> u64 {
+        let Some(start) = self.scheduled.signaled_at() else {
+            return 0;
+        };
+        let end = self.finished.signaled_at().unwrap_or_else(ktime_get_ns);
+        u64::try_from(end - start).unwrap_or(0)
+    }
+}
+
+/// Time of the jobs of a file that no entity keeps any more.
+pub(super) struct Spent(Atomic<u64>);
+
+impl Spent {
+    /// Returns no time.
+    pub(super) fn new() -> Self {
+        Self(Atomic::new(0))
+    }
+
+    /// Returns the time in nanoseconds.
+    pub(super) fn ns(&self) -> u64 {
+        self.0.load(Relaxed)
+    }
+
+    /// Adds the time of a job.
+    fn add(&self, job: &Submission) {
+        self.0.fetch_add(job.ns(), Relaxed);
+    }
+}
+
 struct History {
     /// Sequence number of the next job.
     next: u64,
@@ -43,6 +79,11 @@ impl History {
         &mut self.sent[(number % JOBS) as usize]
     }
 
+    /// Returns the jobs that are kept.
+    fn kept(&self) -> impl Iterator<Item = &Submission> {
+        self.sent.iter().flatten()
+    }
+
     /// Returns the fence that the next job has to wait for, if [`JOBS`] jobs are in flight.
     fn oldest_in_flight(&mut self) -> Option<ARef<Fence>> {
         let next = self.next;
@@ -52,10 +93,11 @@ impl History {
 }
 
 /// A scheduler entity of a context with the history of its jobs.
-#[pin_data]
+#[pin_data(PinnedDrop)]
 pub(super) struct CtxEntity {
     entity: Entity<Job>,
     _count: EntityCount,
+    spent: Arc<Spent>,
     /// Held from assigning a sequence number to pushing the job, so that both are in the same
     /// order.
     #[pin]
@@ -64,11 +106,13 @@ pub(super) struct CtxEntity {
 
 impl CtxEntity {
     /// Returns an entity whose jobs run on any SDMA engine of a partition. `owner` marks their
-    /// fences. Errors as [`FilePartition::select`]; `ENOENT` if the partition has no engine.
+    /// fences, `spent` gets the time of those that are not kept. Errors as
+    /// [`FilePartition::select`]; `ENOENT` if the partition has no engine.
     pub(super) fn new(
         partition: &FilePartition,
         priority: Priority,
         owner: usize,
+        spent: &Arc<Spent>,
     ) -> Result<Arc<Self>> {
         let (engines, count) = partition.select()?;
         let schedulers = partition.gpu().sdma()?.schedulers();
@@ -82,6 +126,7 @@ impl CtxEntity {
             pin_init!(Self {
                 entity,
                 _count: count,
+                spent: spent.clone(),
                 history <- new_mutex!(History {
                     next: 1,
                     sent: [const { None }; JOBS as usize],
@@ -89,6 +134,11 @@ impl CtxEntity {
             }),
             GFP_KERNEL,
         )
+    }
+
+    /// Returns the time of the jobs that are kept, in nanoseconds.
+    pub(super) fn ns(&self) -> u64 {
+        self.history.lock().kept().map(Submission::ns).sum()
     }
 
     /// Returns the error of the job that was scheduled last.
@@ -162,9 +212,21 @@ impl CtxEntity {
             };
             publish(&sent.finished);
             history.next += 1;
-            *history.slot(number) = Some(sent);
+            if let Some(oldest) = history.slot(number).replace(sent) {
+                self.spent.add(&oldest);
+            }
             job.push();
             return Ok(number);
         }
+    }
+}
+
+#[pinned_drop]
+impl PinnedDrop for CtxEntity {
+    fn drop(self: Pin<&mut Self>) {
+        self.history
+            .lock()
+            .kept()
+            .for_each(|job| self.spent.add(job));
     }
 }

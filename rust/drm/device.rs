@@ -14,6 +14,7 @@ use kernel::{
 };
 
 use super::{
+    fdinfo,
     file::{FileData, Render},
     ioctl,
     partition::Partitions,
@@ -21,7 +22,7 @@ use super::{
 use crate::{
     asic::partition::MAX_PARTITIONS,
     kapi::{
-        drm::{self, Ioctl, Minor},
+        drm::{self, Fdinfo, Ioctl, Minor},
         global::global_mutex,
         platform,
     },
@@ -58,6 +59,10 @@ impl drm::Driver for Render {
 
     fn handle_closed(file: &drm::File<Self>, object: usize) {
         file.data().unmap_closed(object);
+    }
+
+    fn show_fdinfo(file: &drm::File<Self>, out: &mut Fdinfo<'_>) -> Result {
+        fdinfo::show(file, out)
     }
 }
 

@@ -15,7 +15,7 @@ use kernel::{
 use super::{
     bo_list::BoList,
     ctx::Ctx,
-    ctx_entity::CtxEntity,
+    ctx_entity::{CtxEntity, Spent},
     handle_table::HandleTable,
     mappings::{self, Mappings},
     partition::{FilePartition, Partitions},
@@ -40,6 +40,8 @@ pub(super) struct FileData {
     pub(super) bo_lists: Mutex<HandleTable<Arc<BoList>>>,
     /// Owner of the file's fences, see [`crate::kapi::fence::Fence::owner`].
     pub(super) owner: usize,
+    /// Time of jobs that no entity keeps any more.
+    pub(super) spent: Arc<Spent>,
     pub(super) partition: Arc<FilePartition>,
     /// Created on first use: most files only query the device.
     #[pin]
@@ -81,11 +83,13 @@ impl FileData {
     /// without memory.
     pub(super) fn new(partitions: &Arc<Partitions>, index: Option<u32>) -> Result<Arc<Self>> {
         let partition = FilePartition::new(partitions, index)?;
+        let spent = Arc::new(Spent::new(), GFP_KERNEL)?;
         Arc::pin_init(
             pin_init!(Self {
                 contexts <- new_mutex!(HandleTable::new()),
                 bo_lists <- new_mutex!(HandleTable::new()),
                 owner: OWNERS.fetch_add(1, Relaxed),
+                spent,
                 partition,
                 vm <- new_mutex!(None),
                 mappings <- new_mutex!(Mappings::new()),
@@ -112,6 +116,19 @@ impl FileData {
         let new = Vm::new(self.gpu()?, self.partition.memory())?;
         *vm = Some(new.clone());
         Ok(new)
+    }
+
+    /// Returns the address space if there is one.
+    pub(super) fn existing_vm(&self) -> Option<Arc<Vm>> {
+        self.vm.lock().clone()
+    }
+
+    /// Returns the time of the file's jobs on SDMA rings, in nanoseconds, that of a running job up
+    /// to now. Incomplete once `SIGKILL` is pending.
+    pub(super) fn dma_ns(&self) -> u64 {
+        let mut ns = self.spent.ns();
+        self.for_each_entity(|entity| ns += entity.ns());
+        ns
     }
 
     /// Returns the context `handle`, or `EINVAL`.
@@ -148,8 +165,7 @@ impl FileData {
 
     /// Removes the mappings of a GEM object whose last handle in this file is closed.
     pub(super) fn unmap_closed(&self, object: usize) {
-        let vm = self.vm.lock().clone();
-        let Some(vm) = vm else {
+        let Some(vm) = self.existing_vm() else {
             return;
         };
         let mapped = self.mappings.lock().find(object);

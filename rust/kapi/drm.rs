@@ -49,6 +49,10 @@ use kernel::{
 
 use super::module_use::ModuleUse;
 
+mod fdinfo;
+
+pub(crate) use fdinfo::{Fdinfo, MemoryStats};
+
 /// A driver of DRM devices (`struct drm_driver`).
 #[vtable]
 pub(crate) trait Driver: Sized + Send + Sync + 'static {
@@ -74,6 +78,10 @@ pub(crate) trait Driver: Sized + Send + Sync + 'static {
     /// Called when a file closes its handle of the GEM object with key `object`
     /// ([`super::gem::Object::key`]), and at the release of the file for all that are left.
     fn handle_closed(file: &File<Self>, object: usize);
+
+    /// Prints what `/proc/PID/fdinfo` shows of a file behind the lines of the core. An error ends
+    /// the text.
+    fn show_fdinfo(file: &File<Self>, out: &mut Fdinfo<'_>) -> Result;
 }
 
 /// The minor that a file was opened by.
@@ -284,6 +292,8 @@ impl<D: Driver> Table<D> {
         open: Some(Self::open),
         postclose: Some(Self::postclose),
         release: Some(Self::release),
+        #[cfg(CONFIG_PROC_FS)]
+        show_fdinfo: Some(Self::show_fdinfo),
         gem_prime_import: Some(super::dmabuf::import),
         major: D::VERSION.0,
         minor: D::VERSION.1,
@@ -346,6 +356,20 @@ impl<D: Driver> Table<D> {
     unsafe fn handle_closed(file: *mut bindings::drm_file, object: usize) {
         // SAFETY: By the safety requirement; the caller keeps the file open.
         D::handle_closed(unsafe { File::from_raw(file) }, object);
+    }
+
+    /// # Safety
+    ///
+    /// Called by the DRM core for an open file of a device of driver `D`, with a printer.
+    unsafe extern "C" fn show_fdinfo(
+        printer: *mut bindings::drm_printer,
+        file: *mut bindings::drm_file,
+    ) {
+        // SAFETY: By the safety requirement: the file is open, and the printer is that of this
+        // call.
+        let (file, mut out) = unsafe { (File::from_raw(file), Fdinfo::from_raw(printer)) };
+        // The reader gets the lines before the error.
+        let _ = D::show_fdinfo(file, &mut out);
     }
 
     /// # Safety

@@ -157,6 +157,13 @@ impl Fence {
         unsafe { ours::rkfd_helper_dma_fence_is_signaled(self.raw()) }
     }
 
+    /// Returns when the fence was signaled, in nanoseconds of `CLOCK_MONOTONIC`; `None` before.
+    pub(crate) fn signaled_at(&self) -> Option<i64> {
+        let mut time = 0;
+        // SAFETY: The fence is initialized by the type invariant, and held by the reference.
+        unsafe { ours::rkfd_helper_dma_fence_signaled_at(self.raw(), &mut time) }.then_some(time)
+    }
+
     /// Returns the result of a signaled fence; `None` before.
     pub(crate) fn status(&self) -> Option<Result> {
         // SAFETY: The fence is initialized by the type invariant, and held by the reference.

@@ -251,13 +251,47 @@ impl<T: DriverObject> Object<T> {
     pub(crate) fn lookup<D: drm::Driver>(file: &drm::File<D>, handle: u32) -> Option<ARef<Self>> {
         // SAFETY: The file is open during the borrow.
         let raw = unsafe { bindings::drm_gem_object_lookup(file.raw(), handle) };
-        let raw = NonNull::new(raw)?;
+        // SAFETY: The lookup took a reference, which is handed over.
+        unsafe { Self::from_reference(NonNull::new(raw)?) }
+    }
+
+    /// Returns the objects of this type that a file has handles of, once for each handle. Handles
+    /// that are created or closed meanwhile may be missing.
+    pub(crate) fn all_of<D: drm::Driver>(
+        file: &drm::File<D>,
+    ) -> impl Iterator<Item = ARef<Self>> + '_ {
+        let mut handle = 0;
+        core::iter::from_fn(move || loop {
+            // SAFETY: The file is open during the borrow.
+            let raw = unsafe { ours::rkfd_helper_drm_gem_next(file.raw(), &mut handle) };
+            let raw = NonNull::new(raw)?;
+            handle += 1;
+            // SAFETY: The function took a reference, which is handed over.
+            if let Some(object) = unsafe { Self::from_reference(raw) } {
+                return Some(object);
+            }
+        })
+    }
+
+    /// Returns whether several handles or a DMA buffer refer to the object.
+    pub(crate) fn is_shared(&self) -> bool {
+        // SAFETY: The object is initialized; the function only reads it.
+        unsafe { ours::rkfd_helper_drm_gem_is_shared(self.raw.get()) }
+    }
+
+    /// Returns the object behind a handle; `None` if it has another type.
+    ///
+    /// # Safety
+    ///
+    /// `raw` is the object of a handle of a file of this module, a reference to which is handed
+    /// over.
+    unsafe fn from_reference(raw: NonNull<bindings::drm_gem_object>) -> Option<ARef<Self>> {
         let object: NonNull<Self> = raw.cast();
-        // SAFETY: The lookup took a reference. Files of this module only have handles of objects of
-        // this module (imports of others are refused): an `Object` of some type, and `repr(C)` puts
-        // the id at the same offset in all of them.
+        // SAFETY: Files of this module only have handles of objects of this module (imports of
+        // others are refused): an `Object` of some type, and `repr(C)` puts the id at the same
+        // offset in all of them.
         if unsafe { (*object.as_ptr()).id } != TypeId::of::<T>() {
-            // SAFETY: The reference of the lookup is given up, and the object not used after.
+            // SAFETY: The reference is given up, and the object not used after.
             unsafe { ours::rkfd_helper_drm_gem_object_put(raw.as_ptr()) };
             return None;
         }

@@ -6,6 +6,12 @@
 
 use kernel::bindings;
 
+/// Returns `CLOCK_MONOTONIC` in nanoseconds.
+pub(crate) fn ktime_get_ns() -> i64 {
+    // SAFETY: The clock can be read while the timekeeping is not suspended, as in all tasks.
+    unsafe { bindings::ktime_get() }
+}
+
 /// Returns `CLOCK_MONOTONIC_RAW` in nanoseconds.
 pub(crate) fn ktime_get_raw_ns() -> u64 {
     // SAFETY: The clock can be read in any context.

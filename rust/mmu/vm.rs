@@ -146,6 +146,11 @@ impl Vm {
         Ok(())
     }
 
+    /// Returns the BO of the first mapping at or above `va`, and where to look for the next one.
+    pub(super) fn mapping_from(&self, va: u64) -> Option<(BoRef, Option<u64>)> {
+        self.space.mapping_from(va)
+    }
+
     /// Reads the qword at `va`, in a kernel thread, without waiting for a move or faulting pages
     /// in. `EINVAL` if it is not mapped, or not in system memory, otherwise the errors of
     /// [`Interval::peek64`](crate::kapi::hmm::Interval::peek64).

@@ -3,13 +3,14 @@
  * System calls on the driver's files. With $KFD_FAIL_NTH each memory allocation of a call fails
  * once: the first, then the second, and so on, each time with the arguments of the caller, until it
  * does not fail with ENOMEM. Such a call must not change what the last one returns, nor the objects
- * of the process that rkfd shows in debugfs. A call that succeeds despite a failed allocation is
- * not repeated. Needs a kernel with fault injection (KERNEL=debug), which
+ * of the process that rkfd shows in debugfs and fdinfo. A call that succeeds despite a failed
+ * allocation is not repeated. Needs a kernel with fault injection (KERNEL=debug), which
  * tests/kselftest/fail-nth.sh enables.
  */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -93,19 +94,18 @@ static bool has_failed(int file)
 	return pread(file, text, sizeof(text) - 1, 0) > 0 && atoi(text) == 0;
 }
 
-/* Reads the objects of the process; none in a process with threads, which may change them. */
-static void read_state(char *state)
+/* Appends the file to `state`. Appends nothing if it does not exist. */
+__attribute__((format(printf, 2, 3))) static void append_file(char *state, const char *format, ...)
 {
-	char path[64];
-	struct stat task;
-	size_t length = 0;
+	size_t length = strlen(state);
+	char path[128];
+	va_list args;
 	ssize_t n;
 	int file;
 
-	state[0] = 0;
-	if (stat("/proc/self/task", &task) || task.st_nlink != 2 + 1)
-		return;
-	snprintf(path, sizeof(path), "/sys/kernel/debug/kfd/process/%d/resources", getpid());
+	va_start(args, format);
+	vsnprintf(path, sizeof(path), format, args);
+	va_end(args);
 	file = open(path, O_RDONLY | O_CLOEXEC);
 	if (file < 0)
 		return;
@@ -115,13 +115,52 @@ static void read_state(char *state)
 	close(file);
 }
 
+/* Removes the lines of fdinfo that do not count memory. */
+static void keep_memory(char *fdinfo)
+{
+	char *to = fdinfo;
+
+	for (char *line = fdinfo; *line;) {
+		size_t length = strcspn(line, "\n") + 1;
+
+		if (!line[length - 1])
+			break;
+		if (!strncmp(line, "drm-total-", 10)) {
+			memmove(to, line, length);
+			to += length;
+		}
+		line += length;
+	}
+	*to = 0;
+}
+
+/*
+ * Reads the objects of the process, and the memory of the render node's file that is called; empty
+ * in a process with threads, which may change them.
+ */
+static void read_state(const struct call *call, char *state)
+{
+	struct stat task;
+	char *fdinfo;
+
+	state[0] = 0;
+	if (stat("/proc/self/task", &task) || task.st_nlink != 2 + 1)
+		return;
+	append_file(state, "/sys/kernel/debug/kfd/process/%d/resources", getpid());
+	fdinfo = state + strlen(state);
+	if (call->run != run_ioctl || _IOC_TYPE(call->request) != 'd')
+		return;
+	append_file(state, "/proc/self/fdinfo/%d", call->fd);
+	keep_memory(fdinfo);
+}
+
 /* Ends the process if the state is not `before`, to which deferred work may return it. */
 static void expect_state(const struct call *call, const char *before, unsigned int nth)
 {
 	char now[STATE];
 
 	for (int ms = 0; ms < SETTLE_MS; ms += 10) {
-		read_state(now);
+		read_state(call, now);
 		if (!strcmp(before, now))
 			return;
 		usleep(10000);
@@ -140,7 +179,7 @@ static int run_with_failures(struct call *call)
 	int ret = -ENOMEM;
 
 	close(low);
-	read_state(before);
+	read_state(call, before);
 	for (unsigned int nth = 1; failed; nth += nth < EACH ? 1 : nth / 8) {
 		failed = set_fail_nth(file, nth);
 		ret = call->run(call);

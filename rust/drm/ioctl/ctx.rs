@@ -33,7 +33,8 @@ impl Handler<Render> for CtxOp {
         }
         match input.op {
             uapi::AMDGPU_CTX_OP_ALLOC_CTX => {
-                let ctx = Ctx::new(&data.partition, data.owner, valid_priority(input.priority))?;
+                let priority = valid_priority(input.priority);
+                let ctx = Ctx::new(&data.partition, data.owner, &data.spent, priority)?;
                 *arg = uapi::ctx_alloc_out(data.contexts.lock().add(ctx)?);
             }
             uapi::AMDGPU_CTX_OP_FREE_CTX => {
