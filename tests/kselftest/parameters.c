@@ -6,6 +6,7 @@
 #define _GNU_SOURCE
 #include <stdlib.h>
 #include <sys/mman.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -42,12 +43,14 @@ TEST(queues_per_gpu)
 	EXPECT_OK(kfd_queue_create(&k, &queues[0], 64));
 }
 
-static void work(void *data)
+/* Starts when the process at the other end of a socket has a queue, too. */
+static void work_with(int peer)
 {
 	struct fixture f;
+	char byte = 0;
 
-	(void)data;
 	fixture_launch(&f);
+	ASSERT(write(peer, &byte, 1) == 1 && read(peer, &byte, 1) == 1);
 	for (int i = 0; i < ROUNDS; i++)
 		ASSERT(fixture_works(&f));
 }
@@ -55,16 +58,19 @@ static void work(void *data)
 /* hws_max_conc_proc: two processes take turns, as with more processes than VMIDs. */
 TEST_TIMEOUT(processes_take_turns, 120)
 {
-	int log = kmsg_open(), most = parameter("MAX_PROCESSES"), status;
+	int log = kmsg_open(), most = parameter("MAX_PROCESSES"), status, ends[2];
 	pid_t child;
 
 	ASSERT_EQ(most, 1);
+	ASSERT(!socketpair(AF_UNIX, SOCK_STREAM, 0, ends));
 	child = fork_child();
 	if (!child) {
-		work(NULL);
+		close(ends[0]);
+		work_with(ends[1]);
 		ktap_end();
 	}
-	work(NULL);
+	close(ends[1]);
+	work_with(ends[0]);
 	ASSERT(waitpid(child, &status, 0) == child);
 	EXPECT(WIFEXITED(status) && !WEXITSTATUS(status), "status %#x", status);
 	EXPECT(kmsg_lines_with(log, "oversubscribed") > 0);
