@@ -98,8 +98,8 @@ pub(super) trait NbioVersion: Sync {
     }
 
     /// See [`NbioHal::read_rom`].
-    fn read_rom(mmio: &Mmio, out: &mut [u8]) -> Result<bool> {
-        let _ = (mmio, out);
+    fn read_rom(mmio: &Mmio, b: Block<'_>, out: &mut [u8]) -> Result<bool> {
+        let _ = (mmio, b, out);
         Ok(false)
     }
 
@@ -170,7 +170,7 @@ impl<T: NbioVersion> NbioHal for T {
     }
 
     fn read_rom(&self, mmio: &Mmio, out: &mut [u8]) -> Result<bool> {
-        T::read_rom(mmio, out)
+        T::read_rom(mmio, block(mmio)?, out)
     }
 
     fn rev_id(&self, mmio: &Mmio) -> Result<u32> {

@@ -34,6 +34,9 @@ const SDMA_PORT: u32 = 0xe;
 /// Address bits 31:28 of that port (`nbif_v6_3_1_sdma_doorbell_range`).
 const SDMA_ADDRESS: u32 = 3;
 
+/// Unit of the offset of the VBIOS in the ROM, in bits of a byte address.
+const ROM_OFFSET_SHIFT: u32 = 17;
+
 /// Returns the control word of a doorbell port; all ports share the layout of port 0.
 fn port(
     id: u32,
@@ -51,10 +54,13 @@ fn port(
 impl NbioVersion for Nbio {
     const NAMES: &'static NbioNames = &nbio_names!(n);
 
-    /// The index advances with each dword (`amdgpu_soc15_read_bios_from_rom`).
-    fn read_rom(mmio: &Mmio, out: &mut [u8]) -> Result<bool> {
+    /// The VBIOS is behind firmware of the PSP, and the index advances with each dword
+    /// (`amdgpu_soc15_read_bios_from_rom`, `nbif_v6_3_1_get_rom_offset`).
+    fn read_rom(mmio: &Mmio, b: Block<'_>, out: &mut [u8]) -> Result<bool> {
+        let offset = b.rd(n::regREGS_ROM_OFFSET_CTRL)?;
+        let start = n::REGS_ROM_OFFSET_CTRL__ROM_OFFSET.get(offset) << ROM_OFFSET_SHIFT;
         let b = mmio.block(hwid::SMUIO, 0)?;
-        b.wr(smuio::regROM_INDEX, 0)?;
+        b.wr(smuio::regROM_INDEX, start)?;
         for bytes in out.chunks_mut(size_of::<u32>()) {
             let dword = b.rd(smuio::regROM_DATA)?.raw().to_le_bytes();
             bytes.copy_from_slice(&dword[..bytes.len()]);

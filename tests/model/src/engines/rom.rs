@@ -22,6 +22,11 @@ use crate::strict;
 const INDEX: RegId = RegId::new(0, smuio::regROM_INDEX.off);
 const DATA: RegId = RegId::new(0, smuio::regROM_DATA.off);
 
+/// Place of the image in the ROM on gfx12, `REGS_ROM_OFFSET_CTRL`: firmware of the PSP precedes it.
+pub const OFFSET: u32 = 1;
+/// Unit of [`OFFSET`], in bits of a byte address (`amdgpu_soc15_read_bios_from_rom`).
+const OFFSET_SHIFT: u32 = 17;
+
 /// `ATOM_S7_ASIC_INIT_COMPLETE_MASK` of `BIOS_SCRATCH_7`.
 pub const ASIC_INIT_COMPLETE: u32 = 1 << 9;
 /// Vendor of the memory in `BIOS_SCRATCH_4` (`HYNIX`, `include/atombios.h`), which `asic_init` has
@@ -283,12 +288,16 @@ impl Rom {
             // The index advances with each dword.
             DATA => {
                 let at = self.at.fetch_add(4, Ordering::AcqRel);
-                let bytes = self.image.get(at as usize..).and_then(|rest| rest.get(..4));
-                let Some(bytes) = bytes else {
+                let Some(in_image) = at.checked_sub(OFFSET << OFFSET_SHIFT) else {
+                    // Firmware of the PSP, which no driver looks at.
+                    return Some(0);
+                };
+                let rest = self.image.get(in_image as usize..);
+                let Some(bytes) = rest.and_then(|rest| rest.get(..4)) else {
                     strict!(
                         gpu.strict,
                         "rom",
-                        "read at {at:#x} of {:#x} bytes",
+                        "read at {in_image:#x} of {:#x} bytes",
                         self.image.len()
                     );
                     return Some(!0);

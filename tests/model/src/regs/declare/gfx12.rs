@@ -11,7 +11,7 @@ use rkfd_abi::sdma::RLC_QUEUES;
 
 use super::{Block, PowerOn};
 use crate::chips::Chip;
-use crate::engines::rom::{ASIC_INIT_COMPLETE, HYNIX};
+use crate::engines::rom::{ASIC_INIT_COMPLETE, HYNIX, OFFSET};
 use crate::regs::{Decl, Ip, RegId};
 
 /// Dwords between the registers of two SDMA queues, and from the first of a queue to the first one
@@ -114,6 +114,7 @@ pub fn power_on(chip: &Chip, vram: u64) -> Vec<PowerOn> {
             false,
         ),
         (Ip::Nbif, nbif::regBIF_BX0_BIOS_SCRATCH_4, HYNIX, false),
+        (Ip::Nbif, nbif::regREGS_ROM_OFFSET_CTRL, OFFSET, true),
         // It has booted its secure OS; its mailbox is ready.
         (Ip::Mp0, mp::regMPASP_SMN_C2PMSG_33, 0x8000_0000, true),
         (Ip::Mp0, mp::regMPASP_SMN_C2PMSG_35, 0x8000_0000, false),
