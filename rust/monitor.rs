@@ -192,6 +192,7 @@ fn sensor(gpu: &Gpu, sensor: Sensor, unit: u64, out: &mut Text<'_>) -> Result {
 /// Creates `fw_version`, with a file for each firmware that runs. `ENOMEM` without memory.
 fn firmware(gpu: &Gpu) -> Result<Dir> {
     let versions = gpu.firmware_versions();
+    let mes = gpu.mes().map_or(0, |mes| mes.version().scheduler);
     let mut files = KVec::new();
     for (name, version) in [
         (c"rlc_fw_version", versions.rlc.version),
@@ -199,8 +200,13 @@ fn firmware(gpu: &Gpu) -> Result<Dir> {
         (c"rlc_srlg_fw_version", versions.rlc_lists[1].version),
         (c"rlc_srls_fw_version", versions.rlc_lists[2].version),
         (c"mec_fw_version", versions.mec.version),
-        // Both MECs have the same firmware.
-        (c"mec2_fw_version", versions.mec.version),
+        (c"mec2_fw_version", versions.mec2.version),
+        (c"pfp_fw_version", versions.pfp.version),
+        (c"me_fw_version", versions.me.version),
+        (c"imu_fw_version", versions.imu),
+        (c"mes_fw_version", mes),
+        (c"mes_kiq_fw_version", mes),
+        (c"ta_xgmi_fw_version", versions.ta_xgmi),
         (c"sos_fw_version", versions.os),
         (c"asd_fw_version", versions.ta_driver),
         (c"smc_fw_version", gpu.smu_facts().version),

@@ -59,10 +59,20 @@ pub(crate) struct FirmwareVersions {
     pub(crate) rlc_lists: [Release; 3],
     /// MEC.
     pub(crate) mec: Release,
+    /// The second MEC; none on cards where one firmware is loaded for both.
+    pub(crate) mec2: Release,
+    /// PFP.
+    pub(crate) pfp: Release,
+    /// ME.
+    pub(crate) me: Release,
+    /// IMU.
+    pub(crate) imu: u32,
     /// SDMA.
     pub(crate) sdma: Release,
-    /// TA driver.
+    /// TA driver (ASD).
     pub(crate) ta_driver: u32,
+    /// TA for xGMI hives.
+    pub(crate) ta_xgmi: u32,
 }
 
 /// Firmware to load, each list in load order.

@@ -169,6 +169,11 @@ impl Mes {
         self.scheduler.lock().submit(card, frame)
     }
 
+    /// Returns the version of the firmware, the same on both pipes.
+    pub(crate) fn version(&self) -> MesVersion {
+        self.version
+    }
+
     /// Returns whether the firmware accepts REMOVE_QUEUE for a queue that was reset.
     pub(crate) fn has_remove_after_reset(&self) -> bool {
         self.version.scheduler >= HAS_REMOVE_AFTER_RESET

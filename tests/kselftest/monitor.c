@@ -99,6 +99,9 @@ TEST(memory_is_that_of_the_render_node)
 	EXPECT_EQ(number_in(&k, "mem_info_gtt_used", 10), amdgpu_info(&k, AMDGPU_INFO_GTT_USAGE));
 }
 
+/* Trusted applications (enum ta_fw_type). */
+enum { TA_XGMI = 2, TA_RAS };
+
 /* Returns the version of a firmware from the render node. */
 static uint32_t firmware(struct kfd *k, uint32_t type, uint32_t index)
 {
@@ -129,6 +132,15 @@ TEST(firmware_versions_are_those_of_the_render_node)
 		{ "fw_version/asd_fw_version", AMDGPU_INFO_FW_ASD, 0 },
 		{ "fw_version/smc_fw_version", AMDGPU_INFO_FW_SMC, 0 },
 		{ "fw_version/sdma_fw_version", AMDGPU_INFO_FW_SDMA, 0 },
+		{ "fw_version/pfp_fw_version", AMDGPU_INFO_FW_GFX_PFP, 0 },
+		{ "fw_version/me_fw_version", AMDGPU_INFO_FW_GFX_ME, 0 },
+		{ "fw_version/ce_fw_version", AMDGPU_INFO_FW_GFX_CE, 0 },
+		{ "fw_version/imu_fw_version", AMDGPU_INFO_FW_IMU, 0 },
+		{ "fw_version/mes_fw_version", AMDGPU_INFO_FW_MES, 0 },
+		{ "fw_version/mes_kiq_fw_version", AMDGPU_INFO_FW_MES_KIQ, 0 },
+		{ "fw_version/ta_xgmi_fw_version", AMDGPU_INFO_FW_TA, TA_XGMI },
+		{ "fw_version/ta_ras_fw_version", AMDGPU_INFO_FW_TA, TA_RAS },
+		{ "fw_version/vcn_fw_version", AMDGPU_INFO_FW_VCN, 0 },
 	};
 	struct kfd k;
 

@@ -27,6 +27,7 @@ use crate::{
         drm::{Device, File, Handler},
         pci,
     },
+    ring::mes::Mes,
     uapi,
 };
 
@@ -343,6 +344,10 @@ fn vram_gtt(gpu: &Gpu) -> uapi::drm_amdgpu_info_vram_gtt {
     }
 }
 
+/// Trusted applications: of xGMI, and the last one (`enum ta_fw_type`, `amdgpu_ucode.h`).
+const TA_XGMI: u32 = 2;
+const TA_SECUREDISPLAY: u32 = 7;
+
 /// Returns the result of `FW_VERSION`; `EINVAL` for unknown firmware.
 fn firmware(gpu: &Gpu, arg: &uapi::drm_amdgpu_info) -> Result<uapi::drm_amdgpu_info_firmware> {
     let input = uapi::info_query_fw(arg);
@@ -351,7 +356,22 @@ fn firmware(gpu: &Gpu, arg: &uapi::drm_amdgpu_info) -> Result<uapi::drm_amdgpu_i
     }
     let versions = gpu.firmware_versions();
     let release = match input.fw_type {
-        uapi::AMDGPU_INFO_FW_GFX_MEC if input.index < 2 => versions.mec,
+        uapi::AMDGPU_INFO_FW_GFX_MEC if input.index == 0 => versions.mec,
+        uapi::AMDGPU_INFO_FW_GFX_MEC if input.index == 1 => versions.mec2,
+        uapi::AMDGPU_INFO_FW_GFX_PFP => versions.pfp,
+        uapi::AMDGPU_INFO_FW_GFX_ME => versions.me,
+        uapi::AMDGPU_INFO_FW_IMU => Release {
+            version: versions.imu,
+            feature: 0,
+        },
+        // Both pipes of MES have the same firmware.
+        uapi::AMDGPU_INFO_FW_MES | uapi::AMDGPU_INFO_FW_MES_KIQ => {
+            let version = gpu.mes().map(Mes::version).unwrap_or_default();
+            Release {
+                version: version.scheduler,
+                feature: version.feature,
+            }
+        }
         uapi::AMDGPU_INFO_FW_SDMA if input.index < gpu.config().num_sdma => versions.sdma,
         uapi::AMDGPU_INFO_FW_GFX_RLC => versions.rlc,
         uapi::AMDGPU_INFO_FW_GFX_RLC_RESTORE_LIST_CNTL => versions.rlc_lists[0],
@@ -366,6 +386,13 @@ fn firmware(gpu: &Gpu, arg: &uapi::drm_amdgpu_info) -> Result<uapi::drm_amdgpu_i
             version: versions.ta_driver,
             feature: versions.ta_driver,
         },
+        uapi::AMDGPU_INFO_FW_TA if input.index == TA_XGMI => Release {
+            version: versions.ta_xgmi,
+            feature: versions.ta_xgmi,
+        },
+        uapi::AMDGPU_INFO_FW_TA if (TA_XGMI..=TA_SECUREDISPLAY).contains(&input.index) => {
+            Release::default()
+        }
         uapi::AMDGPU_INFO_FW_SMC => Release {
             version: gpu.smu_facts().version,
             feature: 0,

@@ -175,6 +175,9 @@ fn engine_parts(images: &[Image<'_>; 9], push: &mut dyn FnMut(Part)) -> Result<(
 /// Reads the versions of the engine files.
 fn releases(images: &[Image<'_>; 9], versions: &mut FirmwareVersions) -> Result<(), Bad> {
     versions.mec = release(&images[MEC], gfx_v2_0::UCODE_FEATURE_VERSION)?;
+    versions.pfp = release(&images[PFP], gfx_v2_0::UCODE_FEATURE_VERSION)?;
+    versions.me = release(&images[ME], gfx_v2_0::UCODE_FEATURE_VERSION)?;
+    versions.imu = images[IMU].version()?;
     versions.sdma = release(&images[SDMA], sdma_v3_0::UCODE_FEATURE_VERSION)?;
     rlc_releases(&images[RLC], versions)
 }

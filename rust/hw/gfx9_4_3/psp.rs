@@ -141,6 +141,7 @@ fn p2s_part(image: &Image<'_>, device: u16) -> Result<Option<Part>, Bad> {
 /// Reads the versions of the engine files.
 fn releases(images: &[Image<'_>; 6], versions: &mut FirmwareVersions) -> Result<(), Bad> {
     versions.mec = release(&images[MEC], gfx_v1_0::UCODE_FEATURE_VERSION)?;
+    versions.mec2 = versions.mec;
     versions.sdma = release(&images[SDMA], sdma_v1_0::UCODE_FEATURE_VERSION)?;
     rlc_releases(&images[RLC], versions)
 }
@@ -177,7 +178,10 @@ impl PspVersion for Psp {
                 plan.versions.ta_driver = version;
             }
             let name = "xGMI application";
-            plan.xgmi = application(ta, TA, ta_type::XGMI, name)?.map(|(part, _)| part);
+            if let Some((part, version)) = application(ta, TA, ta_type::XGMI, name)? {
+                plan.xgmi = Some(part);
+                plan.versions.ta_xgmi = version;
+            }
             releases(images, &mut plan.versions)
         });
         Ok(rest.map(|()| plan))
