@@ -2,7 +2,7 @@
 
 //! `/proc/PID/fdinfo` of an open file: its memory, and the time of its jobs (`amdgpu_fdinfo.c`).
 
-use kernel::{fmt, prelude::*};
+use kernel::prelude::*;
 
 use super::file::Render;
 use crate::{
