@@ -14,8 +14,8 @@ use kernel::{
 use crate::{
     process::{
         events::{
-            EventKind, EventPayload, HwException, MemoryException, WaitOutcome, WaitRequest,
-            SIGNAL_LIMIT,
+            EventKind, EventMemory, EventPayload, HwException, MemoryException, WaitOutcome,
+            WaitRequest, SIGNAL_LIMIT,
         },
         mmap, Process,
     },
@@ -32,12 +32,16 @@ const ENTRY_ID: usize = offset_of!(kfd_event_data, event_id);
 /// `CREATE_EVENT`. Also sets the signal page, if its handle is given, see
 /// [`Process::set_event_page`]; otherwise errors as `Events::create`.
 pub(super) fn create(process: &Arc<Process>, args: &mut kfd_ioctl_create_event_args) -> Result {
+    // Before the page is set, which a call that fails with ENOMEM does not do.
+    let memory = EventMemory::new()?;
     if args.event_page_offset != 0 {
         process.set_event_page(args.event_page_offset)?;
     }
     args.event_page_offset = 0;
     let kind = EventKind(args.event_type);
-    let created = process.events().create(kind, args.auto_reset != 0)?;
+    let created = process
+        .events()
+        .create(memory, kind, args.auto_reset != 0)?;
     if created.has_slot {
         args.event_page_offset = mmap::TYPE_EVENTS;
         args.event_slot_index = created.id;

@@ -17,7 +17,7 @@ mod wait;
 mod waiters;
 
 pub(crate) use self::{
-    table::Events,
+    table::{EventMemory, Events},
     types::{
         EventKind, EventPayload, HwException, MemoryException, SignalPage, SIGNAL_LIMIT, UNSIGNALED,
     },

@@ -201,6 +201,16 @@ impl EventTable {
     }
 }
 
+/// Memory for a new event.
+pub(crate) struct EventMemory(RBTreeNodeReservation<u32, Event>);
+
+impl EventMemory {
+    /// Allocates it. `ENOMEM` without memory.
+    pub(crate) fn new() -> Result<Self> {
+        Ok(Self(RBTreeNodeReservation::new(GFP_KERNEL)?))
+    }
+}
+
 /// The events of a process.
 #[pin_data]
 pub(crate) struct Events {
@@ -253,13 +263,17 @@ impl Events {
 
     /// Creates an event under the lowest free id of its range. `ENOSPC` if there is none, `ENOMEM`
     /// for an event with a slot before there is a signal page.
-    pub(crate) fn create(&self, kind: EventKind, auto_reset: bool) -> Result<CreatedEvent> {
-        let node = RBTreeNodeReservation::new(GFP_KERNEL)?;
+    pub(crate) fn create(
+        &self,
+        memory: EventMemory,
+        kind: EventKind,
+        auto_reset: bool,
+    ) -> Result<CreatedEvent> {
         let mut table = self.table.lock();
         let id = table.alloc_id(kind)?;
         table.serial += 1;
         let event = Event::new(kind, auto_reset, table.serial);
-        table.events.insert(node.into_node(id, event));
+        table.events.insert(memory.0.into_node(id, event));
         Ok(CreatedEvent {
             id,
             has_slot: kind.has_slot(),
