@@ -135,12 +135,14 @@ impl Table {
     }
 
     /// Writes a row of entries, immediately or by [`Update::write_out`] or [`Update::write_all`].
+    /// `ENOMEM` without memory for one that must be deferred.
     fn write_row(&self, cx: &mut Update<'_>, row: &Row) -> Result {
         if cx.deferred || cx.by_dma && row.count >= DMA_MIN_ROW {
             let offset = self.range.start() + (row.first * ENTRY_BYTES) as u64;
-            cx.rows
-                .push((offset, run(cx.gpu, offset, row)), GFP_KERNEL)?;
-            return Ok(());
+            let pushed = cx.rows.push((offset, run(cx.gpu, offset, row)), GFP_KERNEL);
+            if pushed.is_ok() || cx.deferred {
+                return Ok(pushed?);
+            }
         }
         self.write(cx.gpu, row.first, row.count, |i| {
             (row.addr + i as u64 * row.step) | row.flags
