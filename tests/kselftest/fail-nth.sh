@@ -3,7 +3,7 @@
 #
 # usage: fail-nth.sh GROUP...
 #
-# run-tests.sh GROUP... with each memory allocation of each call of the driver failed once, see
+# run-tests.sh GROUP... with failing memory allocations in each call of the driver, see
 # tests/workloads/calls.c. Needs a kernel with fault injection (KERNEL=debug), and prints how many
 # allocations failed.
 
@@ -21,6 +21,9 @@ for attr in $slab $pages; do
 	echo 0 >$attr/verbose
 	echo $most >$attr/times
 done
+# All of tasks with 1 in /proc/PID/make-it-fail. Not pages, without which a page fault is repeated.
+echo Y >$slab/task-filter
+echo 100 >$slab/probability
 echo 0 >$pages/min-order
 echo N >$pages/ignore-gfp-highmem
 

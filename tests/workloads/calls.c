@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 /*
- * System calls on the driver's files. With $KFD_FAIL_NTH each memory allocation of a call fails
- * once: the first, then the second, and so on, each time with the arguments of the caller, until it
- * does not fail with ENOMEM. Such a call must not change what the last one returns, nor the objects
- * of the process that rkfd shows in debugfs and fdinfo. A call that succeeds despite a failed
- * allocation is not repeated. Needs a kernel with fault injection (KERNEL=debug), which
+ * System calls on the driver's files. With $KFD_FAIL_NTH the memory allocations of a call fail: all
+ * from the first on, then all from the second on, and so on, each time with the arguments of the
+ * caller, until it succeeds, or fails with memory, too. A call without memory must fail with
+ * ENOMEM, and not change what the last one returns, nor the objects of the process that rkfd shows
+ * in debugfs and fdinfo. Needs a kernel with fault injection (KERNEL=debug), which
  * tests/kselftest/fail-nth.sh enables.
  */
 #define _GNU_SOURCE
@@ -18,6 +18,7 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/uio.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "kfd.h"
@@ -45,8 +46,6 @@ struct call {
 
 static int run_ioctl(struct call *call)
 {
-	if (call->saved_args)
-		memcpy(call->args, call->saved_args, _IOC_SIZE(call->request));
 	return ioctl(call->fd, call->request, call->args) < 0 ? -errno : 0;
 }
 
@@ -77,21 +76,51 @@ static bool is_failing(void)
 	return enabled;
 }
 
-/* Makes the `nth` allocation of this task from now on fail, none if 0. Returns false on failure. */
-static bool set_fail_nth(int file, unsigned int nth)
-{
-	char text[16];
-	int length = snprintf(text, sizeof(text), "%u", nth);
+/* The files of this task in /proc that inject failures, -1 if they cannot be opened. */
+struct injection {
+	/* Fails the N-th allocation that is to come. */
+	int nth;
+	/* Fails all of a task with 1 here, from the end of `nth` on. */
+	int all;
+};
 
-	return pwrite(file, text, (size_t)length, 0) == length;
+static int open_high(const char *path)
+{
+	int low = open(path, O_RDWR | O_CLOEXEC);
+	int fd = fcntl(low, F_DUPFD_CLOEXEC, LOWEST_FILE);
+
+	close(low);
+	return fd;
 }
 
-/* Returns whether the allocation that set_fail_nth() names has failed. */
-static bool has_failed(int file)
+static void set(int file, unsigned int value)
+{
+	char text[16];
+	int length = snprintf(text, sizeof(text), "%u", value);
+
+	if (pwrite(file, text, (size_t)length, 0) != length) {
+		fprintf(stderr, "# fail-nth: no fault injection\n");
+		abort();
+	}
+}
+
+/* Makes all allocations of this task fail, from the `nth` from now on. */
+static void inject(const struct injection *i, unsigned int nth)
+{
+	set(i->nth, nth);
+	set(i->all, 1);
+}
+
+/* Ends inject(). Returns whether an allocation has failed. */
+static bool end_injection(const struct injection *i)
 {
 	char text[16] = "";
+	ssize_t n;
 
-	return pread(file, text, sizeof(text) - 1, 0) > 0 && atoi(text) == 0;
+	set(i->all, 0);
+	n = pread(i->nth, text, sizeof(text) - 1, 0);
+	set(i->nth, 0);
+	return n > 0 && atoi(text) == 0;
 }
 
 /* Appends the file to `state`. Appends nothing if it does not exist. */
@@ -170,26 +199,63 @@ static void expect_state(const struct call *call, const char *before, unsigned i
 	abort();
 }
 
+/* Ends the process if a call may not return `ret` without memory; `last` is the result with it. */
+static void expect_errno(const struct call *call, int ret, int last, unsigned int nth)
+{
+	if (ret == -ENOMEM || ret == last)
+		return;
+	/* As the C driver, which takes no handle for the reason (idr_alloc()). */
+	if (ret == -EFAULT && call->request == AMDKFD_IOC_ALLOC_MEMORY_OF_GPU)
+		return;
+	fprintf(stderr, "# fail-nth: call %#lx without its allocation %u: %d, not %d or %d\n",
+		call->request, nth, ret, -ENOMEM, last);
+	abort();
+}
+
 static int run_with_failures(struct call *call)
 {
-	int low = open("/proc/thread-self/fail-nth", O_RDWR | O_CLOEXEC);
-	int file = fcntl(low, F_DUPFD_CLOEXEC, LOWEST_FILE);
+	struct injection injection = { open_high("/proc/thread-self/fail-nth"),
+				       open_high("/proc/thread-self/make-it-fail") };
+	unsigned int nth, other = 0;
 	char before[STATE];
-	bool failed = true;
-	int ret = -ENOMEM;
+	int ret, unusual = 0;
 
-	close(low);
 	read_state(call, before);
-	for (unsigned int nth = 1; failed; nth += nth < EACH ? 1 : nth / 8) {
-		failed = set_fail_nth(file, nth);
+	for (nth = 1;; nth += nth < EACH ? 1 : nth / 8) {
+		/* This also makes the page writable: a page fault is repeated without memory. */
+		if (call->saved_args)
+			memcpy(call->args, call->saved_args, _IOC_SIZE(call->request));
+		inject(&injection, nth);
 		ret = call->run(call);
-		failed = failed && has_failed(file) && ret == -ENOMEM;
-		set_fail_nth(file, 0);
-		if (failed)
+		if (!end_injection(&injection) || ret >= 0)
+			break;
+		if (ret == -ENOMEM)
 			expect_state(call, before, nth);
+		if (ret != -ENOMEM && !other) {
+			other = nth;
+			unusual = ret;
+		}
 	}
-	close(file);
+	if (other)
+		expect_errno(call, unusual, ret, other);
+	close(injection.nth);
+	close(injection.all);
 	return ret;
+}
+
+/* Fails in a child: a process that is created with little memory lacks files in debugfs. */
+static int open_with_failures(struct call *call)
+{
+	pid_t child = fork();
+	int status = 0;
+
+	if (child == 0) {
+		run_with_failures(call);
+		_exit(0);
+	}
+	if (child < 0 || waitpid(child, &status, 0) != child || status)
+		abort();
+	return call->run(call);
 }
 
 /* Copies `size` bytes. Returns whether `from` is readable: some callers pass bad addresses. */
@@ -216,7 +282,7 @@ int kfd_open_file(const char *path)
 {
 	struct call call = { .run = run_open, .path = path };
 
-	return is_failing() ? run_with_failures(&call) : run_open(&call);
+	return is_failing() ? open_with_failures(&call) : run_open(&call);
 }
 
 int kfd_mmap(void **at, size_t size, int fd, uint64_t offset)
