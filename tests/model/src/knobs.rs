@@ -43,13 +43,14 @@ knobs! {
     sdma_late_fence = "sdma.late_fence", "MS: the fence after a job in a kernel ring is delayed by MS milliseconds, while the SDMA engine continues";
     sdma_copy_fault = "sdma.copy_fault", "N: the N-th COPY of jobs in kernel rings faults on its destination";
     cp_stall = "cp.stall", "MASK: at doorbell number n of AQL queues of user space the packet processor stalls if bit n-1 is set: it takes no packet of that queue until its next doorbell, or until it is mapped again";
+    cp_pipe_reset = "cp.pipe_reset", "1: the reset of a compute queue of user space has no effect, only that of its pipe has";
     cp_poison = "cp.poison", "N: the N-th dispatch in AQL queues of user space reads poison: its waves halt and the SQ reports an error";
     sdma_poison = "sdma.poison", "N: the N-th COPY in user queues reads poison: the SDMA engine hangs in it and reports an ECC error";
     smu_throttle = "smu.throttle", "N: with each of the next N dispatches in AQL queues the SMU reports that it throttles the card, because of power and the temperature of the memory";
     smu_i2c_busy = "smu.i2c_busy", "N: the next N I2C transactions of the SMU fail, as another master has the bus";
     mes_no_status = "mes.no_status", "N: the status of the N-th MES frame about user queues is never written";
     mes_error = "mes.error", "N: the N-th MES frame about user queues is not executed, its status is an error";
-    mes_op = "mes.op", "N: mes.error, mes.no_status and mes.hang count the frames of opcode N on both pipes, instead of those about user queues; 256 + N is the sub-opcode N of MISC";
+    mes_op = "mes.op", "N: mes.error, mes.no_status and mes.hang count the frames of opcode N on both pipes, instead of those about user queues; 256 + N is the sub-opcode N of MISC, 512 is SET_HW_RSRC, whose opcode is 0";
     mes_hang = "mes.hang", "N: MES hangs at the N-th frame about user queues, on both pipes, until the card is reset";
     mes_late = "mes.late", "MS: the status of a MES frame about user queues, and of a query after it, is delayed by MS milliseconds, while MES continues";
     psp_error = "psp.error", "N: the N-th command in the PSP ring is not executed, its status is an error";

@@ -200,8 +200,18 @@ impl Engine<'_> {
         );
     }
 
-    /// Unmaps a queue because of a register write.
+    /// Unmaps a queue because of a register write, or resets it.
     pub(super) fn force_off(&mut self, slot: Slot, how: Unmap) {
+        let queue = self.queues[usize::from(slot.0)].as_ref();
+        let knob = &self.env.knobs().cp_pipe_reset;
+        if how == Unmap::Reset && knob.on() && queue.is_some_and(|q| q.pasid != 0) {
+            knob.hit();
+            return;
+        }
+        self.unmap_by_force(slot, how);
+    }
+
+    fn unmap_by_force(&mut self, slot: Slot, how: Unmap) {
         self.start_unmap(slot, how, false);
         if let Some(queue) = &mut self.queues[usize::from(slot.0)] {
             let leaving = queue.leaving.as_mut();
@@ -247,7 +257,9 @@ impl Engine<'_> {
     pub(super) fn reset_pipe(&mut self, me: u32, pipe: u32) {
         for queue in 0..8 {
             let slot = Slot::new(me, pipe, queue);
-            self.reset_queue(slot);
+            if self.queues[usize::from(slot.0)].is_some() {
+                self.unmap_by_force(slot, Unmap::Reset);
+            }
             let queue = self.queues[usize::from(slot.0)].as_mut();
             if let Some(leaving) = queue.and_then(|queue| queue.leaving.as_mut()) {
                 leaving.lost = true;

@@ -27,6 +27,7 @@ pub(super) fn may_fail(env: &dyn Env, shape: &Frame, words: &Words) -> bool {
     };
     let own = match shape.misc {
         Some(misc) => 0x100 | u64::from(misc),
+        None if shape.opcode == 0 => 0x200,
         None => shape.opcode.into(),
     };
     if own == selected {
@@ -51,6 +52,15 @@ impl Mes {
         self.pipes[pipe as usize]
             .unmap_timeout
             .unwrap_or(UNMAP_TIMEOUT)
+    }
+
+    /// Marks a queue that was not preempted in time.
+    fn hang(&mut self, env: &dyn Env, n: usize) {
+        self.queues[n].hung = true;
+        let knob = &env.knobs().hws_stuck_xcc;
+        if knob.on() {
+            knob.hit();
+        }
     }
 
     /// Returns how long the pending frame of a pipe has been tried.
@@ -157,7 +167,7 @@ impl Mes {
             if self.waited(pipe) < self.unmap_timeout(pipe) {
                 return Ok(Progress::Wait(POLL));
             }
-            self.queues[n].hung = true;
+            self.hang(hw.env(), n);
             return Err(FrameError::Preemption { doorbell });
         }
         let queue = self.queues.remove(n);
@@ -217,7 +227,7 @@ impl Mes {
                 return Ok(Progress::Wait(POLL));
             }
             for &n in &stuck {
-                self.queues[n].hung = true;
+                self.hang(hw.env(), n);
             }
             return Err(FrameError::Suspend { count: stuck.len() });
         }

@@ -321,6 +321,25 @@ fn preemption_timeout_reports_queue() {
 }
 
 #[test]
+fn knob_leaves_the_reset_of_the_pipe_only() {
+    with_card(|card| {
+        let (user, _) = waiting_kernel(card);
+        card.mock().knobs().set("cp.pipe_reset", 1);
+        let slot = card.queue_of(user).unwrap().slot;
+        let at = (slot.me() as u8, slot.pipe() as u8, slot.queue() as u8);
+        card.write_reg(at, gc::regCP_HQD_DEQUEUE_REQUEST, 2);
+        card.write_reg(at, gc::regSPI_COMPUTE_QUEUE_RESET, 1);
+        card.settle();
+        assert_eq!(card.bank(slot, gc::regCP_HQD_ACTIVE), 1);
+        assert_eq!(card.mock().knobs().hits("cp.pipe_reset"), Some(2));
+        let pipe = u32::from(gc::CP_MEC_CNTL__MEC_ME1_PIPE0_RESET.shift) + slot.pipe();
+        card.write_reg((0, 0, 0), gc::regCP_MEC_CNTL, 1 << pipe);
+        card.until("reset", |c| c.bank(slot, gc::regCP_HQD_ACTIVE) == 0);
+        card.assert_clean();
+    });
+}
+
+#[test]
 fn hung_firmware_writes_no_fence() {
     for knob in ["hws.no_preempt", "hws.fence_never"] {
         with_card(|card| {

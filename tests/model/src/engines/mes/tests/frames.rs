@@ -296,6 +296,14 @@ fn skip_process_ctx_clear_keeps_debugger() {
     assert_eq!(bench.strict(), 1);
 }
 
+fn query_status() -> Words {
+    frame(&mes::query_scheduler_status::FRAME, |w| {
+        mes::query_scheduler_status::FRAME
+            .fence_addr()
+            .set(w, FENCE);
+    })
+}
+
 #[test]
 fn knobs_inject_faults() {
     let mut bench = Bench::ready();
@@ -310,11 +318,7 @@ fn knobs_inject_faults() {
     bench.hw.env.knobs().set("mes.no_status", 1);
     assert_eq!(bench.send(0, &remove_queue(0)), 0);
     assert_eq!(bench.hw.user(), 0, "it was executed");
-    let query = frame(&mes::query_scheduler_status::FRAME, |w| {
-        mes::query_scheduler_status::FRAME
-            .fence_addr()
-            .set(w, FENCE);
-    });
+    let query = query_status();
     assert_eq!(bench.send(0, &query), 1);
     bench.hw.env.knobs().set("mes.late", 20);
     assert_eq!(bench.send(0, &add_queue(1, 0)), 0);
@@ -355,5 +359,14 @@ fn a_knob_selects_the_frames_that_fail() {
     assert_eq!(bench.send(0, &debugger), 1);
     assert_eq!(bench.send(0, &add_queue(1, 0)), 0);
     assert_eq!(bench.hw.env.knobs().hits("mes.op"), Some(6));
+    // SET_HW_RSRC, whose opcode is 0.
+    bench.hw.env.knobs().set("mes.op", 512);
+    bench.hw.env.knobs().set("mes.error", 1);
+    assert_eq!(bench.send(0, &query_status()), 1);
+    let error = ErrorWord::decode(bench.send(1, &set_hw_rsrc(1))).unwrap();
+    assert_eq!(
+        (error.code, error.opcode),
+        (code::INJECTED, op::SET_HW_RSRC)
+    );
     assert_eq!(bench.strict(), 0);
 }
