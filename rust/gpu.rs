@@ -292,7 +292,7 @@ impl Gpu {
         if let Some(done) = mes.invalidate_tlbs(self, pasid, kind) {
             return done;
         }
-        // Firmware without INV_TLBS does not report the VMID of a process: flush all of its VMIDs.
+        // The firmware does not report the VMID of a process: flush all that it assigns.
         (self.generation().caps.first_user_vmid..hw::VMIDS)
             .try_for_each(|vmid| self.hub().flush_vmid(vmid, kind))
     }

@@ -7,6 +7,8 @@
 use kernel::{fmt, prelude::*, sync::Arc};
 use rkfd_abi::mes as abi;
 
+mod hung;
+
 use super::{
     queues::{DqmProcess, DqmQueue, Queues},
     sched::{Needs, SchedOps, Scope},
@@ -16,7 +18,7 @@ use crate::{
     hw::{FlushType, QueueFormat, QueueSpec, WaveDebug},
     mmu::tlb::flush_pasid,
     ring::mes::{
-        frame::{AddQueue, QueueType, RemoveQueue, ResetQueue, SetShaderDebugger},
+        frame::{AddQueue, SetShaderDebugger},
         Failure,
     },
     trace,
@@ -40,13 +42,6 @@ fn priority(spec: &QueueSpec) -> u8 {
     }
 }
 
-fn queue_type(spec: &QueueSpec) -> QueueType {
-    match spec.sdma {
-        Some(_) => QueueType::Sdma,
-        None => QueueType::Compute,
-    }
-}
-
 /// Returns the ADD_QUEUE frame of a queue.
 fn add_frame(gpu: &Gpu, queue: &DqmQueue) -> Result<AddQueue> {
     let g = gpu.generation();
@@ -56,7 +51,7 @@ fn add_frame(gpu: &Gpu, queue: &DqmQueue) -> Result<AddQueue> {
     };
     let spec = queue.state.lock().spec.clone();
     Ok(AddQueue {
-        queue_type: queue_type(&spec),
+        queue_type: hung::queue_type(&spec),
         pasid: map.pasid,
         root: map.root,
         last_page: (1 << (g.caps.va_bits - PAGE_BITS)) - 1,
@@ -97,98 +92,38 @@ impl Mes {
             Ok(()) => {}
             Err(Failure::NoStatus) => {
                 // The queue may have been added.
-                let queue_type = frame.queue_type;
-                self.reset(gpu, queue_type, doorbell, queue.context(), false)?;
+                hung::reset_by_mes(gpu, queue, Failure::NoStatus)?;
                 return Err(ETIMEDOUT);
             }
             Err(failure) => return Err(failure.into()),
         }
         queue.state.lock().mapped = true;
-        self.trace(gpu, queue, doorbell, true);
+        trace::queue_map(gpu.id(), queue.slot().pid(), queue.qid(), doorbell, true);
         Ok(())
     }
 
-    fn trace(&self, gpu: &Gpu, queue: &DqmQueue, doorbell: u32, added: bool) {
-        trace::queue_map(gpu.id(), queue.slot().pid(), queue.qid(), doorbell, added);
-    }
-
-    /// Sends REMOVE_QUEUE for a mapped queue. A queue that is not removed is reset and marked as
-    /// lost; if that fails too, the card is wedged.
+    /// Sends REMOVE_QUEUE for a mapped queue. If that fails, hung queues are reset and lost, see
+    /// [`hung::remove`]; if that fails too, the card is wedged.
     fn remove(&self, gpu: &Gpu, queues: &mut Queues, queue: &DqmQueue) -> Result {
-        let (queue_type, doorbell) = {
-            let state = queue.state.lock();
-            if !state.mapped {
-                return Ok(());
-            }
-            (queue_type(&state.spec), state.spec.doorbell)
-        };
-        let frame = RemoveQueue {
-            queue_type,
-            doorbell,
-            gang_context: queue.context(),
-            after_reset: false,
-        };
-        let removed = gpu.mes()?.submit(gpu, &frame);
-        if let Err(Failure::NotCompleted(e)) = removed {
-            return Err(e);
+        if !queue.state.lock().mapped {
+            return Ok(());
         }
-        if removed.is_err() {
-            dev_err!(
-                gpu.dev(),
-                "queue with doorbell {doorbell:#x} was not removed, resetting it\n"
-            );
-            let why = "a queue was not removed from MES";
-            self.record_coredump(gpu, queues, why, Some(queue));
-            let has_status = removed != Err(Failure::NoStatus);
-            self.reset(gpu, queue_type, doorbell, queue.context(), has_status)?;
-        }
-        queue.state.lock().mapped = false;
-        self.trace(gpu, queue, doorbell, false);
-        if removed.is_err() {
-            queues.mark_lost(gpu, queue);
-        }
-        Ok(())
-    }
-
-    /// Resets a queue and removes it from MES. Wedges the card when that fails. Without a status of
-    /// the frame before (`has_status` is false) the queue may not be in MES: an API error is
-    /// ignored.
-    fn reset(
-        &self,
-        gpu: &Gpu,
-        queue_type: QueueType,
-        doorbell: u32,
-        gang_context: u64,
-        has_status: bool,
-    ) -> Result {
-        let mes = gpu.mes()?;
-        let reset = mes
-            .submit(
-                gpu,
-                &ResetQueue {
-                    queue_type,
-                    doorbell,
-                },
-            )
-            .and_then(|()| {
-                mes.submit(
-                    gpu,
-                    &RemoveQueue {
-                        queue_type,
-                        doorbell,
-                        gang_context,
-                        after_reset: mes.has_remove_after_reset(),
-                    },
-                )
-            });
-        match reset {
-            Ok(()) => Ok(()),
-            Err(Failure::Status(e)) if !has_status && e.category == abi::error_category::API => {
+        let frame = hung::remove_frame(queue);
+        match gpu.mes()?.submit(gpu, &frame) {
+            Ok(()) => {
+                hung::set_unmapped(gpu, queue);
                 Ok(())
             }
+            Err(Failure::NotCompleted(e)) => Err(e),
             Err(failure) => {
-                gpu.wedge("a queue was not reset");
-                Err(failure.into())
+                dev_err!(
+                    gpu.dev(),
+                    "queue with doorbell {:#x} was not removed\n",
+                    frame.doorbell
+                );
+                let why = "a queue was not removed from MES";
+                self.record_coredump(gpu, queues, why, Some(queue));
+                hung::remove(gpu, queues, queue, failure)
             }
         }
     }
@@ -339,7 +274,7 @@ impl SchedOps for Mes {
             spi_gdbg: 0,
             debug: WaveDebug::default(),
         };
-        Ok(gpu.mes()?.submit(gpu, &frame)?)
+        Ok(gpu.mes()?.submit_again(gpu, &frame)?)
     }
 
     fn record_coredump(&self, gpu: &Gpu, queues: &Queues, why: &str, queue: Option<&DqmQueue>) {

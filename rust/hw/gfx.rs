@@ -252,7 +252,7 @@ pub(super) struct ArrayFields {
 const KERNEL_BASES: (u32, u32) = (0x2000, 0x1000);
 /// CP_HQD_DEQUEUE_REQUEST: reset the queue instead of saving it (`RESET_WAVES`,
 /// `kgd_gfx_v9_hqd_destroy`, `amdgpu_amdkfd_gfx_v9.c`).
-const DEQUEUE_RESET: u32 = 2;
+pub(super) const DEQUEUE_RESET: u32 = 2;
 
 const NO_SLOT: HqdSlot = HqdSlot {
     me: 0,

@@ -140,6 +140,15 @@ pub(crate) struct MesResources {
     pub(crate) osssys_base: [u32; 8],
 }
 
+impl MesResources {
+    /// Returns the number of slots that MES may assign.
+    pub(crate) fn hqds(&self) -> usize {
+        let count =
+            |masks: &[u32]| -> usize { masks.iter().map(|mask| mask.count_ones() as usize).sum() };
+        count(&self.compute_hqd_mask) + count(&self.gfx_hqd_mask) + count(&self.sdma_hqd_mask)
+    }
+}
+
 /// Number of priorities with an aggregated doorbell.
 pub(crate) const MES_PRIORITIES: usize = 5;
 
@@ -171,6 +180,10 @@ pub(crate) trait MesHal: Sync {
 
     /// Returns the parameters of SET_HW_RSRC.
     fn resources(&self, mmio: &Mmio) -> Result<MesResources>;
+
+    /// Resets the compute queue in an HQD slot by registers; if it stays active, its pipe with all
+    /// queues that are mapped there. `ETIMEDOUT` when it is active even then.
+    fn reset_queue(&self, mmio: &Mmio, pipe: u32, queue: u32) -> Result;
 
     /// Returns VM_CONTEXTn_CNTL of user VMIDs.
     fn vm_context_control(&self) -> u32;

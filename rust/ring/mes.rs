@@ -18,9 +18,11 @@ pub(crate) mod debugfs;
 pub(crate) mod frame;
 mod pipe;
 
-pub(crate) use pipe::Failure;
+pub(crate) use pipe::{Failure, HungQueue};
 
-use frame::{Frame, InvalidateTlbs, MapRing, QueryStatus, SetResources, SetResources1, UnmapRing};
+use frame::{
+    FindHung, Frame, InvalidateTlbs, MapRing, QueryStatus, SetResources, SetResources1, UnmapRing,
+};
 use pipe::Ring;
 
 /// Oldest firmware that accepts [`SetResources1`] on the scheduler pipe.
@@ -29,6 +31,8 @@ const HAS_RESOURCES_1: u32 = 0x4b;
 const HAS_REMOVE_AFTER_RESET: u32 = 0x5a;
 /// Oldest firmware that invalidates TLBs by PASID.
 const HAS_INV_TLBS: u32 = 0x84;
+/// Oldest firmware that reports hung queues (`amdgpu_mes_queue_reset_by_mes_supported`).
+const HAS_HUNG_QUEUES: u32 = 0x8d;
 /// Oldest firmware with an oversubscription timer.
 const HAS_OVERSUBSCRIPTION_TIMER: u32 = 0x8b;
 /// Value of the oversubscription timer (`mes_v12_0_set_hw_resources()`).
@@ -115,7 +119,11 @@ impl Mes {
             ring.submit(card, &frame)?;
             if version >= min_resources_1 {
                 let cleaner_fence = ring.cleaner_fence_addr();
-                ring.submit(card, &SetResources1 { cleaner_fence })?;
+                // MES works without it (C ignores all failures).
+                match ring.submit(card, &SetResources1 { cleaner_fence }) {
+                    Ok(()) | Err(Failure::Status(_) | Failure::NoStatus) => {}
+                    Err(failure) => return Err(failure.into()),
+                }
             }
             Ok(())
         };
@@ -174,13 +182,48 @@ impl Mes {
         self.version
     }
 
+    /// As [`Mes::submit`] for an idempotent frame: submits it once more if it fails.
+    pub(crate) fn submit_again<F: Frame>(&self, card: &Card, frame: &F) -> Result<(), Failure> {
+        self.submit(card, frame)
+            .or_else(|_| self.submit(card, frame))
+    }
+
     /// Returns whether the firmware accepts REMOVE_QUEUE for a queue that was reset.
     pub(crate) fn has_remove_after_reset(&self) -> bool {
         self.version.scheduler >= HAS_REMOVE_AFTER_RESET
     }
 
+    /// Returns whether the firmware reports the queues that SUSPEND did not preempt.
+    pub(crate) fn has_hung_queues(&self) -> bool {
+        self.version.scheduler >= HAS_HUNG_QUEUES
+    }
+
+    /// Lists the compute queues that were not preempted, for [`Mes::hung_queue`]. Errors as
+    /// [`Failure`].
+    pub(crate) fn find_hung_queues(&self, card: &Card) -> Result<(), Failure> {
+        let hqds = Self::hqds(card)?;
+        let mut ring = self.scheduler.lock();
+        let list = ring.clear_hung(hqds)?;
+        ring.submit(card, &FindHung { list })
+    }
+
+    /// Returns entry `n` of that list: `None` if it is not used, `ERANGE` behind the last one.
+    pub(crate) fn hung_queue(&self, card: &Card, n: usize) -> Result<Option<HungQueue>> {
+        let hqds = Self::hqds(card)?;
+        if n >= hqds {
+            return Err(ERANGE);
+        }
+        self.scheduler.lock().hung(hqds, n)
+    }
+
+    /// Returns the number of slots that MES assigns.
+    fn hqds(card: &Card) -> Result<usize> {
+        let resources = card.generation().need_mes()?.resources(card.mmio()?)?;
+        Ok(resources.hqds())
+    }
+
     /// Invalidates the TLB entries of a PASID; complete on return. `None` when the firmware does
-    /// not support that. Errors as [`Failure`].
+    /// not support that or reports a failure. `ETIMEDOUT` when MES does not respond.
     pub(crate) fn invalidate_tlbs(
         &self,
         card: &Card,
@@ -191,6 +234,10 @@ impl Mes {
             return None;
         }
         let frame = InvalidateTlbs { pasid, kind };
-        Some(self.kiq.lock().submit(card, &frame).map_err(Error::from))
+        match self.kiq.lock().submit(card, &frame) {
+            Ok(()) => Some(Ok(())),
+            Err(Failure::NotCompleted(e)) => Some(Err(e)),
+            Err(_) => None,
+        }
     }
 }

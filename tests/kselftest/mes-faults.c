@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 /*
- * Tests an MES that rejects a frame, omits a status, or is slow: the model with the knob mes.error,
- * mes.no_status or mes.late. Only frames about user queues count.
+ * Tests an MES that rejects a frame, omits a status, is slow, or cannot preempt queues: the model
+ * with the knob mes.error, mes.no_status, mes.late or hws.stuck_xcc. Only frames about user queues
+ * count.
  */
 #define _GNU_SOURCE
 #include <drm/amdgpu_drm.h>
 #include <stdatomic.h>
+#include <stdlib.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -23,7 +25,7 @@ static void need_mes(void)
 
 /* A process with a queue from before the fault, which works all the time. */
 struct bystander {
-	atomic_uint ready, stop;
+	atomic_uint ready, pause, paused, stop;
 	pid_t pid;
 };
 
@@ -36,8 +38,13 @@ static int stand_by(struct bystander *b)
 	atomic_store(&b->ready, 1);
 	while (!atomic_load(&b->stop)) {
 		ASSERT(fixture_works(&f));
+		while (atomic_load(&b->pause) && !atomic_load(&b->stop)) {
+			atomic_store(&b->paused, 1);
+			usleep(1000);
+		}
 		usleep(20000);
 	}
+	ASSERT(fixture_works(&f));
 	ASSERT_OK(kfd_queue_destroy(&f.q));
 	ktap_end();
 }
@@ -58,6 +65,15 @@ static struct bystander *bystander_start(void)
 		usleep(1000);
 	ASSERT(b->ready, "other process does not work");
 	return b;
+}
+
+/* Waits until it has no waves, and keeps it so. */
+static void bystander_pause(struct bystander *b)
+{
+	atomic_store(&b->pause, 1);
+	for (int i = 0; i < 30000 && !atomic_load(&b->paused); i++)
+		usleep(1000);
+	ASSERT(b->paused, "other process does not work");
 }
 
 static void bystander_end(struct bystander *b)
@@ -81,17 +97,21 @@ static uint64_t gtt_used(struct kfd *k)
 	return used;
 }
 
-/* Creates and destroys queues; one of their frames fails. */
+/*
+ * Creates and destroys queues; one of their frames fails, with $MES_REFUSES an ADD_QUEUE. No queue
+ * is lost, as none hangs.
+ */
 static void provoke_fault(void *data)
 {
-	unsigned int refused = 0, notified = 0;
-	struct kfd_event_data event = { 0 };
+	const unsigned int refuses = getenv("MES_REFUSES") ? 1 : 0;
+	unsigned int refused = 0;
 	struct fixture f;
 	struct kfd *k = &f.k;
+	uint32_t event;
 
 	(void)data;
 	fixture_launch(&f);
-	ASSERT_OK(kfd_event_create(k, KFD_IOC_EVENT_HW_EXCEPTION, false, &event.event_id));
+	ASSERT_OK(kfd_event_create(k, KFD_IOC_EVENT_HW_EXCEPTION, false, &event));
 	for (int i = 0; i < 6; i++) {
 		double start = seconds_now();
 		struct kfd_queue q;
@@ -109,22 +129,8 @@ static void provoke_fault(void *data)
 		EXPECT(seconds_now() - start < LONGEST_S, "DESTROY_QUEUE took %.1f s",
 		       seconds_now() - start);
 	}
-	/*
-	 * A queue that was not removed properly was evicted: its process gets a HW_EXCEPTION event.
-	 */
-	if (!refused) {
-		uint32_t result = 99;
-
-		EXPECT_OK(kfd_event_wait(k, &event, 1, true, 1000, &result));
-		notified = result == KFD_IOC_WAIT_RESULT_COMPLETE;
-		if (notified) {
-			EXPECT_EQ(event.hw_exception_data.gpu_id, k->node.gpu_id);
-			EXPECT_EQ(event.hw_exception_data.reset_cause, KFD_HW_EXCEPTION_GPU_HANG);
-		}
-	}
-	ktap_note("%u calls refused, %s", refused,
-		  notified ? "process got a HW_EXCEPTION event" : "no queue was lost");
-	EXPECT_EQ(refused + notified, 1);
+	EXPECT_EQ(event_result(k, event, 1000), KFD_IOC_WAIT_RESULT_TIMEOUT);
+	EXPECT_EQ(refused, refuses);
 	EXPECT(fixture_works(&f));
 	EXPECT_OK(kfd_queue_destroy(&f.q));
 }
@@ -219,6 +225,105 @@ TEST_TIMEOUT(works_after_failed_frame, 120)
 	fixture_launch(&f);
 	EXPECT(fixture_works(&f));
 	EXPECT_OK(kfd_queue_destroy(&f.q));
+}
+
+/* A queue with a wave that is not preempted, and another one. */
+struct stuck {
+	struct fixture f;
+	struct kfd_queue second;
+	uint32_t event;
+};
+
+static void get_stuck(struct stuck *s)
+{
+	fixture_launch(&s->f);
+	ASSERT_OK(kfd_queue_create(&s->f.k, &s->second, 64));
+	ASSERT_OK(kfd_event_create(&s->f.k, KFD_IOC_EVENT_HW_EXCEPTION, false, &s->event));
+	fixture_endless(&s->f, 1);
+}
+
+/* Expects that the stuck queue alone was lost. */
+static void expect_lost(struct stuck *s)
+{
+	uint32_t *words = (uint32_t *)s->f.data->va + 256;
+
+	expect_hang_event(&s->f.k, s->event, WAIT_MS);
+	EXPECT_OK(fixture_fill(&s->f, &s->second, words, 64, 7));
+	EXPECT_EQ(((volatile uint32_t *)words)[63], 7);
+	EXPECT_OK(kfd_queue_destroy(&s->second));
+}
+
+static int destroy_stuck(struct stuck *s)
+{
+	struct kfd_ioctl_destroy_queue_args args = { .queue_id = s->f.q.id };
+	double start = seconds_now();
+	int ret = kfd_ioctl(s->f.k.fd, AMDKFD_IOC_DESTROY_QUEUE, &args);
+
+	EXPECT(seconds_now() - start < LONGEST_S * ktap_time_factor(), "DESTROY_QUEUE took %.1f s",
+	       seconds_now() - start);
+	return ret;
+}
+
+/*
+ * A queue that cannot be preempted is reset: its process gets a HW_EXCEPTION event, its other queue
+ * and other processes go on.
+ */
+TEST_TIMEOUT(hung_queue_is_reset, 120)
+{
+	struct bystander *b;
+	struct stuck s;
+
+	need_mes();
+	b = bystander_start();
+	get_stuck(&s);
+	/* Waves of the bystander would hang, too. */
+	bystander_pause(b);
+	EXPECT_OK(destroy_stuck(&s));
+	bystander_end(b);
+	expect_lost(&s);
+	EXPECT_OK(ktap_in_child(fixture_lives, NULL));
+}
+
+static void wait_for_loss(void *data)
+{
+	int *pipes = data;
+	struct stuck s;
+	char byte;
+
+	get_stuck(&s);
+	ASSERT(write(pipes[1], "", 1) == 1);
+	ASSERT(read(pipes[2], &byte, 1) == 1);
+	expect_lost(&s);
+	EXPECT_RET(kfd_queue_stop(&s.f.q), 0);
+}
+
+/* All queues that hang are reset, those of other processes as well. */
+TEST_TIMEOUT(all_hung_queues_are_reset, 120)
+{
+	struct bystander *b;
+	struct stuck s;
+	int pipes[4], status;
+	pid_t child;
+	char byte;
+
+	need_mes();
+	b = bystander_start();
+	ASSERT(!pipe(pipes) && !pipe(pipes + 2));
+	child = fork_child();
+	if (!child) {
+		wait_for_loss(pipes);
+		ktap_end();
+	}
+	ASSERT(read(pipes[0], &byte, 1) == 1);
+	get_stuck(&s);
+	bystander_pause(b);
+	EXPECT_OK(destroy_stuck(&s));
+	ASSERT(write(pipes[3], "", 1) == 1);
+	bystander_end(b);
+	expect_lost(&s);
+	ASSERT(waitpid(child, &status, 0) == child);
+	EXPECT(WIFEXITED(status) && !WEXITSTATUS(status), "status %#x", status);
+	EXPECT_OK(ktap_in_child(fixture_lives, NULL));
 }
 
 /* Replies are late and waited for. */

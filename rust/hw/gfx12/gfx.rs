@@ -63,7 +63,7 @@ const MEC_FIELDS: &[(Field<name::CP_MEC_RS64_CNTL>, bool)] = &[
 ];
 
 /// Resets of the pipes of the MEC.
-const MEC_RESETS: [Field<name::CP_MEC_RS64_CNTL>; 4] = [
+pub(super) const MEC_RESETS: [Field<name::CP_MEC_RS64_CNTL>; 4] = [
     gc::CP_MEC_RS64_CNTL__MEC_PIPE0_RESET,
     gc::CP_MEC_RS64_CNTL__MEC_PIPE1_RESET,
     gc::CP_MEC_RS64_CNTL__MEC_PIPE2_RESET,

@@ -16,14 +16,14 @@ use rkfd_abi::{
 
 use super::{
     caps::CAPS,
-    gfx::{block, dump_slot, Gfx},
+    gfx::{block, dump_slot, Gfx, MEC_RESETS},
     gmc,
     mqd::AT,
 };
 use crate::{
     asic::mmio::{Block, Mmio},
     hw::{
-        gfx::{GfxVersion, HqdDump, HqdSlot},
+        gfx::{GfxVersion, HqdDump, HqdSlot, DEQUEUE_RESET},
         sched::{MesHal, MesPipe, MesResources, MesVersion, MES_PRIORITIES},
     },
 };
@@ -88,6 +88,27 @@ fn bases(b: Block<'_>) -> [u32; 8] {
         *base = b.address(first, 0).unwrap_or(0);
     }
     out
+}
+
+fn is_active(v: Value<name::CP_HQD_ACTIVE>) -> bool {
+    gc::CP_HQD_ACTIVE__ACTIVE.is_set(v)
+}
+
+/// Resets a pipe of the MEC and its queues, which must not be active when the reset ends
+/// (`mes_v12_0_reset_compute_pipe_mmio`).
+fn reset_pipe(mmio: &Mmio, b: Block<'_>, pipe: u32) -> Result {
+    let reset = *MEC_RESETS.get(usize::try_from(pipe)?).ok_or(EINVAL)?;
+    b.set(gc::regCP_MEC_RS64_CNTL, &[(reset, 1)])?;
+    let mut cleared = Ok(());
+    for queue in 0..CAPS.queues_per_pipe {
+        let slot = HqdSlot { me: 1, pipe, queue };
+        cleared = cleared.and(Gfx::NAMES.with_bank(mmio, b, slot, 0, || {
+            b.wr(gc::regCP_HQD_ACTIVE, 0)?;
+            b.wr(gc::regCP_HQD_DEQUEUE_REQUEST, 0)
+        }));
+    }
+    b.set(gc::regCP_MEC_RS64_CNTL, &[(reset, 0)])?;
+    cleared
 }
 
 impl MesHal for Mes {
@@ -170,11 +191,10 @@ impl MesHal for Mes {
     fn unload_ring(&self, mmio: &Mmio, pipe: MesPipe) -> Result {
         let b = block(mmio)?;
         Gfx::NAMES.with_bank(mmio, b, slot(pipe), 0, || {
-            let active = |v| gc::CP_HQD_ACTIVE__ACTIVE.get(v) != 0;
             let mut left = Ok(Value::ZERO);
-            if active(b.rd(gc::regCP_HQD_ACTIVE)?) {
+            if is_active(b.rd(gc::regCP_HQD_ACTIVE)?) {
                 b.wr(gc::regCP_HQD_DEQUEUE_REQUEST, 1)?;
-                left = b.poll(gc::regCP_HQD_ACTIVE, 0, |v| !active(v));
+                left = b.poll(gc::regCP_HQD_ACTIVE, 0, |v| !is_active(v));
                 if left.is_err() {
                     b.wr(gc::regCP_HQD_ACTIVE, 0)?;
                 }
@@ -257,6 +277,26 @@ impl MesHal for Mes {
             *mask = sdma;
         }
         Ok(out)
+    }
+
+    fn reset_queue(&self, mmio: &Mmio, pipe: u32, queue: u32) -> Result {
+        let b = block(mmio)?;
+        let slot = HqdSlot { me: 1, pipe, queue };
+        let inactive = || {
+            b.poll(gc::regCP_HQD_ACTIVE, 0, |v| !is_active(v))
+                .map(|_| ())
+        };
+        // `mes_v12_0_reset_queue_mmio`.
+        let reset = Gfx::NAMES.with_bank(mmio, b, slot, 0, || {
+            b.wr(gc::regCP_HQD_DEQUEUE_REQUEST, DEQUEUE_RESET)?;
+            b.wr(gc::regSPI_COMPUTE_QUEUE_RESET, 1)?;
+            inactive()
+        });
+        if reset != Err(ETIMEDOUT) {
+            return reset;
+        }
+        reset_pipe(mmio, b, pipe)?;
+        Gfx::NAMES.with_bank(mmio, b, slot, 0, inactive)
     }
 
     fn vm_context_control(&self) -> u32 {

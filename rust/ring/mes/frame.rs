@@ -250,6 +250,48 @@ impl Frame for ResetQueue {
     }
 }
 
+/// SUSPEND of all compute queues: preempts them.
+pub(crate) struct SuspendAll;
+
+impl Frame for SuspendAll {
+    const SHAPE: &'static abi::Frame = &abi::suspend::FRAME;
+    const NAME: &'static kernel::prelude::CStr = c"SUSPEND";
+
+    fn fill(&self, words: &mut Words) {
+        abi::suspend::SUSPEND_ALL_GANGS.set(words, 1);
+    }
+}
+
+/// RESUME of all queues.
+pub(crate) struct ResumeAll;
+
+impl Frame for ResumeAll {
+    const SHAPE: &'static abi::Frame = &abi::resume::FRAME;
+    const NAME: &'static kernel::prelude::CStr = c"RESUME";
+
+    fn fill(&self, words: &mut Words) {
+        abi::resume::RESUME_ALL_GANGS.set(words, 1);
+    }
+}
+
+/// RESET that only lists the compute queues which were not preempted.
+pub(super) struct FindHung {
+    /// GPU address of the list.
+    pub(super) list: u64,
+}
+
+impl Frame for FindHung {
+    const SHAPE: &'static abi::Frame = &abi::reset::FRAME;
+    const NAME: &'static kernel::prelude::CStr = c"RESET (detect)";
+
+    fn fill(&self, words: &mut Words) {
+        use abi::reset::*;
+        HANG_DETECT_ONLY.set(words, 1);
+        QUEUE_TYPE.set(words, QueueType::Compute.code());
+        DOORBELL_OFFSET_ADDR.set(words, self.list);
+    }
+}
+
 /// ADD_QUEUE for a ring of MES itself.
 pub(super) struct MapRing {
     pub(super) pipe: u32,

@@ -35,6 +35,9 @@ const STATUS_FENCE: usize = POINTERS + 256;
 /// Status words of the last frames, used in turn: a late write does not hit that of another frame.
 const STATUS: usize = POINTERS + 1024;
 const STATUS_SLOTS: usize = 64;
+/// List of hung queues: doorbells, then as many words with types and slots.
+const HUNG: usize = POINTERS + 2048;
+const HUNG_BYTES: usize = PAGE_SIZE - 2048;
 const CLEANER_FENCE: usize = POINTERS + PAGE_SIZE;
 const EOP: usize = CLEANER_FENCE + PAGE_SIZE;
 const EOP_BYTES: usize = 2048;
@@ -122,6 +125,16 @@ pub(crate) struct State {
     pub(crate) failures: u32,
     /// Last error word.
     pub(crate) last: Option<abi::ErrorWord>,
+}
+
+/// A compute queue that was not preempted.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct HungQueue {
+    /// Dword index in the doorbell BAR.
+    pub(crate) doorbell: u32,
+    /// HQD slot.
+    pub(crate) pipe: u32,
+    pub(crate) queue: u32,
 }
 
 /// A MES ring.
@@ -245,6 +258,34 @@ impl Ring {
     /// Returns the GPU address of the cleaner shader's fence.
     pub(super) fn cleaner_fence_addr(&self) -> u64 {
         self.addr(CLEANER_FENCE)
+    }
+
+    /// Empties the list of hung queues, for the frame that fills it, and returns its GPU address.
+    /// `EINVAL` when it is too small for `hqds` slots.
+    pub(super) fn clear_hung(&self, hqds: usize) -> Result<u64> {
+        if hqds * 8 > HUNG_BYTES {
+            return Err(EINVAL);
+        }
+        let buffer = self.writer.buffer();
+        for n in 0..2 * hqds {
+            buffer.write32(HUNG + n * 4, abi::NO_DOORBELL)?;
+        }
+        Ok(self.addr(HUNG))
+    }
+
+    /// Returns entry `n` of the list of hung queues for `hqds` slots, if it is used.
+    pub(super) fn hung(&self, hqds: usize, n: usize) -> Result<Option<HungQueue>> {
+        let buffer = self.writer.buffer();
+        let doorbell = buffer.read32(HUNG + n * 4)?;
+        if doorbell == abi::NO_DOORBELL {
+            return Ok(None);
+        }
+        let place = buffer.read32(HUNG + (hqds + n) * 4)?;
+        Ok(Some(HungQueue {
+            doorbell,
+            pipe: abi::HUNG_PIPE.get(place),
+            queue: abi::HUNG_HQD.get(place),
+        }))
     }
 
     /// Copies the MQD, for debugfs.
