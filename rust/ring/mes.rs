@@ -38,6 +38,14 @@ const HAS_OVERSUBSCRIPTION_TIMER: u32 = 0x8b;
 /// Value of the oversubscription timer (`mes_v12_0_set_hw_resources()`).
 const OVERSUBSCRIPTION_TIMER: u32 = 50;
 
+/// Calls `submit` once more if its frame fails while MES responds.
+fn again(submit: impl Fn() -> Result<(), Failure>) -> Result<(), Failure> {
+    match submit() {
+        Err(Failure::Status(_) | Failure::NoStatus) => submit(),
+        done => done,
+    }
+}
+
 /// The MES rings of a GPU.
 #[pin_data]
 pub(crate) struct Mes {
@@ -184,8 +192,7 @@ impl Mes {
 
     /// As [`Mes::submit`] for an idempotent frame: submits it once more if it fails.
     pub(crate) fn submit_again<F: Frame>(&self, card: &Card, frame: &F) -> Result<(), Failure> {
-        self.submit(card, frame)
-            .or_else(|_| self.submit(card, frame))
+        again(|| self.submit(card, frame))
     }
 
     /// Returns whether the firmware accepts REMOVE_QUEUE for a queue that was reset.
@@ -202,9 +209,11 @@ impl Mes {
     /// [`Failure`].
     pub(crate) fn find_hung_queues(&self, card: &Card) -> Result<(), Failure> {
         let hqds = Self::hqds(card)?;
-        let mut ring = self.scheduler.lock();
-        let list = ring.clear_hung(hqds)?;
-        ring.submit(card, &FindHung { list })
+        again(|| {
+            let mut ring = self.scheduler.lock();
+            let list = ring.clear_hung(hqds)?;
+            ring.submit(card, &FindHung { list })
+        })
     }
 
     /// Returns entry `n` of that list: `None` if it is not used, `ERANGE` behind the last one.

@@ -121,15 +121,25 @@ fn reset_hung(gpu: &Gpu, queues: &mut Queues) -> Result {
         };
         let hal = gpu.generation().need_mes()?;
         hal.reset_queue(gpu.mmio()?, hung.pipe, hung.queue)?;
-        mes.submit(
-            gpu,
-            &RemoveQueue {
-                after_reset: mes.has_remove_after_reset(),
-                ..remove_frame(&queue)
-            },
-        )?;
+        remove_reset(gpu, &queue)?;
         set_unmapped(gpu, &queue);
         queues.mark_lost(gpu, &queue);
+    }
+}
+
+/// Removes a queue that was reset; sends REMOVE_QUEUE once more if it fails.
+fn remove_reset(gpu: &Gpu, queue: &DqmQueue) -> Result<(), Failure> {
+    let mes = gpu.mes()?;
+    let frame = RemoveQueue {
+        after_reset: mes.has_remove_after_reset(),
+        ..remove_frame(queue)
+    };
+    match mes.submit(gpu, &frame) {
+        Err(first @ (Failure::Status(_) | Failure::NoStatus)) => match mes.submit(gpu, &frame) {
+            Err(e) if is_gone(e, first) => Ok(()),
+            done => done,
+        },
+        done => done,
     }
 }
 
@@ -149,13 +159,9 @@ pub(super) fn reset_by_mes(gpu: &Gpu, queue: &DqmQueue, failure: Failure) -> Res
         queue_type: frame.queue_type,
         doorbell: frame.doorbell,
     };
-    let remove = RemoveQueue {
-        after_reset: mes.has_remove_after_reset(),
-        ..frame
-    };
     let done = mes
         .submit(gpu, &reset)
-        .and_then(|()| mes.submit(gpu, &remove));
+        .and_then(|()| remove_reset(gpu, queue));
     match done {
         Ok(()) => Ok(()),
         Err(e) if is_gone(e, failure) => Ok(()),
