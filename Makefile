@@ -5,12 +5,13 @@
 KDIR ?= /lib/modules/$(shell uname -r)/build
 S := $(CURDIR)/scripts
 export WORKLOAD ROOT ONLY
+MINUTES ?= 10
 
 # The version of the module, also that of dkms.conf.
 VERSION := $(shell sed -n 's/^MODULE_VERSION("\(.*\)");/\1/p' rust/c/helpers.c)
 DKMS := $(DESTDIR)/usr/src/rkfd-$(VERSION)
 
-.PHONY: all modules install install-dkms clean help setup demo check vm lint fmt doc bench compare mutants
+.PHONY: all modules install install-dkms clean help setup demo check vm lint fmt doc bench compare mutants fuzz
 
 all: modules
 
@@ -62,6 +63,9 @@ compare: ## compare rkfd and the stock driver on the same GPU model and workload
 
 mutants: ## build the driver with one defect at a time, and count those that the tests find (hours; ONLY=FAMILY)
 	@$(S)/mutants
+
+fuzz: ## fuzz the ioctls for MINUTES (10), guided by coverage, on the debug kernel
+	@$(S)/fuzz $(MINUTES)
 
 help: ## print this list
 	@sed -n 's/^\([a-z-]*\): .*## \(.*\)/  make \1\t\2/p' $(firstword $(MAKEFILE_LIST)) | expand -t 22
