@@ -110,6 +110,17 @@ packet! {
     LOOP_INTERVAL: 8 [12:0];
 }
 
+/// PROTECTED_FENCE_SIGNAL: writes the position behind it to the fence of the queue, and raises an
+/// interrupt with its doorbell. Not in the kernel's headers: IGT (`lib/amdgpu`) and Mesa
+/// (`amdgpu_cs.c`) send it on user queues of the render node, `amdgpu_userq_fence.c` and
+/// `gfx_v12_0_eop_irq` receive the result.
+pub mod protected_fence_signal {
+    /// The opcode.
+    pub const OPCODE: u8 = 0xd0;
+    /// Size in dwords, header included; the other dword has no meaning.
+    pub const DWORDS: usize = 2;
+}
+
 /// `SRC_SEL` of COPY_DATA, in addition to those of gfx9: system clock counter.
 pub const COPY_DATA_SRC_SEL_SYSTEM_CLOCK_COUNT: u32 = 10;
 

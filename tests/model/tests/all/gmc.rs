@@ -104,6 +104,22 @@ fn both_layouts_translate_with_permissions() {
     }
 }
 
+/// Canonical addresses have the upper bits of bit 47.
+#[test]
+fn upper_half_of_the_address_space() {
+    let gpu = gpu();
+    let va = 0xffff_ffc0_0000;
+    plain(&gpu, 5, va, 0x20_0000 | V | R | W);
+    let sign = 0xffff << 48;
+    assert_eq!(
+        target(&gpu, 5, sign | va, Access::Read),
+        target(&gpu, 5, va, Access::Read)
+    );
+    assert!(target(&gpu, 5, sign | va, Access::Read).is_ok());
+    let wrong = target(&gpu, 5, 1 << 48 | va, Access::Read);
+    assert_eq!(wrong, Err(FaultKind::Range));
+}
+
 #[test]
 fn fault_reports_level_of_missing_directory() {
     let gpu = gpu();

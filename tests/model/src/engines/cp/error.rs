@@ -50,6 +50,10 @@ crate::errors! {
         ReleaseMemData => "RELEASE_MEM data",
         /// Unsupported interrupt selection.
         ReleaseMemInterrupt => "RELEASE_MEM interrupt",
+        /// PROTECTED_FENCE_SIGNAL in an IB: the fence has a position in the ring.
+        FenceInIb => "PROTECTED_FENCE_SIGNAL in an IB",
+        /// PROTECTED_FENCE_SIGNAL in a queue whose MQD has no fence, or without doorbell.
+        NoFence => "PROTECTED_FENCE_SIGNAL in a queue without a fence",
         /// Unsupported source.
         DmaDataSource => "DMA_DATA source",
         /// Unsupported destination.

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use rkfd_abi::bits::DwField;
 use rkfd_abi::ih::{client, source};
+use rkfd_abi::mqd::v12;
 use rkfd_abi::pm4::{self, gfx12, op};
 
 use super::atomic;
@@ -88,6 +89,9 @@ impl Engine<'_> {
             op::SET_UCONFIG_REG => self.set_regs(queue, p, pm4::set_uconfig_reg::START),
             op::DISPATCH_DIRECT => Ok(self.dispatch_direct(queue, p)),
             op::DISPATCH_INDIRECT => self.dispatch_indirect(queue, p),
+            gfx12::protected_fence_signal::OPCODE if self.generation() == Generation::Gfx12 => {
+                self.protected_fence_signal(queue, p)
+            }
             _ => Ok(Outcome::Bad(PacketError::Opcode)),
         }
     }
@@ -507,6 +511,40 @@ impl Engine<'_> {
             }
             _ => return Ok(Outcome::Bad(PacketError::ReleaseMemInterrupt)),
         }
+        Ok(Outcome::Next)
+    }
+
+    /// Executes PROTECTED_FENCE_SIGNAL. The fence is that of the MQD, an address of VMID 0.
+    fn protected_fence_signal(
+        &mut self,
+        queue: &mut Queue,
+        p: &Packet,
+    ) -> Result<Outcome, VmFault> {
+        if p.words.len() != gfx12::protected_fence_signal::DWORDS {
+            return Ok(Outcome::Bad(PacketError::Length));
+        }
+        if !Self::drained(queue) {
+            return Ok(Outcome::Idle);
+        }
+        if pm4_state(queue).is_some_and(|s| !s.ibs.is_empty()) {
+            return Ok(Outcome::Bad(PacketError::FenceInIb));
+        }
+        let at = queue.config.mqd + v12::dw::fence_address_lo as u64 * 4;
+        let words = self.env.read_dwords(0, at, 2)?;
+        let fence = rkfd_abi::bits::join(words[0], words[1]);
+        let Some(doorbell) = queue.config.doorbell.filter(|_| fence != 0) else {
+            return Ok(Outcome::Bad(PacketError::NoFence));
+        };
+        let value = queue.rptr + p.len();
+        event!(
+            self.env.trace(),
+            "cp",
+            "protected_fence",
+            "queue={} fence={fence:#x} value={value:#x} doorbell={doorbell:#x}",
+            queue.slot
+        );
+        self.env.write64(0, fence, value)?;
+        self.post(queue, source::CP_END_OF_PIPE, [doorbell, 0]);
         Ok(Outcome::Next)
     }
 

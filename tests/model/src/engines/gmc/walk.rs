@@ -164,6 +164,15 @@ impl Path {
     }
 }
 
+/// Returns the 48 bits of a canonical address that page tables translate; others are unchanged, and
+/// so beyond the end of each address space.
+fn strip_sign(va: u64) -> u64 {
+    match va >> 47 {
+        0x1_ffff => va & ((1 << 48) - 1),
+        _ => va,
+    }
+}
+
 /// Walks the tables for the page of `va`, and records the entries in `path`.
 pub fn walk(
     memory: &TableMemory<'_>,
@@ -175,7 +184,7 @@ pub fn walk(
     if !context.enabled {
         return Err(FaultKind::ContextDisabled);
     }
-    let page = va >> 12;
+    let page = strip_sign(va) >> 12;
     if page < context.first_page || page > context.last_page {
         return Err(FaultKind::Range);
     }

@@ -45,6 +45,8 @@ const FAULT_INTERRUPTS: u32 = gc::GCVM_CONTEXT1_CNTL__RANGE_PROTECTION_FAULT_ENA
 pub struct Process {
     /// PASID.
     pub pasid: u16,
+    /// Whether its queues are those of `/dev/kfd`.
+    pub kfd: bool,
     /// Page-table root.
     pub root: u64,
     /// Trap handler.
@@ -271,7 +273,8 @@ impl Mes {
             let root = process.root;
             process.vmid = Some(vmid);
             let process = process.clone();
-            for other in self.processes.values_mut().filter(|p| p.pasid != pasid) {
+            let at = queue.process;
+            for (_, other) in self.processes.iter_mut().filter(|(p, _)| **p != at) {
                 other.vmid = other.vmid.filter(|v| *v != vmid);
             }
             hw.claim(vmid, pasid, root);

@@ -209,6 +209,37 @@ fn queues_need_a_running_mec() {
 }
 
 #[test]
+fn protected_fences_have_the_position_in_the_ring() {
+    with_gfx12(|card| {
+        let user = start(card);
+        let signal = [pm4::header(gfx12::protected_fence_signal::OPCODE, 1), 0];
+        let field = user.mqd() + v12::dw::fence_address_lo as u64 * 4;
+        card.mock().put64(field, FENCE + 8);
+        let mut packets = fence(1).to_vec();
+        packets.extend(signal);
+        submit(card, user, &packets);
+        card.until("fence", |c| c.mock().get64(FENCE + 8) == 10);
+        submit(card, user, &signal);
+        card.until("second fence", |c| c.mock().get64(FENCE + 8) == 12);
+        let last = *card.mock().interrupts().last().unwrap();
+        assert_eq!((last.source_id, last.vmid), (181, VMID));
+        assert_eq!(last.ctx[0], user.doorbell());
+        card.assert_clean();
+    });
+}
+
+#[test]
+fn protected_fences_need_a_fence() {
+    with_gfx12(|card| {
+        let user = start(card);
+        let signal = pm4::header(gfx12::protected_fence_signal::OPCODE, 1);
+        submit(card, user, &[signal, 0]);
+        card.settle();
+        assert_eq!(card.queue_of(user).unwrap().halt, Halt::BadPacket);
+    });
+}
+
+#[test]
 fn wptr_addresses_alias() {
     with_gfx12(|card| {
         let user = put_pm4(card);

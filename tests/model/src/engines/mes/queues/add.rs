@@ -29,11 +29,6 @@ impl Mes {
         if kind != queue_type::COMPUTE && kind != queue_type::SDMA {
             return Err(FrameError::QueueType { kind });
         }
-        if aq::IS_KFD_PROCESS.get(words) == 0 {
-            return Err(FrameError::Unsupported {
-                name: "not a KFD queue",
-            });
-        }
         for quantum in [aq::PROCESS_QUANTUM, aq::GANG_QUANTUM] {
             if quantum.get(words) == 0 {
                 return Err(FrameError::NoQuantum { name: quantum.name });
@@ -210,14 +205,19 @@ impl Mes {
             return Err(FrameError::VmContextCntl { cntl });
         }
         let live = self.queues.iter().any(|q| q.process == at);
+        let kfd = aq::IS_KFD_PROCESS.get(words) != 0;
+        // The queues of /dev/kfd and those of the render node may share a PASID.
         let other = |(p, v): (&u64, &Process)| {
-            *p != at && v.pasid == pasid && self.queues.iter().any(|q| q.process == *p)
+            *p != at
+                && (v.pasid, v.kfd) == (pasid, kfd)
+                && self.queues.iter().any(|q| q.process == *p)
         };
         if self.processes.iter().any(other) {
             return Err(FrameError::ContextDiffers { pasid });
         }
         let mut process = Process {
             pasid,
+            kfd,
             root,
             tba,
             tma,

@@ -105,9 +105,8 @@ fn invalid_frames_are_refused() {
     with(code::MQD, &|w| aq::GDS_SIZE.set(w, 2048));
     with(code::MQD, &|w| aq::IS_AQL_QUEUE.set(w, 0));
     with(code::MQD, &|w| aq::WPTR_ADDR.set(w, mqd_at(0) + 0x2040));
-    with(code::UNSUPPORTED, &|w| aq::IS_KFD_PROCESS.set(w, 0));
     with(code::UNSUPPORTED, &|w| aq::IS_TMZ_QUEUE.set(w, 1));
-    assert_eq!(bench.strict(), 23);
+    assert_eq!(bench.strict(), 22);
     // The address of the status of an unknown frame is unknown.
     let mut unknown = good;
     unknown[0] = mes::header(12);

@@ -41,6 +41,33 @@ fn hundred_queues_of_ten_processes() {
     assert_eq!((bench.hw.user(), bench.strict()), (0, 0));
 }
 
+/// A process of `/dev/kfd` and a file of the render node may share an address space, with contexts
+/// and VMIDs of their own.
+#[test]
+fn two_owners_share_a_pasid() {
+    use mes::add_queue as aq;
+    let mut bench = Bench::ready();
+    bench.add(1, 0);
+    let mut second = add_queue(2, 1);
+    aq::PROCESS_ID.set(&mut second, aq::PROCESS_ID.get(&add_queue(1, 0)));
+    bench.mqd(1);
+    assert_eq!(bench.fails(&second), code::EXISTS);
+    let before = bench.strict();
+    for field in [aq::IS_KFD_PROCESS, aq::TRAP_EN] {
+        field.set(&mut second, 0);
+    }
+    for field in [aq::TRAP_HANDLER_ADDR, aq::TMA_ADDR] {
+        field.set(&mut second, 0);
+    }
+    assert_eq!(bench.send(0, &second), 1);
+    let vmids: BTreeSet<u8> = bench.hw.mapped.values().map(|m| m.load.vmid).collect();
+    assert_eq!(
+        (vmids.len(), bench.strict()),
+        (3, before),
+        "with that of the rings"
+    );
+}
+
 #[test]
 fn idle_queue_is_remapped_by_doorbell() {
     let mut bench = Bench::ready();
