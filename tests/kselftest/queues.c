@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "fixture.h"
+#include "pm4.h"
 #include "queue-calls.h"
 
 /* Buffers of a queue, and valid arguments to create it. */
@@ -244,24 +245,6 @@ static void submit_pm4(struct kfd_queue *q, const uint32_t *words, uint32_t coun
 	kfd_queue_ring(q, wptr + count);
 }
 
-/* RELEASE_MEM of 64 bits at end of pipe, after flushing the caches; see PACKET3_RELEASE_MEM. */
-static void fill_release_mem(uint32_t *words, uint32_t sels, const volatile void *to, uint64_t data,
-			     uint32_t context)
-{
-	words[0] = 0xc0064900;
-	words[1] = 0x14 | 5 << 8;
-	words[2] = sels;
-	words[3] = (uint32_t)(uintptr_t)to;
-	words[4] = (uint32_t)((uintptr_t)to >> 32);
-	words[5] = (uint32_t)data;
-	words[6] = (uint32_t)(data >> 32);
-	words[7] = context;
-}
-
-#define SEL_DATA (2u << 29)
-#define SEL_CLOCK (3u << 29)
-#define SEL_INTERRUPT (2u << 24)
-
 TEST(create_pm4_queue)
 {
 	struct plan p;
@@ -289,10 +272,9 @@ TEST(pm4_queue_signals_event)
 		struct kfd_signal *signal = i % 2 ? &one : &two, *other = i % 2 ? &two : &one;
 		uint32_t words[16];
 
-		fill_release_mem(words, SEL_CLOCK, data, 0, 0);
-		fill_release_mem(words + 8, SEL_DATA | SEL_INTERRUPT,
-				 (void *)(uintptr_t)signal->s->event_mailbox_ptr, signal->event_id,
-				 signal->event_id);
+		pm4_release_mem(words, PM4_CLOCK, kfd_va((void *)data), 0, 0);
+		pm4_release_mem(words + 8, PM4_DATA | PM4_INTERRUPT, signal->s->event_mailbox_ptr,
+				signal->event_id, signal->event_id);
 		submit_pm4(&p.q, words, 16);
 		ASSERT_EQ(event_result(&p.k, signal->event_id, WAIT_MS),
 			  KFD_IOC_WAIT_RESULT_COMPLETE);
@@ -322,11 +304,9 @@ TEST(pm4_queue_with_invalid_event_id)
 		bool ignored = ids[i] == (is_gfx12(&p.k.node) ? 0x1000001 : 0);
 		uint32_t words[16];
 
-		fill_release_mem(words, SEL_DATA | SEL_INTERRUPT,
-				 (void *)(uintptr_t)two.s->event_mailbox_ptr, 1, ids[i]);
-		fill_release_mem(words + 8, SEL_DATA | SEL_INTERRUPT,
-				 (void *)(uintptr_t)one.s->event_mailbox_ptr, one.event_id,
-				 one.event_id);
+		pm4_release_mem(words, PM4_DATA | PM4_INTERRUPT, two.s->event_mailbox_ptr, 1, ids[i]);
+		pm4_release_mem(words + 8, PM4_DATA | PM4_INTERRUPT, one.s->event_mailbox_ptr,
+				one.event_id, one.event_id);
 		submit_pm4(&p.q, words, 8);
 		if (!ignored)
 			EXPECT_EQ(event_result(&p.k, two.event_id, WAIT_MS),

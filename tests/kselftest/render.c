@@ -447,6 +447,19 @@ TEST(handles_are_per_file)
 	       p == MAP_FAILED ? strerrorname_np(errno) : "mapped");
 }
 
+/* They need a module parameter, user_queue=1 in the C driver. */
+TEST(no_user_queues_by_default)
+{
+	struct drm_amdgpu_userq_signal signal = { 0 };
+	struct drm_amdgpu_userq_wait wait = { 0 };
+	union drm_amdgpu_userq args = { 0 };
+	int fd = render(NULL);
+
+	EXPECT_RET(kfd_ioctl(fd, DRM_IOCTL_AMDGPU_USERQ, &args), -ENOTSUPP);
+	EXPECT_RET(kfd_ioctl(fd, DRM_IOCTL_AMDGPU_USERQ_SIGNAL, &signal), -ENOTSUPP);
+	EXPECT_RET(kfd_ioctl(fd, DRM_IOCTL_AMDGPU_USERQ_WAIT, &wait), -ENOTSUPP);
+}
+
 TEST(exit_releases_files_and_bos)
 {
 	for (int i = 0; i < 32; i++) {

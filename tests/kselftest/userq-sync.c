@@ -1,0 +1,338 @@
+// SPDX-License-Identifier: GPL-2.0 OR MIT
+/*
+ * Tests the fences of user queues of the render node: USERQ_SIGNAL attaches one to syncobjs and
+ * buffers, USERQ_WAIT returns where a queue may wait for those of others.
+ *
+ * Expected results are those of the C driver (amdgpu/amdgpu_userq_fence.c).
+ */
+#define _GNU_SOURCE
+#include <pthread.h>
+#include <unistd.h>
+
+#include "userq.h"
+
+#define MS 1000000ull
+#define MAX_HANDLES 65536u
+
+static int wait_ms(struct cs *cs, uint32_t syncobj, unsigned int ms)
+{
+	return syncobj_wait(cs->fd, syncobj, (int64_t)(cs_now() + ms * MS));
+}
+
+/* Dwords of `cs->data`: the gate that a queue waits for, and what it writes then. */
+enum { GATE = 0, DONE = 4, OTHER = 8 };
+
+static uint64_t word(struct cs *cs, uint32_t n)
+{
+	return cs->data.va + n * 4;
+}
+
+/* Submits packets that wait for the gate, set DONE to `value`, and signal. */
+static void submit(struct uq *q, uint32_t value)
+{
+	uint32_t words[32], n;
+
+	n = pm4_wait(words, word(q->cs, GATE), value);
+	n += pm4_write_data(words + n, word(q->cs, DONE), value);
+	n += pm4_release_mem(words + n, 0, 0, 0, 0);
+	n += pm4_signal(words + n);
+	uq_put(q, words, n);
+	uq_ring(q);
+}
+
+static void open_gate(struct cs *cs, uint32_t value)
+{
+	cs->data.words[GATE] = value;
+}
+
+static int signal_all(struct uq *q, uint32_t *syncobjs, uint32_t count, uint32_t *reads,
+		      uint32_t *writes)
+{
+	struct drm_amdgpu_userq_signal args = {
+		.queue_id = q->id,
+		.syncobj_handles = kfd_va(syncobjs),
+		.num_syncobj_handles = (uint16_t)count,
+		.bo_read_handles = kfd_va(reads),
+		.num_bo_read_handles = !!reads,
+		.bo_write_handles = kfd_va(writes),
+		.num_bo_write_handles = !!writes,
+	};
+
+	return kfd_ioctl(q->cs->fd, DRM_IOCTL_AMDGPU_USERQ_SIGNAL, &args);
+}
+
+static int gem_busy(struct cs *cs, uint32_t handle, uint64_t timeout, uint32_t *busy)
+{
+	union drm_amdgpu_gem_wait_idle args = { .in = { .handle = handle, .timeout = timeout } };
+	int ret = kfd_ioctl(cs->fd, DRM_IOCTL_AMDGPU_GEM_WAIT_IDLE, &args);
+
+	*busy = args.out.status;
+	return ret;
+}
+
+TEST(signal_syncobj)
+{
+	uint32_t sync[2];
+	struct cs cs;
+	struct uq q;
+
+	uq_open(&q, &cs);
+	for (int i = 0; i < 2; i++)
+		ASSERT_OK(syncobj_create(cs.fd, 0, &sync[i]));
+	for (uint32_t i = 1; i <= 100; i++) {
+		submit(&q, i);
+		ASSERT_OK(signal_all(&q, sync, 2, NULL, NULL));
+		if (i == 1 || i == 100)
+			EXPECT_RET(wait_ms(&cs, sync[0], 50), -ETIME);
+		open_gate(&cs, i);
+		ASSERT_OK(wait_ms(&cs, sync[0], WAIT_MS));
+		ASSERT_EQ(cs.data.words[DONE], i);
+		ASSERT_OK(wait_ms(&cs, sync[1], 0));
+	}
+	EXPECT_OK(uq_free(&cs, q.id));
+}
+
+/* Its packets are executed before the ioctl: the fence is signaled. */
+TEST(signal_late)
+{
+	struct cs cs;
+	uint32_t sync;
+	struct uq q;
+
+	uq_open(&q, &cs);
+	ASSERT_OK(syncobj_create(cs.fd, 0, &sync));
+	open_gate(&cs, 1);
+	submit(&q, 1);
+	ASSERT(becomes(&q.rptr.words[0], (uint32_t)q.next, WAIT_MS));
+	ASSERT_OK(signal_all(&q, &sync, 1, NULL, NULL));
+	EXPECT_OK(wait_ms(&cs, sync, WAIT_MS));
+}
+
+/* Fences of one queue are signaled in order, by one packet if it comes last. */
+TEST(signal_many)
+{
+	enum { FENCES = 10 };
+	uint32_t sync[FENCES];
+	struct cs cs;
+	struct uq q;
+
+	uq_open(&q, &cs);
+	for (uint32_t i = 0; i < FENCES; i++) {
+		ASSERT_OK(syncobj_create(cs.fd, 0, &sync[i]));
+		submit(&q, i + 1);
+		ASSERT_OK(signal_all(&q, &sync[i], 1, NULL, NULL));
+	}
+	open_gate(&cs, 3);
+	EXPECT_OK(wait_ms(&cs, sync[2], WAIT_MS));
+	EXPECT_RET(wait_ms(&cs, sync[3], 50), -ETIME);
+	open_gate(&cs, FENCES);
+	for (uint32_t i = FENCES; i-- > 0;)
+		EXPECT_OK(wait_ms(&cs, sync[i], WAIT_MS));
+}
+
+TEST(signal_buffers)
+{
+	struct cs_bo read, write;
+	struct cs cs;
+	uint32_t busy;
+	struct uq q;
+
+	uq_open(&q, &cs);
+	uq_bo_new(&cs, &read, 4096, AMDGPU_GEM_DOMAIN_GTT);
+	uq_bo_new(&cs, &write, 4096, AMDGPU_GEM_DOMAIN_VRAM);
+	submit(&q, 1);
+	ASSERT_OK(signal_all(&q, NULL, 0, &read.handle, &write.handle));
+	EXPECT_OK(gem_busy(&cs, read.handle, 0, &busy));
+	EXPECT_EQ(busy, 1);
+	EXPECT_OK(gem_busy(&cs, write.handle, cs_now() + 50 * MS, &busy));
+	EXPECT_EQ(busy, 1);
+	open_gate(&cs, 1);
+	EXPECT_OK(gem_busy(&cs, write.handle, FOREVER, &busy));
+	EXPECT_EQ(busy, 0);
+	EXPECT_EQ(cs.data.words[DONE], 1);
+	EXPECT_OK(gem_busy(&cs, read.handle, FOREVER, &busy));
+	EXPECT_EQ(busy, 0);
+}
+
+/* A job of a DMA engine waits for a user queue. */
+TEST(job_waits_for_queue)
+{
+	struct drm_amdgpu_cs_chunk_sem sem = { 0 };
+	struct drm_amdgpu_bo_list_entry bos[2];
+	struct cs_job job;
+	struct cs cs;
+	struct uq q;
+	uint64_t handle, none;
+
+	uq_open(&q, &cs);
+	ASSERT_OK(syncobj_create(cs.fd, 0, &sem.handle));
+	submit(&q, 1);
+	ASSERT_OK(signal_all(&q, &sem.handle, 1, NULL, NULL));
+	bos[0] = (struct drm_amdgpu_bo_list_entry){ cs.code.handle, 0 };
+	bos[1] = (struct drm_amdgpu_bo_list_entry){ cs.data.handle, 0 };
+	cs_job(&job, &cs, 0);
+	cs_add_bos(&job, bos, 2);
+	cs_add(&job, AMDGPU_CHUNK_ID_SYNCOBJ_IN, &sem, sizeof(sem));
+	cs_add_ib(&job, cs_write(&cs, word(&cs, OTHER), 9));
+	ASSERT_OK(cs_submit(&job, &handle));
+	EXPECT_OK(cs_wait(&cs, 0, handle, 50 * MS, &none));
+	EXPECT_EQ(none, 1);
+	EXPECT_EQ(cs.data.words[OTHER], 0);
+	open_gate(&cs, 1);
+	cs_done(&cs, 0, handle);
+	EXPECT_EQ(cs.data.words[OTHER], 9);
+	EXPECT_EQ(cs.data.words[DONE], 1);
+}
+
+static int wait_for(struct uq *q, uint32_t *syncobjs, uint32_t count, uint32_t *bo,
+		    struct drm_amdgpu_userq_fence_info *out, uint32_t *room)
+{
+	struct drm_amdgpu_userq_wait args = {
+		.waitq_id = q->id,
+		.syncobj_handles = kfd_va(syncobjs),
+		.num_syncobj_handles = (uint16_t)count,
+		.bo_write_handles = kfd_va(bo),
+		.num_bo_write_handles = !!bo,
+		.num_fences = (uint16_t)*room,
+		.out_fences = kfd_va(out),
+	};
+	int ret = kfd_ioctl(q->cs->fd, DRM_IOCTL_AMDGPU_USERQ_WAIT, &args);
+
+	*room = args.num_fences;
+	return ret;
+}
+
+/* A queue waits for another one in the memory that USERQ_WAIT returns. */
+TEST(queue_waits_for_queue)
+{
+	struct drm_amdgpu_userq_fence_info info[4];
+	uint32_t sync[2], words[32], n, room = 0;
+	struct cs_bo bo;
+	struct uq a, b;
+	struct cs cs;
+
+	uq_open(&a, &cs);
+	uq_prepare(&b, &cs);
+	ASSERT_OK(uq_start(&b));
+	uq_bo_new(&cs, &bo, 4096, AMDGPU_GEM_DOMAIN_GTT);
+	for (int i = 0; i < 2; i++)
+		ASSERT_OK(syncobj_create(cs.fd, 0, &sync[i]));
+	submit(&a, 1);
+	ASSERT_OK(signal_all(&a, &sync[0], 1, NULL, NULL));
+	submit(&a, 2);
+	ASSERT_OK(signal_all(&a, &sync[1], 1, NULL, &bo.handle));
+	/* First how many, then where; the later one of a queue includes the earlier. */
+	EXPECT_OK(wait_for(&b, sync, 2, &bo.handle, NULL, &room));
+	EXPECT(room >= 3, "%u", room);
+	room = 4;
+	ASSERT_OK(wait_for(&b, sync, 2, &bo.handle, info, &room));
+	ASSERT_EQ(room, 1);
+	EXPECT_EQ(info[0].value, a.next);
+	EXPECT(info[0].va != 0);
+	n = pm4_wait(words, info[0].va, (uint32_t)info[0].value);
+	n += pm4_write_data(words + n, word(&cs, OTHER), 7);
+	uq_put(&b, words, n);
+	uq_ring(&b);
+	open_gate(&cs, 1);
+	EXPECT(becomes(&cs.data.words[DONE], 1, WAIT_MS));
+	usleep(50000);
+	EXPECT_EQ(cs.data.words[OTHER], 0);
+	open_gate(&cs, 2);
+	EXPECT(becomes(&cs.data.words[OTHER], 7, WAIT_MS));
+	EXPECT_EQ(cs.data.words[DONE], 2);
+	EXPECT_OK(wait_ms(&cs, sync[1], WAIT_MS));
+}
+
+/* Fences other than those of user queues are awaited by the ioctl. */
+TEST(wait_for_a_job)
+{
+	struct drm_amdgpu_userq_fence_info info[4];
+	uint32_t room = 4;
+	uint64_t handle;
+	struct cs cs;
+	struct uq q;
+
+	uq_open(&q, &cs);
+	ASSERT_OK(cs_run(&cs, 0, cs_write(&cs, word(&cs, OTHER), 5), &handle));
+	EXPECT_OK(wait_for(&q, NULL, 0, &cs.data.handle, info, &room));
+	EXPECT_EQ(room, 0);
+	EXPECT_EQ(cs.data.words[OTHER], 5);
+}
+
+static void *open_late(void *arg)
+{
+	usleep(200000);
+	open_gate(arg, 1);
+	return NULL;
+}
+
+/* FREE waits for the last fence. */
+TEST(free_waits)
+{
+	pthread_t thread;
+	uint32_t sync;
+	struct cs cs;
+	struct uq q;
+
+	uq_open(&q, &cs);
+	ASSERT_OK(syncobj_create(cs.fd, 0, &sync));
+	submit(&q, 1);
+	ASSERT_OK(signal_all(&q, &sync, 1, NULL, NULL));
+	ASSERT(!pthread_create(&thread, NULL, open_late, &cs));
+	EXPECT_OK(uq_free(&cs, q.id));
+	EXPECT_EQ(cs.data.words[GATE], 1);
+	EXPECT_EQ(cs.data.words[DONE], 1);
+	EXPECT_OK(wait_ms(&cs, sync, 0));
+	pthread_join(thread, NULL);
+}
+
+TEST(bad_signals)
+{
+	struct drm_amdgpu_userq_signal args = { 0 };
+	uint32_t sync, none = 0x1234;
+	struct cs cs;
+	struct uq q;
+
+	uq_open(&q, &cs);
+	ASSERT_OK(syncobj_create(cs.fd, 0, &sync));
+	EXPECT_RET(signal_all(&q, &none, 1, NULL, NULL), -ENOENT);
+	EXPECT_RET(signal_all(&q, (void *)4096, 1, NULL, NULL), -EFAULT);
+	EXPECT_RET(signal_all(&q, NULL, 0, &none, NULL), -ENOENT);
+	EXPECT_RET(signal_all(&q, NULL, 0, NULL, &none), -ENOENT);
+	EXPECT_RET(signal_all(&q, NULL, 0, NULL, (void *)4096), -EFAULT);
+	args.queue_id = q.id;
+	args.num_bo_read_handles = MAX_HANDLES + 1;
+	EXPECT_RET(kfd_ioctl(cs.fd, DRM_IOCTL_AMDGPU_USERQ_SIGNAL, &args), -EINVAL);
+	q.id++;
+	EXPECT_RET(signal_all(&q, &sync, 1, NULL, NULL), -ENOENT);
+	/* Without a fence. */
+	EXPECT_RET(wait_ms(&cs, sync, 0), -EINVAL);
+	q.id--;
+	EXPECT_OK(signal_all(&q, NULL, 0, NULL, NULL));
+}
+
+TEST(bad_waits)
+{
+	struct drm_amdgpu_userq_fence_info info[4];
+	uint32_t sync, none = 0x1234, room = 4;
+	struct cs cs;
+	struct uq q;
+
+	uq_open(&q, &cs);
+	ASSERT_OK(syncobj_create(cs.fd, 0, &sync));
+	EXPECT_RET(wait_for(&q, &none, 1, NULL, info, &room), -ENOENT);
+	EXPECT_RET(wait_for(&q, NULL, 0, &none, info, &room), -ENOENT);
+	EXPECT_RET(wait_for(&q, (void *)4096, 1, NULL, info, &room), -EFAULT);
+	EXPECT_EQ(room, 4);
+	EXPECT_OK(wait_for(&q, NULL, 0, NULL, info, &room));
+	EXPECT_EQ(room, 0);
+	submit(&q, 1);
+	ASSERT_OK(signal_all(&q, &sync, 1, NULL, NULL));
+	room = 4;
+	EXPECT_RET(wait_for(&q, &sync, 1, NULL, (void *)4096, &room), -EFAULT);
+	q.id++;
+	room = 4;
+	EXPECT_RET(wait_for(&q, &sync, 1, NULL, info, &room), -EINVAL);
+	open_gate(&cs, 1);
+	EXPECT_OK(wait_ms(&cs, sync, WAIT_MS));
+}

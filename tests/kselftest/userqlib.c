@@ -1,0 +1,148 @@
+// SPDX-License-Identifier: GPL-2.0 OR MIT
+/* See userq.h. */
+#define _GNU_SOURCE
+#include <sys/mman.h>
+
+#include "userq.h"
+
+void uq_need(int fd, uint32_t ip)
+{
+	struct drm_amdgpu_info_device info = { 0 };
+	struct drm_amdgpu_info request = { .return_pointer = kfd_va(&info),
+					   .return_size = sizeof(info),
+					   .query = AMDGPU_INFO_DEV_INFO };
+
+	ASSERT_OK(kfd_ioctl(fd, DRM_IOCTL_AMDGPU_INFO, &request));
+	if (!(info.userq_ip_mask & 1u << ip))
+		SKIP("no user queues of IP type %u", ip);
+}
+
+void uq_bo_new(struct cs *cs, struct cs_bo *bo, uint64_t size, uint64_t domain)
+{
+	struct drm_amdgpu_gem_va args = {
+		.operation = AMDGPU_VA_OP_MAP,
+		.flags = ACCESS,
+		.map_size = size,
+	};
+	union drm_amdgpu_gem_mmap map = { 0 };
+	void *p;
+
+	*bo = (struct cs_bo){ .size = size, .va = cs->next_va };
+	cs->next_va += size + 65536;
+	ASSERT_OK(cs_bo_create(cs->fd, size, domain, AMDGPU_GEM_CREATE_CPU_ACCESS_REQUIRED,
+			       &bo->handle));
+	args.handle = bo->handle;
+	args.va_address = bo->va;
+	ASSERT_OK(syncobj_create(cs->fd, 0, &args.vm_timeline_syncobj_out));
+	ASSERT_OK(kfd_ioctl(cs->fd, DRM_IOCTL_AMDGPU_GEM_VA, &args));
+	ASSERT_OK(syncobj_wait(cs->fd, args.vm_timeline_syncobj_out, INT64_MAX));
+	map.in.handle = bo->handle;
+	ASSERT_OK(kfd_ioctl(cs->fd, DRM_IOCTL_AMDGPU_GEM_MMAP, &map));
+	p = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, cs->fd, (off_t)map.out.addr_ptr);
+	ASSERT(p != MAP_FAILED, "%s", strerror(errno));
+	bo->words = p;
+}
+
+static volatile uint64_t *map_doorbells(struct cs *cs, uint32_t handle)
+{
+	union drm_amdgpu_gem_mmap map = { 0 };
+	void *p;
+
+	map.in.handle = handle;
+	ASSERT_OK(kfd_ioctl(cs->fd, DRM_IOCTL_AMDGPU_GEM_MMAP, &map));
+	p = mmap(NULL, KFD_PAGE, PROT_READ | PROT_WRITE, MAP_SHARED, cs->fd,
+		 (off_t)map.out.addr_ptr);
+	ASSERT(p != MAP_FAILED, "%s", strerror(errno));
+	return p;
+}
+
+void uq_prepare(struct uq *q, struct cs *cs)
+{
+	*q = (struct uq){ .cs = cs };
+	uq_bo_new(cs, &q->ring, UQ_RING_BYTES, AMDGPU_GEM_DOMAIN_GTT);
+	uq_bo_new(cs, &q->rptr, KFD_PAGE, AMDGPU_GEM_DOMAIN_GTT);
+	uq_bo_new(cs, &q->wptr, KFD_PAGE, AMDGPU_GEM_DOMAIN_GTT);
+	uq_bo_new(cs, &q->eop, KFD_PAGE, AMDGPU_GEM_DOMAIN_GTT);
+	ASSERT_OK(cs_bo_create(cs->fd, KFD_PAGE, AMDGPU_GEM_DOMAIN_DOORBELL, 0, &q->doorbells));
+	q->doorbell = map_doorbells(cs, q->doorbells) + UQ_DOORBELL;
+	q->compute.eop_va = q->eop.va;
+	q->args = (struct drm_amdgpu_userq_in){
+		.op = AMDGPU_USERQ_OP_CREATE,
+		.ip_type = AMDGPU_HW_IP_COMPUTE,
+		.doorbell_handle = q->doorbells,
+		.doorbell_offset = UQ_DOORBELL,
+		.queue_va = q->ring.va,
+		.queue_size = q->ring.size,
+		.rptr_va = q->rptr.va,
+		.wptr_va = q->wptr.va,
+		.mqd = kfd_va(&q->compute),
+		.mqd_size = sizeof(q->compute),
+	};
+}
+
+int uq_start(struct uq *q)
+{
+	union drm_amdgpu_userq args = { .in = q->args };
+	int ret = kfd_ioctl(q->cs->fd, DRM_IOCTL_AMDGPU_USERQ, &args);
+
+	if (!ret)
+		q->id = args.out.queue_id;
+	return ret;
+}
+
+int uq_free(struct cs *cs, uint32_t id)
+{
+	union drm_amdgpu_userq args = { .in = { .op = AMDGPU_USERQ_OP_FREE, .queue_id = id } };
+
+	return kfd_ioctl(cs->fd, DRM_IOCTL_AMDGPU_USERQ, &args);
+}
+
+void uq_release(struct uq *q)
+{
+	struct cs_bo *all[] = { &q->ring, &q->rptr, &q->wptr, &q->eop };
+
+	for (int i = 0; i < 4; i++) {
+		munmap((void *)all[i]->words, all[i]->size);
+		EXPECT_OK(cs_bo_close(q->cs->fd, all[i]->handle));
+	}
+	munmap((void *)(q->doorbell - UQ_DOORBELL), KFD_PAGE);
+	EXPECT_OK(cs_bo_close(q->cs->fd, q->doorbells));
+}
+
+void uq_open(struct uq *q, struct cs *cs)
+{
+	cs_open(cs);
+	uq_need(cs->fd, AMDGPU_HW_IP_COMPUTE);
+	uq_prepare(q, cs);
+	ASSERT_OK(uq_start(q));
+}
+
+void uq_put(struct uq *q, const uint32_t *words, uint32_t count)
+{
+	uint64_t dwords = q->ring.size / 4;
+
+	for (uint32_t i = 0; i < count; i++)
+		q->ring.words[(q->next + i) % dwords] = words[i];
+	q->next += count;
+}
+
+void uq_ring(struct uq *q)
+{
+	__atomic_store_n((volatile uint64_t *)q->wptr.words, q->next, __ATOMIC_RELEASE);
+	__atomic_thread_fence(__ATOMIC_SEQ_CST);
+	*q->doorbell = q->next;
+}
+
+bool uq_works(struct uq *q)
+{
+	static uint32_t value = 0x1000;
+	uint32_t words[16], count;
+
+	value++;
+	count = pm4_write_data(words, q->cs->data.va, value);
+	count += pm4_release_mem(words + count, PM4_DATA, q->cs->data.va + 8, value, 0);
+	uq_put(q, words, count);
+	uq_ring(q);
+	return EXPECT(becomes(&q->cs->data.words[2], value, WAIT_MS)) &&
+	       EXPECT_EQ(q->cs->data.words[0], value);
+}
