@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Doorbell slices: the doorbells of a process on one card.
+//! Pages of the doorbell BAR: the slices of processes, and those of buffers of the render node.
 //!
-//! A slice is 8 KiB, one per process and card; user space maps exactly one.
+//! A slice is 8 KiB and has the doorbells of one process on one card, which maps exactly one.
 
 use kernel::{
     bitmap::BitmapVec,
     new_mutex,
+    num::casts::u32_as_usize,
     prelude::*,
     sync::{Arc, Mutex},
 };
@@ -19,11 +20,66 @@ use crate::{
 /// Doorbells of a slice.
 pub(crate) const PER_SLICE: usize = 1024;
 
+/// Pages of the doorbell BAR of a card. Dropping it frees them.
+pub(crate) struct DoorbellPages {
+    card: Arc<Card>,
+    /// First slice, and number of slices.
+    first: usize,
+    count: usize,
+    bytes: usize,
+}
+
+impl DoorbellPages {
+    /// Takes pages of `bytes` bytes. `ENOMEM` when there are not as many in a row.
+    pub(crate) fn new(card: &Arc<Card>, bytes: usize) -> Result<Arc<Self>> {
+        let count = bytes.div_ceil(card.doorbells().slice_bytes());
+        let first = card.doorbells().take_slices(count)?;
+        let pages = Self {
+            card: card.clone(),
+            first,
+            count,
+            bytes,
+        };
+        Ok(Arc::new(pages, GFP_KERNEL)?)
+    }
+
+    /// Returns the size in bytes.
+    pub(crate) fn size(&self) -> usize {
+        self.bytes
+    }
+
+    /// Returns the byte offset in the BAR.
+    fn offset(&self) -> usize {
+        self.card.doorbells().slice_offset(self.first)
+    }
+
+    /// Returns the CPU physical address, for mapping to user space.
+    pub(crate) fn phys(&self) -> u64 {
+        self.card.doorbells().phys() + self.offset() as u64
+    }
+
+    /// Returns the dword index in the BAR of a doorbell, as MQDs and packets take it. `EINVAL`
+    /// beyond the end.
+    pub(crate) fn index(&self, doorbell: u32) -> Result<u32> {
+        let at = u32_as_usize(doorbell)
+            .checked_mul(BYTES as usize)
+            .filter(|at| *at < self.bytes)
+            .ok_or(EINVAL)?;
+        Ok(u32::try_from((self.offset() + at) / 4)?)
+    }
+}
+
+impl Drop for DoorbellPages {
+    fn drop(&mut self) {
+        self.card.doorbells().put_slices(self.first, self.count);
+    }
+}
+
 /// The doorbell slice of a process on one card.
-#[pin_data(PinnedDrop)]
+#[pin_data]
 pub(crate) struct Slice {
     card: Arc<Card>,
-    number: usize,
+    pages: Arc<DoorbellPages>,
     /// Doorbells in use. Those of the window that NBIO does not route to the CP always are; an
     /// `IdPool` cannot reserve them.
     #[pin]
@@ -50,33 +106,20 @@ impl Slice {
                 used.set_bit(id as usize);
             }
         }
-        let number = card.doorbells().take_slice()?;
-        let made = Arc::pin_init(
+        let pages = DoorbellPages::new(card, card.doorbells().slice_bytes())?;
+        Arc::pin_init(
             pin_init!(Self {
                 card: card.clone(),
-                number,
+                pages,
                 used <- new_mutex!(used),
             }),
             GFP_KERNEL,
-        );
-        if made.is_err() {
-            card.doorbells().put_slice(number);
-        }
-        made
+        )
     }
 
-    /// Returns the size in bytes.
-    pub(crate) fn size(&self) -> usize {
-        self.card.doorbells().slice_bytes()
-    }
-
-    fn offset(&self) -> usize {
-        self.card.doorbells().slice_offset(self.number)
-    }
-
-    /// Returns the CPU physical address, for mapping to user space.
-    pub(crate) fn phys(&self) -> u64 {
-        self.card.doorbells().phys() + self.offset() as u64
+    /// Returns the pages.
+    pub(crate) fn pages(&self) -> &Arc<DoorbellPages> {
+        &self.pages
     }
 
     /// Allocates the doorbell of a compute queue. `EBUSY` when there is none.
@@ -108,17 +151,10 @@ impl Slice {
     }
 }
 
-#[pinned_drop]
-impl PinnedDrop for Slice {
-    fn drop(self: Pin<&mut Self>) {
-        self.card.doorbells().put_slice(self.number);
-    }
-}
-
 impl Doorbell {
     /// Returns the dword index in the BAR, as MQDs and packets take it.
     pub(crate) fn index(&self) -> u32 {
-        ((self.slice.offset() + self.offset_in_slice()) / 4) as u32
+        ((self.slice.pages.offset() + self.offset_in_slice()) / 4) as u32
     }
 
     /// Returns the index in the slice.

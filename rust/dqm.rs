@@ -33,6 +33,7 @@ use crate::{
 };
 
 mod cpsch;
+mod file;
 mod mes;
 mod queues;
 mod runlist;
@@ -225,7 +226,7 @@ impl Dqm {
         map: MapProcess,
         xnack: bool,
     ) -> Result<Arc<DqmProcess>> {
-        DqmProcess::new(&self.gpu, pid, map, xnack, self.needs.process)
+        DqmProcess::new(&self.gpu, pid, false, map, xnack, self.needs.process)
     }
 
     /// Returns a queue with its MQD, to be added by [`Dqm::add`]. `ENOMEM` without memory.

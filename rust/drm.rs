@@ -5,7 +5,7 @@
 //! engines.
 //!
 //! Name, version and ioctl numbers are those of amdgpu, which libdrm_amdgpu requires. Ioctls of
-//! amdgpu that are missing here (user queues, userptr BOs, ...) fail with `EINVAL`, as the DRM
+//! amdgpu that are missing here (userptr BOs, ...) fail with `EINVAL`, as the DRM
 //! core does for an unknown ioctl.
 //!
 //! The parts, each of which uses only those before it:
@@ -13,7 +13,7 @@
 //! | file | part |
 //! |---|---|
 //! | `user`, `handle_table`, `dependencies`, `syncobj_signal` | helpers |
-//! | `partition`, `ctx_entity`, `ctx`, `bo_list`, `mappings` | objects of an open file |
+//! | `partition`, `ctx_entity`, `ctx`, `bo_list`, `userq`, `mappings` | objects of an open file |
 //! | `file` | the open file |
 //! | `ioctl` | one handler for each ioctl |
 //! | `device` | driver table, registration |
@@ -31,6 +31,7 @@ mod mappings;
 mod partition;
 mod syncobj_signal;
 mod user;
+mod userq;
 
 pub(crate) use device::{init, RenderNode, RenderNodes};
 pub(crate) use file::vm_of_file;

@@ -42,12 +42,14 @@ pub(crate) mod migrated;
 mod reset;
 pub(crate) mod spaces;
 mod suspend;
+pub(crate) mod user_doorbells;
 
 use coredump::Coredump;
 use image::VramImage;
 use lru::{EvictionLru, Victims};
 use migrated::Migrated;
 use spaces::SpaceList;
+use user_doorbells::UserDoorbells;
 
 /// Origin of an interrupt of a user queue.
 #[derive(Clone, Copy)]
@@ -149,6 +151,7 @@ pub(crate) struct Gpu {
     no_migration: AtomicFlag,
     #[pin]
     spaces: SpaceList,
+    user_doorbells: Arc<UserDoorbells>,
     /// Contents of VRAM while the device is suspended.
     #[pin]
     image: Mutex<Option<VramImage>>,
@@ -181,6 +184,7 @@ impl Gpu {
         let partitions = mode.partitions(card.xccs().count());
         let migrated = Region::new().inspect_err(stop)?;
         let coredump = Coredump::new(card.dev()).inspect_err(stop)?;
+        let user_doorbells = UserDoorbells::new().inspect_err(stop)?;
         let gpu = Arc::pin_init(
             pin_init!(Self {
                 card,
@@ -196,6 +200,7 @@ impl Gpu {
                 migrated,
                 no_migration: AtomicFlag::new(false),
                 spaces <- SpaceList::new(),
+                user_doorbells,
                 image <- new_mutex!(None),
                 coredump,
             }),
@@ -300,6 +305,11 @@ impl Gpu {
     /// Returns the evictable BOs.
     pub(crate) fn lru(&self) -> &EvictionLru {
         &self.lru
+    }
+
+    /// Returns the doorbells of user queues of the render node.
+    pub(crate) fn user_doorbells(&self) -> &Arc<UserDoorbells> {
+        &self.user_doorbells
     }
 
     /// Returns the address spaces.

@@ -38,6 +38,7 @@ pub(crate) use mqd::{
     MqdKind,
     QueueFormat,
     QueueSpec,
+    RenderQueue,
     SaveState,
     SdmaQueueId,
     Words, //

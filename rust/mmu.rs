@@ -20,7 +20,7 @@ mod userptr;
 pub(crate) mod vm;
 
 pub(crate) use bo::{validate, Bo, BoRef};
-pub(crate) use inner::{EvictedBo, EvictionHandler};
+pub(crate) use inner::{EvictedBo, EvictionHandler, QueueOwner};
 pub(crate) use mirror::Mirror;
 pub(crate) use pages::{MirrorOwner, Pages, BLOCK_PAGES};
 pub(crate) use placement::{Access, BoFlags, BoKind, CpuAccess, KernelAddr};

@@ -95,7 +95,11 @@ impl Mqd {
         let hal = gpu.generation().mqd;
         let mut image = KVec::<u32>::zeroed(hal.dwords(), GFP_KERNEL)?;
         for xcc in 0..mqd.count {
-            hal.init(&mqd.context(xcc), spec, &mut image)?;
+            let mut context = mqd.context(xcc);
+            if spec.render.is_some() {
+                context.kind = MqdKind::Render;
+            }
+            hal.init(&context, spec, &mut image)?;
             mqd.buffer.write_dwords(mqd.offset(xcc), &image)?;
             image.fill(0);
         }

@@ -44,6 +44,7 @@ mod workqueue;
 
 pub(crate) use self::{
     buffer::AllocFlags,
+    evict::{Evictor, VmEvictor},
     handles::make_handle,
     interrupts::SINK,
     kfd_process::{Process, ProcessState},

@@ -102,6 +102,11 @@ fn check_policies() -> Result {
         pr_err!("cwsr_enable is 0: queues are not preempted without CWSR\n");
         return Err(EINVAL);
     }
+    let user_queue = module_parameters::user_queue.value();
+    if !(-1..=1).contains(&user_queue) {
+        pr_err!("user_queue is {user_queue}, not -1 to 1\n");
+        return Err(EINVAL);
+    }
     let noretry = module_parameters::noretry.value();
     if !(-1..=1).contains(&noretry) {
         pr_err!("noretry is {noretry}, not -1 to 1\n");
@@ -160,6 +165,10 @@ module! {
         noretry: i32 {
             default: -1,
             description: "Retry faults of new processes (0: enabled, where a GPU has them, 1: disabled, -1: disabled (default))",
+        },
+        user_queue: i32 {
+            default: -1,
+            description: "User queues of the render node (1: where GPU and firmware have them, 0, -1: none (default))",
         },
         no_system_mem_limit: bool {
             default: false,

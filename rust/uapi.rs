@@ -54,6 +54,7 @@ plain! {
     drm_amdgpu_info_vram_gtt: 24,
     drm_amdgpu_memory_info: 96,
     drm_amdgpu_query_fw: 16,
+    drm_amdgpu_userq_mqd_compute_gfx11: 8,
     kfd_context_save_area_header: 40,
     kfd_context_save_area_header__bindgen_ty_1: 16,
     kfd_dbg_device_info_entry: 128,
@@ -138,6 +139,9 @@ input! {
     drm_amdgpu_gem_mmap: 8,
     drm_amdgpu_gem_wait_idle: 16,
     drm_amdgpu_info: 32,
+    drm_amdgpu_userq: 72,
+    drm_amdgpu_userq_signal: 48,
+    drm_amdgpu_userq_wait: 72,
     drm_amdgpu_wait_cs: 32,
     drm_amdgpu_wait_fences: 24,
     kfd_event_data: 48,
@@ -178,6 +182,8 @@ members! {
     gem_mmap_in: drm_amdgpu_gem_mmap => in_: drm_amdgpu_gem_mmap_in,
     /// Returns the request of `GEM_WAIT_IDLE`.
     gem_wait_idle_in: drm_amdgpu_gem_wait_idle => in_: drm_amdgpu_gem_wait_idle_in,
+    /// Returns the request of `USERQ`.
+    userq_in: drm_amdgpu_userq => in_: drm_amdgpu_userq_in,
     /// Returns the block argument of an `INFO` query.
     info_hw_ip: drm_amdgpu_info => __bindgen_anon_1.query_hw_ip:
         drm_amdgpu_info__bindgen_ty_1__bindgen_ty_2,
@@ -233,6 +239,8 @@ replies! {
     gem_mmap_out(addr_ptr: u64): drm_amdgpu_gem_mmap => out;
     /// Returns the reply of `GEM_WAIT_IDLE`.
     gem_wait_idle_out(status: u32): drm_amdgpu_gem_wait_idle => out;
+    /// Returns the reply of `USERQ`.
+    userq_out(queue_id: u32): drm_amdgpu_userq => out;
     /// Returns the reply of `WAIT_CS`.
     wait_cs_out(status: u64): drm_amdgpu_wait_cs => out;
     /// Returns the reply of `WAIT_FENCES`.

@@ -5,6 +5,14 @@
 /// VMIDs of a hub, in all generations.
 pub(crate) const VMIDS: u32 = 16;
 
+/// Versions of firmware.
+pub(crate) struct UserQueueFirmware {
+    /// MEC.
+    pub(crate) mec: u32,
+    /// MES.
+    pub(crate) mes: u32,
+}
+
 /// Constants of a generation.
 pub(crate) struct Caps {
     /// Waves can wait for a page, selected per process (XNACK).
@@ -69,6 +77,8 @@ pub(crate) struct Caps {
     pub(crate) sdma_reserved_queues: u32,
     /// SDMA engines that user space counts as PCIe engines; further ones are xGMI engines.
     pub(crate) sdma_pcie_engines: u32,
+    /// User queues of the render node, with the oldest firmware that has them.
+    pub(crate) user_queues: Option<UserQueueFirmware>,
     /// SDMA executes secure IBs (`secure_submission_supported` of its kernel rings).
     pub(crate) sdma_secure: bool,
     /// The card is divided into partitions, even if that is one (`xcp_mgr`).

@@ -122,16 +122,31 @@ impl Aperture {
         taken
     }
 
-    /// Takes a free slice and returns its number. `ENOMEM` when there is none.
-    pub(crate) fn take_slice(&self) -> Result<usize> {
+    /// Takes `count` adjacent slices that are free and returns the number of the first. `ENOMEM`
+    /// when there are none.
+    pub(crate) fn take_slices(&self, count: usize) -> Result<usize> {
         let mut slices = self.slices.lock();
-        let number = slices.next_zero_bit(0).ok_or(ENOMEM)?;
-        slices.set_bit(number);
-        Ok(number)
+        let mut from = 0;
+        while from < slices.len() {
+            let first = slices.next_zero_bit(from).ok_or(ENOMEM)?;
+            let end = first.checked_add(count).ok_or(ENOMEM)?;
+            if end > slices.len() {
+                break;
+            }
+            match slices.next_bit(first).filter(|used| *used < end) {
+                Some(used) => from = used + 1,
+                None => {
+                    (first..end).for_each(|number| slices.set_bit(number));
+                    return Ok(first);
+                }
+            }
+        }
+        Err(ENOMEM)
     }
 
-    /// Returns a slice of [`Aperture::take_slice`].
-    pub(crate) fn put_slice(&self, number: usize) {
-        self.slices.lock().clear_bit(number);
+    /// Returns slices of [`Aperture::take_slices`].
+    pub(crate) fn put_slices(&self, first: usize, count: usize) {
+        let mut slices = self.slices.lock();
+        (first..first + count).for_each(|number| slices.clear_bit(number));
     }
 }

@@ -62,6 +62,10 @@ fn add_frame(gpu: &Gpu, queue: &DqmQueue) -> Result<AddQueue> {
         process_context: queue.slot().context(),
         gang_context: queue.context(),
         priority: priority(&spec),
+        level: spec
+            .render
+            .map_or(abi::priority::NORMAL, |render| render.level),
+        kfd: !queue.slot().is_file(),
         doorbell: spec.doorbell,
         mqd: queue.mqd().gpu_addr(),
         wptr: spec.wptr_kernel,

@@ -37,6 +37,8 @@ pub(crate) struct DqmProcess {
     gpu: Arc<Gpu>,
     pid: Pid,
     pasid: u32,
+    /// It is a file of the render node, not a process of `/dev/kfd`.
+    is_file: bool,
     evicted_ms: Atomic<u64>,
     /// Process context of the scheduler, if it needs one.
     context: Option<Buffer>,
@@ -72,11 +74,12 @@ fn context(gpu: &Gpu, size: usize) -> Result<Option<Buffer>> {
 }
 
 impl DqmProcess {
-    /// Returns the qpd of a process with a context of `context_bytes` for the scheduler. `ENOMEM`
-    /// without memory.
+    /// Returns the qpd of a process, or of a file of the render node, with a context of
+    /// `context_bytes` for the scheduler. `ENOMEM` without memory.
     pub(super) fn new(
         gpu: &Arc<Gpu>,
         pid: Pid,
+        is_file: bool,
         map: MapProcess,
         xnack: bool,
         context_bytes: usize,
@@ -86,6 +89,7 @@ impl DqmProcess {
                 context: context(gpu, context_bytes)?,
                 gpu: gpu.clone(),
                 pid,
+                is_file,
                 pasid: map.pasid,
                 evicted_ms: Atomic::new(0),
                 state <- new_mutex!(SlotState {
@@ -118,6 +122,11 @@ impl DqmProcess {
     /// Returns the PASID.
     pub(crate) fn pasid(&self) -> u32 {
         self.pasid
+    }
+
+    /// Returns whether it is a file of the render node.
+    pub(crate) fn is_file(&self) -> bool {
+        self.is_file
     }
 
     /// Returns the GPU address of the scheduler's process context; 0 if there is none.
@@ -391,6 +400,9 @@ impl Queues {
             queue.slot().pasid()
         );
         self.deactivate(queue);
+        if queue.process.is_file {
+            return;
+        }
         queue.process.state.lock().has_reset_queue = true;
         gpu.sink().queue_reset(gpu, queue.process.pasid);
     }
@@ -452,7 +464,8 @@ impl Queues {
         while let Some(process) = self.processes.get(at).cloned() {
             let mut state = process.state.lock();
             state.in_scheduler = false;
-            if !state.queues.is_empty() {
+            // A file may create queues again.
+            if !state.queues.is_empty() && !process.is_file {
                 state.has_reset_queue = true;
                 state.lost = true;
             }

@@ -19,6 +19,7 @@ use super::{
     handle_table::HandleTable,
     mappings::{self, Mappings},
     partition::{FilePartition, Partitions},
+    userq::UserQueues,
 };
 use crate::{
     gpu::Gpu,
@@ -33,7 +34,8 @@ pub(super) struct Render;
 /// Driver data of an open file.
 #[pin_data]
 pub(super) struct FileData {
-    // Field order: jobs are dropped before the buffers and the address space that they use.
+    // Field order: jobs and queues are dropped before the buffers and the address space that they
+    // use.
     #[pin]
     pub(super) contexts: Mutex<HandleTable<Arc<Ctx>>>,
     #[pin]
@@ -42,6 +44,9 @@ pub(super) struct FileData {
     pub(super) owner: usize,
     /// Time of jobs that no entity keeps any more.
     pub(super) spent: Arc<Spent>,
+    /// Taken after `mappings`, before the lock of the address space and those of the queue manager.
+    #[pin]
+    pub(super) queues: Mutex<UserQueues>,
     pub(super) partition: Arc<FilePartition>,
     /// Created on first use: most files only query the device.
     #[pin]
@@ -90,6 +95,7 @@ impl FileData {
                 bo_lists <- new_mutex!(HandleTable::new()),
                 owner: OWNERS.fetch_add(1, Relaxed),
                 spent,
+                queues <- new_mutex!(UserQueues::new(), "rkfd_userqs"),
                 partition,
                 vm <- new_mutex!(None),
                 mappings <- new_mutex!(Mappings::new()),
@@ -172,7 +178,9 @@ impl FileData {
         if let Some(mapped) = mapped {
             // Not interruptible: the mapping must not go before the jobs that use it.
             let _ = mappings::wait_for_jobs(&mapped, false);
-            self.mappings.lock().remove_object(&vm, object);
+            self.mappings
+                .lock()
+                .remove_object(&vm, &self.queues, object);
         }
     }
 }

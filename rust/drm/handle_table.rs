@@ -82,6 +82,15 @@ impl<T> HandleTable<T> {
         Some(value)
     }
 
+    /// As [`Self::next`], to be changed.
+    pub(super) fn next_mut(&mut self, from: u32) -> Option<(u32, &mut T)> {
+        let slots = self.slots.get_mut(usize::try_from(from).ok()?..)?;
+        let values = (from..).zip(slots);
+        values
+            .filter_map(|(handle, slot)| Some((handle, slot.as_mut()?)))
+            .next()
+    }
+
     /// Returns the first value whose handle is at least `from`, with its handle.
     pub(super) fn next(&self, from: u32) -> Option<(u32, &T)> {
         let slots = self.slots.get(usize::try_from(from).ok()?..)?;

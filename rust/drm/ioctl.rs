@@ -13,6 +13,7 @@ mod cs;
 mod ctx;
 mod gem;
 mod info;
+mod userq;
 mod va;
 mod wait;
 
@@ -34,4 +35,7 @@ pub(super) static IOCTLS: [Ioctl<Render>; NUM_IOCTLS] = ioctl_table([
     Ioctl::new::<Render, gem::WaitIdle>(),
     Ioctl::new::<Render, va::Va>(),
     Ioctl::new::<Render, gem::Op>(),
+    Ioctl::new::<Render, userq::UserQueueOp>(),
+    Ioctl::new::<Render, userq::Signal>(),
+    Ioctl::new::<Render, userq::Wait>(),
 ]);

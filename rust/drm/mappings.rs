@@ -2,8 +2,12 @@
 
 //! The mappings that `GEM_VA` made in a file's address space.
 
-use kernel::{prelude::*, sync::aref::ARef};
+use kernel::{
+    prelude::*,
+    sync::{aref::ARef, Mutex},
+};
 
+use super::userq::UserQueues;
 use crate::{
     kapi::{fence::Timeout, resv::Usage},
     mmu::{gem::Object, Access, Vm},
@@ -70,32 +74,39 @@ impl Mappings {
         Ok(())
     }
 
-    /// Removes the mapping at index `at`.
-    fn remove(&mut self, vm: &Vm, at: usize) -> Result {
+    /// Removes the mapping at index `at`. User queues that use it are stopped.
+    fn remove(&mut self, vm: &Vm, queues: &Mutex<UserQueues>, at: usize) -> Result {
         let mapping = self.0.get(at).ok_or(ENOENT)?;
+        queues.lock().stop_users(mapping.va);
         vm.unmap(mapping.va, mapping.len)?;
         self.0.remove(at).map_err(|_| ENOENT)?;
         Ok(())
     }
 
     /// Removes the mapping of `object` that starts at `va`; `ENOENT` if there is none.
-    pub(super) fn unmap(&mut self, vm: &Vm, object: &Object, va: u64) -> Result {
+    pub(super) fn unmap(
+        &mut self,
+        vm: &Vm,
+        queues: &Mutex<UserQueues>,
+        object: &Object,
+        va: u64,
+    ) -> Result {
         let at = self
             .0
             .iter()
             .position(|m| m.va == va && m.object.key() == object.key())
             .ok_or(ENOENT)?;
-        self.remove(vm, at)
+        self.remove(vm, queues, at)
     }
 
     /// Removes all mappings in a range. A mapping that exceeds the range is removed as a whole, and
     /// its parts outside are mapped again: the caller has waited for the jobs that use it. If that
     /// fails, these parts are lost and the error is returned; the range is cleared nevertheless.
-    pub(super) fn clear(&mut self, vm: &Vm, range: &VaRange) -> Result {
+    pub(super) fn clear(&mut self, vm: &Vm, queues: &Mutex<UserQueues>, range: &VaRange) -> Result {
         let mut result = Ok(());
         while let Some(at) = self.0.iter().position(|m| m.overlaps(range)) {
             let whole = self.0.get(at).ok_or(ENOENT)?.clone();
-            self.remove(vm, at)?;
+            self.remove(vm, queues, at)?;
             let below = whole.part(whole.va, range.start);
             let above = whole.part(range.end, whole.end());
             for part in Iterator::chain(below.into_iter(), above) {
@@ -115,9 +126,9 @@ impl Mappings {
     }
 
     /// Removes all mappings of an object whose last handle in the file is closed.
-    pub(super) fn remove_object(&mut self, vm: &Vm, object: usize) {
+    pub(super) fn remove_object(&mut self, vm: &Vm, queues: &Mutex<UserQueues>, object: usize) {
         while let Some(at) = self.0.iter().position(|m| m.object.key() == object) {
-            if let Err(e) = self.remove(vm, at) {
+            if let Err(e) = self.remove(vm, queues, at) {
                 // A queue still uses the mapping, which stays until the address space is destroyed.
                 pr_debug!("mapping of a closed buffer not removed: {e:?}\n");
                 if self.0.remove(at).is_err() {

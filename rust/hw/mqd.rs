@@ -68,6 +68,17 @@ pub(crate) struct QueueSpec {
     pub(crate) gws: bool,
     /// XCC that executes PM4 packets (`pm4_target_xcc`).
     pub(crate) pm4_target_xcc: u8,
+    /// What a queue of the render node has besides.
+    pub(crate) render: Option<RenderQueue>,
+}
+
+/// Parameters of a queue of the render node.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct RenderQueue {
+    /// Priority among all queues, one of `rkfd_abi::mes::priority`.
+    pub(crate) level: u8,
+    /// Address of its fence in VMID 0.
+    pub(crate) fence: u64,
 }
 
 impl QueueSpec {
@@ -82,6 +93,8 @@ impl QueueSpec {
 pub(crate) enum MqdKind {
     /// A compute queue of a user process.
     User,
+    /// A compute queue of the render node.
+    Render,
     /// Hardware interface queue (HIQ).
     Hiq,
     /// Kernel interface queue (KIQ).

@@ -15,7 +15,7 @@ use crate::{
         account::Reservation,
         vram::{VramRange, VramUser},
     },
-    doorbell::Slice,
+    doorbell::DoorbellPages,
     gpu::{lru::Victims, Gpu},
     kapi::{
         gem::{Frame, RemoteAccess, View},
@@ -108,11 +108,15 @@ impl Bo {
         Ok(Self { inner })
     }
 
-    /// Returns a BO of a doorbell slice of `gpu`. `ENODEV` when the device is unplugged.
-    pub(crate) fn doorbell(gpu: &Arc<Gpu>, slice: &Arc<Slice>, flags: BoFlags) -> Result<Self> {
+    /// Returns a BO of doorbells of `gpu`. `ENODEV` when the device is unplugged.
+    pub(crate) fn doorbell(
+        gpu: &Arc<Gpu>,
+        pages: &Arc<DoorbellPages>,
+        flags: BoFlags,
+    ) -> Result<Self> {
         gpu.mmio()?;
-        let placement = Placement::Doorbell(slice.clone());
-        let size = slice.size() as u64;
+        let placement = Placement::Doorbell(pages.clone());
+        let size = pages.size() as u64;
         Self::with(gpu, size, flags, BoKind::Doorbell, placement, None)
     }
 
@@ -155,6 +159,14 @@ impl Bo {
     /// Returns the preferred placement.
     pub(crate) fn preferred(&self) -> BoKind {
         self.inner.preferred()
+    }
+
+    /// Returns the doorbells of a BO of [`Bo::doorbell`].
+    pub(crate) fn doorbells(&self) -> Option<Arc<DoorbellPages>> {
+        match self.inner.placement() {
+            Placement::Doorbell(pages) => Some(pages),
+            _ => None,
+        }
     }
 
     /// Returns the size in bytes, a multiple of the page size.

@@ -54,6 +54,18 @@ pub(crate) trait EvictionHandler: Send + Sync {
     fn evict_queues(&self, bo: EvictedBo) -> Result;
 }
 
+/// Owner of user queues in an address space.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum QueueOwner {
+    /// A process, with queues of `/dev/kfd`.
+    Process,
+    /// A file of the render node.
+    File,
+}
+
+/// Number of [`QueueOwner`]s.
+pub(super) const QUEUE_OWNERS: usize = 2;
+
 /// A BO that had to leave VRAM.
 pub(crate) struct EvictedBo(pub(super) Arc<BoInner>);
 
@@ -66,8 +78,8 @@ impl EvictedBo {
 
 /// An address space as far as the BOs it maps need it.
 pub(super) trait BoMapper: Send + Sync {
-    /// Returns the handler of the process with user queues in this address space, if there is one.
-    fn eviction_handler(&self) -> Option<&Arc<dyn EvictionHandler>>;
+    /// Returns the handlers of the user queues in this address space, by [`QueueOwner`].
+    fn eviction_handlers(&self) -> [Option<&Arc<dyn EvictionHandler>>; QUEUE_OWNERS];
 
     /// Zaps the PTEs of the userptr mapping at `va`, without allocation. Complete on return.
     fn zap(&self, va: u64);
@@ -238,13 +250,14 @@ impl BoInner {
         let mut handlers: KVVec<Arc<dyn EvictionHandler>> = KVVec::new();
         loop {
             let mappings = self.mappings.lock();
-            if handlers.capacity() < mappings.len() {
-                let len = mappings.len();
+            let len = mappings.len() * QUEUE_OWNERS;
+            if handlers.capacity() < len {
                 drop(mappings);
                 handlers.reserve(len, GFP_KERNEL)?;
                 continue;
             }
-            for handler in mappings.iter().filter_map(|(s, _)| s.eviction_handler()) {
+            let all = mappings.iter().flat_map(|(s, _)| s.eviction_handlers());
+            for handler in all.flatten() {
                 if !handlers.iter().any(|h| same(&**h, &**handler)) {
                     handlers.push_within_capacity(handler.clone())?;
                 }
@@ -258,7 +271,7 @@ impl BoInner {
         self.mappings
             .lock()
             .iter()
-            .any(|(s, _)| s.eviction_handler().is_some())
+            .any(|(s, _)| s.eviction_handlers().iter().any(Option::is_some))
     }
 
     /// Sets how CPU mappings are zapped. `EEXIST` if it was set before.
@@ -339,7 +352,7 @@ impl BoInner {
                 Frame::of_bar(self.gpu.vram().bar().phys() + range.run(at)?.0),
                 CpuCache::WriteCombined,
             ),
-            Placement::Doorbell(slice) => (Frame::of_bar(slice.phys() + at), CpuCache::Uncached),
+            Placement::Doorbell(pages) => (Frame::of_bar(pages.phys() + at), CpuCache::Uncached),
             Placement::MmioRemap => (Frame::of_bar(self.gpu.hdp_remap_phys()), CpuCache::Uncached),
             // The process has mappings of its own.
             Placement::User(_) | Placement::Nowhere => return Err(EINVAL),

@@ -15,7 +15,7 @@ use super::{
 };
 use crate::{
     card::{gart::GartMapping, vram::VramRange, Card},
-    doorbell::Slice,
+    doorbell::DoorbellPages,
     kapi::{
         dma::{self, Pages, PeerMapping, Runs},
         gem::{Frame, Memory},
@@ -29,7 +29,7 @@ pub(crate) enum BoKind {
     Vram,
     /// System memory owned by the BO.
     Gtt,
-    /// The doorbell slice of a process.
+    /// Pages of the doorbell BAR.
     Doorbell,
     /// The page with the remapped HDP flush registers.
     MmioRemap,
@@ -260,8 +260,8 @@ pub(super) enum Placement {
     Vram(Arc<VramRange>),
     /// System memory owned by the BO.
     System(Arc<SystemPages>),
-    /// A doorbell slice.
-    Doorbell(Arc<Slice>),
+    /// Pages of the doorbell BAR.
+    Doorbell(Arc<DoorbellPages>),
     /// The remapped HDP flush registers.
     MmioRemap,
     /// Pages of a process.
@@ -327,7 +327,7 @@ impl Placement {
             }
             // NBIO compares the address with that of the BAR, before any IOMMU translates it
             // (self-ring aperture).
-            Self::Doorbell(slice) => (slice.phys() + at, (slice.size() as u64).saturating_sub(at)),
+            Self::Doorbell(pages) => (pages.phys() + at, (pages.size() as u64).saturating_sub(at)),
             Self::MmioRemap => (card.hdp_remap_dma() + at, PAGE_SIZE as u64 - at),
             Self::User(pages) => {
                 let (dma, count) = pages.dma_run(usize::try_from(at)? / PAGE_SIZE)?;

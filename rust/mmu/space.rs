@@ -15,7 +15,7 @@ use kernel::{
 
 use super::{
     bo::BoRef,
-    inner::{BoInner, BoMapper, EvictionHandler},
+    inner::{BoInner, BoMapper, EvictionHandler, QueueOwner, QUEUE_OWNERS},
     pages::{MirrorOwner, Mirrored, Pages, BLOCK_BYTES},
     pasid::Pasid,
     peer::PeerUse,
@@ -74,8 +74,8 @@ pub(super) struct Space {
     /// `None` after [`Space::close`].
     #[pin]
     pub(super) inner: Mutex<Option<Inner>>,
-    /// Of the process with user queues in this address space.
-    handler: SetOnce<Arc<dyn EvictionHandler>>,
+    /// Of the user queues in this address space, by [`QueueOwner`].
+    handlers: [SetOnce<Arc<dyn EvictionHandler>>; QUEUE_OWNERS],
     /// Informed when the PTEs of mirrored memory are lost.
     pub(super) mirror_owner: SetOnce<Arc<dyn MirrorOwner>>,
     /// Valid PTEs of userptr mappings, by VA of the mapping. Written under this lock only, and
@@ -104,7 +104,7 @@ impl Space {
                     mappings: KVVec::new(),
                     mirrored: RBTree::new(),
                 }), "rkfd_vm"),
-                handler: SetOnce::new(),
+                handlers: [const { SetOnce::new() }; QUEUE_OWNERS],
                 mirror_owner: SetOnce::new(),
                 mapped <- new_mutex!(KVVec::new(), "rkfd_vm_shown"),
                 pasid,
@@ -142,9 +142,14 @@ impl Space {
         self.pasid.get()
     }
 
-    /// Sets the eviction handler. Returns false if there is one already.
-    pub(super) fn set_handler(&self, handler: Arc<dyn EvictionHandler>) -> bool {
-        self.handler.populate(handler)
+    /// Sets the eviction handler of an owner. Returns false if there is one already.
+    pub(super) fn set_handler(&self, owner: QueueOwner, handler: Arc<dyn EvictionHandler>) -> bool {
+        self.handlers[owner as usize].populate(handler)
+    }
+
+    /// Returns whether an owner of user queues has claimed it.
+    pub(super) fn has_queues(&self) -> bool {
+        self.eviction_handlers().iter().any(Option::is_some)
     }
 
     /// Returns the BO of the first mapping at or above `va`, and where to look for the next one.
@@ -423,8 +428,8 @@ impl PageTables for Space {
 }
 
 impl BoMapper for Space {
-    fn eviction_handler(&self) -> Option<&Arc<dyn EvictionHandler>> {
-        self.handler.as_ref()
+    fn eviction_handlers(&self) -> [Option<&Arc<dyn EvictionHandler>>; QUEUE_OWNERS] {
+        self.handlers.each_ref().map(SetOnce::as_ref)
     }
 
     fn zap(&self, va: u64) {

@@ -6,7 +6,7 @@ use kernel::{page::PAGE_SIZE, prelude::*, sync::Arc};
 
 use super::{
     bo::{self, BoRef},
-    inner::{BoMapper, EvictionHandler},
+    inner::{EvictionHandler, QueueOwner},
     peer::PeerUse,
     placement::{Access, BoKind, Placement, SystemPages},
     space::{Inner, Space},
@@ -83,10 +83,10 @@ impl Vm {
         self.root
     }
 
-    /// Makes it the address space of a process with user queues, which `handler` unmaps before a BO
-    /// mapped here moves. Returns false if it is one already.
-    pub(crate) fn claim(&self, handler: Arc<dyn EvictionHandler>) -> bool {
-        if !self.space.set_handler(handler) {
+    /// Makes it the address space of user queues, which `handler` unmaps before a BO mapped here
+    /// moves. Returns false if it is one of this kind of owner already.
+    pub(crate) fn claim(&self, owner: QueueOwner, handler: Arc<dyn EvictionHandler>) -> bool {
+        if !self.space.set_handler(owner, handler) {
             return false;
         }
         // Wait for moves that began before: no queue may be created during those.
@@ -117,7 +117,7 @@ impl Vm {
         gpu.mmio()?;
         // The reservation excludes a move until the mapping is in the BO's list.
         let _held = bo.resv().lock();
-        if self.space.eviction_handler().is_some() {
+        if self.space.has_queues() {
             // User queues do not validate it later.
             bo::validate(bo)?;
         }
@@ -173,6 +173,25 @@ impl Vm {
         }
     }
 
+    /// Pins the mapping that covers the `len` bytes at `va`: it cannot be unmapped while the result
+    /// exists. `EINVAL` when there is none.
+    pub(crate) fn pin_covering(self: &Arc<Self>, va: u64, len: u64) -> Result<Pin> {
+        let end = va.checked_add(len).ok_or(EINVAL)?;
+        let mut guard = self.space.inner.lock();
+        let inner: &mut Option<Inner> = &mut guard;
+        let mappings = &mut inner.as_mut().ok_or(EINVAL)?.mappings;
+        let at = mappings.partition_point(|m| m.va + m.len() <= va);
+        let mapping = mappings
+            .get_mut(at)
+            .filter(|m| m.va <= va && end <= m.va + m.len())
+            .ok_or(EINVAL)?;
+        mapping.pins += 1;
+        Ok(Pin {
+            vm: self.clone(),
+            va: mapping.va,
+        })
+    }
+
     /// Pins the mapping that starts at `va`: it cannot be unmapped while the result exists.
     /// `EINVAL` when there is none of `len` bytes, or of any length if `len` is 0.
     pub(crate) fn pin(self: &Arc<Self>, va: u64, len: u64) -> Result<Pin> {
@@ -223,6 +242,22 @@ impl KernelPage {
 }
 
 impl Pin {
+    /// Returns the first address of the mapping.
+    pub(crate) fn va(&self) -> u64 {
+        self.va
+    }
+
+    /// Returns the size of the BO in bytes. `EINVAL` after the address space was closed.
+    pub(crate) fn bo_size(&self) -> Result<u64> {
+        let guard = self.vm.space.inner.lock();
+        let inner: &Option<Inner> = &guard;
+        let mapping = inner
+            .as_ref()
+            .and_then(|i| i.mappings.iter().find(|m| m.va == self.va))
+            .ok_or(EINVAL)?;
+        Ok(mapping.bo.size())
+    }
+
     /// Maps the first page in VMID 0 until the result is dropped. `EPERM` for userptr BOs, `EINVAL`
     /// for BOs that are not, or may not stay, in system memory, `ENOMEM` when the GART is full.
     pub(crate) fn map_to_kernel(&self) -> Result<KernelPage> {

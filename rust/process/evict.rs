@@ -66,9 +66,9 @@ struct EvictorState {
     evicted: KVec<EvictedBo>,
 }
 
-/// Evicts and restores the queues of a process on a GPU.
+/// Evicts and restores the queues of a process, or of a file of the render node, on a GPU.
 #[pin_data]
-pub(super) struct Evictor {
+pub(crate) struct Evictor {
     node: Arc<Node>,
     process: Arc<DqmProcess>,
     /// Inside reservation locks, outside the lock of the device queue manager.
@@ -83,7 +83,7 @@ pub(super) struct Evictor {
 
 impl Evictor {
     /// Returns the evictor of a process.
-    pub(super) fn new(node: &Arc<Node>, process: &Arc<DqmProcess>) -> Result<Arc<Delayed<Self>>> {
+    pub(crate) fn new(node: &Arc<Node>, process: &Arc<DqmProcess>) -> Result<Arc<Delayed<Self>>> {
         let evictor = pin_init!(Self {
             node: node.clone(),
             process: process.clone(),
@@ -111,7 +111,7 @@ impl Evictor {
 
     /// Ends evictions and restores: the process leaves the GPU. No restore is in progress when this
     /// returns.
-    pub(super) fn end(&self) {
+    pub(crate) fn end(&self) {
         self.ended.store(true, Relaxed);
         let _restoring = self.restoring.lock();
         let evicted = mem::take(&mut self.state.lock().evicted);
@@ -143,7 +143,9 @@ impl Evictor {
                 }
             }
             let dqm = this.node.dqm();
-            smi::evicted(this.node.id(), this.process.pid(), EvictionTrigger::Ttm);
+            if !this.process.is_file() {
+                smi::evicted(this.node.id(), this.process.pid(), EvictionTrigger::Ttm);
+            }
             if let Err(e) = dqm.evict(&this.process) {
                 // The buffer stays; continue the queues if possible, else in the worker.
                 if dqm.restore(&this.process).is_err() {
@@ -181,7 +183,9 @@ impl Evictor {
                 }
                 state.since = None;
                 state.restored = Some(Instant::now());
-                smi::restored(self.node.id(), self.process.pid(), false);
+                if !self.process.is_file() {
+                    smi::restored(self.node.id(), self.process.pid(), false);
+                }
                 trace::process(self.process.pid(), self.process.pasid(), c"restored");
                 return true;
             };
@@ -209,11 +213,11 @@ impl DelayedItem for Evictor {
 }
 
 /// The evictor of the owner of an address space.
-pub(super) struct VmEvictor(Arc<Delayed<Evictor>>);
+pub(crate) struct VmEvictor(Arc<Delayed<Evictor>>);
 
 impl VmEvictor {
     /// Returns the object to be registered with the address space.
-    pub(super) fn new(evictor: &Arc<Delayed<Evictor>>) -> Result<Arc<Self>> {
+    pub(crate) fn new(evictor: &Arc<Delayed<Evictor>>) -> Result<Arc<Self>> {
         Ok(Arc::new(Self(evictor.clone()), GFP_KERNEL)?)
     }
 }

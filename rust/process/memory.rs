@@ -86,7 +86,7 @@ fn create_bo(
         let reservation = account::reserve(gpu.vram(), share, Kind::Gtt, size)?;
         Bo::gtt(gpu, size, attrs, Some(reservation))?
     } else if is_doorbell {
-        Bo::doorbell(gpu, &device.doorbells()?, attrs)?
+        Bo::doorbell(gpu, device.doorbells()?.pages(), attrs)?
     } else {
         Bo::mmio_remap(gpu, attrs)?
     };

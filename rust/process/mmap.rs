@@ -48,7 +48,7 @@ impl Process {
                     return Err(EINVAL);
                 }
                 Ok(MmapTarget {
-                    phys: device.doorbells()?.phys(),
+                    phys: device.doorbells()?.pages().phys(),
                     gpu_id,
                     is_doorbell: true,
                 })

@@ -34,7 +34,7 @@ use crate::{
     gpu::Gpu,
     hw::{MapProcess, WaveDebug},
     kapi::workqueue::Delayed,
-    mmu::Vm,
+    mmu::{QueueOwner, Vm},
     node::Node,
     queue::ExceptionTable,
 };
@@ -250,7 +250,7 @@ impl ProcessDevice {
         user.join(&self.node, &slot)?;
         // The address space outlives a failed call: a claim cannot be undone and comes last.
         let claimed = trap.map(&vm).and_then(|()| {
-            if vm.claim(owner) {
+            if vm.claim(QueueOwner::Process, owner) {
                 return Ok(());
             }
             trap.unmap(&vm);

@@ -102,6 +102,7 @@ impl QueueRequest {
             // Assigned by ALLOC_QUEUE_GWS later.
             gws: false,
             pm4_target_xcc: self.pm4_target_xcc,
+            render: None,
         }
     }
 }

@@ -81,6 +81,7 @@ impl Hiq {
             doorbell,
             gws: false,
             pm4_target_xcc: 0,
+            render: None,
         };
         let mut image = KVec::<u32>::zeroed(g.mqd.dwords(), GFP_KERNEL)?;
         for index in 0..xccs.len() {

@@ -191,6 +191,7 @@ impl Kiq {
             doorbell,
             gws: false,
             pm4_target_xcc: 0,
+            render: None,
         };
         let mut image = KVec::<u32>::zeroed(g.mqd.dwords(), GFP_KERNEL)?;
         let cx = MqdContext {

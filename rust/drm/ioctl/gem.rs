@@ -3,12 +3,14 @@
 //! `GEM_*` except `GEM_VA`: create, map, wait for and describe buffers.
 
 use kernel::{
+    page::PAGE_SIZE,
     prelude::*,
     sync::{aref::ARef, Arc},
     uaccess::{UserPtr, UserSlice},
 };
 
 use crate::{
+    doorbell::DoorbellPages,
     drm::file::Render,
     gpu::Gpu,
     kapi::{
@@ -61,7 +63,13 @@ fn create(gpu: &Arc<Gpu>, memory: Option<u32>, size: u64, domains: u64, flags: u
         },
         explicit_sync: has(uapi::AMDGPU_GEM_CREATE_EXPLICIT_SYNC),
     };
-    if domains & u64::from(uapi::AMDGPU_GEM_DOMAIN_VRAM) != 0 {
+    if domains == u64::from(uapi::AMDGPU_GEM_DOMAIN_DOORBELL) {
+        let bytes = usize::try_from(size)?
+            .checked_next_multiple_of(PAGE_SIZE)
+            .ok_or(ENOMEM)?;
+        let pages = DoorbellPages::new(gpu.card(), bytes)?;
+        Bo::doorbell(gpu, &pages, attrs)
+    } else if domains & u64::from(uapi::AMDGPU_GEM_DOMAIN_VRAM) != 0 {
         // Falls back to system memory if VRAM is full.
         Bo::prefer_vram(gpu, size, attrs)
     } else {
@@ -80,7 +88,8 @@ impl Handler<Render> for Create {
             | uapi::AMDGPU_GEM_DOMAIN_VRAM;
         // `ENCRYPTED` and `VM_ALWAYS_VALID` are not supported.
         if input.domain_flags & !CREATE_FLAGS != 0
-            || input.domains & !u64::from(memory) != 0
+            || (input.domains & !u64::from(memory) != 0
+                && input.domains != u64::from(uapi::AMDGPU_GEM_DOMAIN_DOORBELL))
             || input.domains == 0
             || input.bo_size == 0
         {
@@ -195,8 +204,9 @@ impl Handler<Render> for Op {
         let domain = match bo.preferred() {
             BoKind::Vram => uapi::AMDGPU_GEM_DOMAIN_VRAM,
             BoKind::Gtt => uapi::AMDGPU_GEM_DOMAIN_GTT,
+            BoKind::Doorbell => uapi::AMDGPU_GEM_DOMAIN_DOORBELL,
             // These have no GEM handles.
-            BoKind::Doorbell | BoKind::MmioRemap | BoKind::User => return Err(EINVAL),
+            BoKind::MmioRemap | BoKind::User => return Err(EINVAL),
         };
         let flags = bo.flags();
         // All memory is cleared when it is freed.
@@ -223,7 +233,7 @@ impl Handler<Render> for Op {
         }
         let info = uapi::drm_amdgpu_gem_create_in {
             bo_size: bo.size(),
-            alignment: kernel::page::PAGE_SIZE as u64,
+            alignment: PAGE_SIZE as u64,
             domains: domain.into(),
             domain_flags: bits.into(),
         };

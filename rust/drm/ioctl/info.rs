@@ -16,6 +16,7 @@ use crate::{
     drm::{
         ctx::{self, DMA_MAX_IBS, DMA_RINGS},
         file::{FileData, Render},
+        userq,
     },
     gpu::Gpu,
     hw::{
@@ -91,11 +92,8 @@ impl Handler<Render> for Info {
             uapi::AMDGPU_INFO_MAX_IBS => out.put(&max_ibs()),
             uapi::AMDGPU_INFO_VBIOS => vbios(gpu, arg, &out),
             uapi::AMDGPU_INFO_SENSOR => out.put(&sensor(gpu, uapi::info_sensor(arg).type_)?),
-            // User queues of the render node are not supported.
-            uapi::AMDGPU_INFO_UQ_FW_AREAS
-                if uapi::info_hw_ip(arg).type_ <= uapi::AMDGPU_HW_IP_DMA =>
-            {
-                Err(EOPNOTSUPP)
+            uapi::AMDGPU_INFO_UQ_FW_AREAS => {
+                out.put(&queue_area(gpu, uapi::info_hw_ip(arg).type_)?)
             }
             _ => Err(EINVAL),
         }
@@ -181,6 +179,7 @@ fn device(gpu: &Gpu) -> uapi::drm_amdgpu_info_device {
         sqc_data_cache_size: caches.sqc_data_kib,
         sqc_inst_cache_size: caches.sqc_inst_kib,
         gl2c_cache_size: caches.tcc_kib,
+        userq_ip_mask: userq::ip_mask(gpu),
         mall_size: u64::from(caches.mall_kib) * 1024,
         ..uapi::drm_amdgpu_info_device::default()
     };
@@ -215,6 +214,40 @@ fn rings(gpu: &Gpu, kind: u32) -> u32 {
     (1 << engines.min(DMA_RINGS)) - 1
 }
 
+/// Returns the number of hardware queues that user queues of the render node share with those of
+/// `/dev/kfd`.
+fn queue_slots(gpu: &Gpu, kind: u32) -> u32 {
+    let caps = gpu.generation().caps;
+    if userq::ip_mask(gpu) == 0 {
+        return 0;
+    }
+    match kind {
+        uapi::AMDGPU_HW_IP_COMPUTE => {
+            caps.pipes_per_mec * (caps.queues_per_pipe - caps.kernel_queues_per_pipe)
+        }
+        uapi::AMDGPU_HW_IP_DMA => {
+            gpu.config().num_sdma * (caps.sdma_queues_per_engine - caps.sdma_reserved_queues)
+        }
+        _ => 0,
+    }
+}
+
+/// Returns the result of `UQ_FW_AREAS`: size and alignment of the memory that the firmware needs of
+/// a user queue. `EOPNOTSUPP` without such queues, `EINVAL` for other IP types.
+fn queue_area(gpu: &Gpu, kind: u32) -> Result<[u32; 4]> {
+    let has = gpu.generation().caps.user_queues.is_some();
+    match kind {
+        uapi::AMDGPU_HW_IP_COMPUTE if has => Ok([userq::EOP_BYTES, userq::EOP_ALIGN, 0, 0]),
+        uapi::AMDGPU_HW_IP_DMA if has => Ok([SDMA_CSA_BYTES, SDMA_CSA_ALIGN, 0, 0]),
+        ..=uapi::AMDGPU_HW_IP_DMA => Err(EOPNOTSUPP),
+        _ => Err(EINVAL),
+    }
+}
+
+/// Context save area of an SDMA queue (`sdma_v7_0_get_csa_info`).
+const SDMA_CSA_BYTES: u32 = 32;
+const SDMA_CSA_ALIGN: u32 = 4;
+
 /// Answers `HW_IP_INFO`. Start and size alignment of IBs are in bytes.
 fn ip_info(gpu: &Gpu, arg: &uapi::drm_amdgpu_info, out: &Out) -> Result {
     let kind = uapi::info_hw_ip(arg).type_;
@@ -234,6 +267,7 @@ fn ip_info(gpu: &Gpu, arg: &uapi::drm_amdgpu_info, out: &Out) -> Result {
         ib_start_alignment: start,
         ib_size_alignment: size,
         available_rings: rings(gpu, kind),
+        userq_num_slots: queue_slots(gpu, kind),
         ip_discovery_version: u32::from(version.major) << 16
             | u32::from(version.minor) << 8
             | u32::from(version.rev),

@@ -94,7 +94,9 @@ fn apply(
         }
         (uapi::AMDGPU_VA_OP_UNMAP, Some(object)) => {
             wait_for_jobs(&object, true)?;
-            data.mappings.lock().unmap(&vm, &object, input.va)
+            data.mappings
+                .lock()
+                .unmap(&vm, &data.queues, &object, input.va)
         }
         (uapi::AMDGPU_VA_OP_CLEAR | uapi::AMDGPU_VA_OP_REPLACE, object) => {
             let page = kernel::page::PAGE_SIZE as u64;
@@ -113,7 +115,7 @@ fn apply(
                 wait_for_jobs(&object, true)?;
             }
             let mut mappings = data.mappings.lock();
-            mappings.clear(&vm, &range)?;
+            mappings.clear(&vm, &data.queues, &range)?;
             match object {
                 Some(object) => mappings.map(&vm, input.mapping(object)),
                 None => Ok(()),

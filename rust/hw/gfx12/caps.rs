@@ -5,7 +5,11 @@
 use rkfd_abi::{doorbell as db, mmio, pte};
 
 use super::trap::FIRST_LEVEL;
-use crate::{asic::caps::Caps, hw::gfx::WATCHPOINTS, uapi};
+use crate::{
+    asic::caps::{Caps, UserQueueFirmware},
+    hw::gfx::WATCHPOINTS,
+    uapi,
+};
 
 /// Bits of an address that the mask of a watchpoint may ignore, from the lowest to the highest
 /// (`HSA_DBG_WATCH_ADDR_MASK_*_BIT*`, `kfd_topology.h`).
@@ -57,6 +61,11 @@ pub(super) static CAPS: Caps = Caps {
     sdma_queues_per_engine: 8,
     sdma_reserved_queues: 2,
     sdma_pcie_engines: 2,
+    // `gfx_v12_0_sw_init`.
+    user_queues: Some(UserQueueFirmware {
+        mec: 3450,
+        mes: 147,
+    }),
     sdma_secure: true,
     partitions: false,
     simd_per_cu: 2,

@@ -4,13 +4,14 @@
 
 use kernel::prelude::*;
 use rkfd_abi::{
+    bits::{hi32 as hi, lo32 as lo},
     mqd::v12::{dw, Mqd as Image, HEADER, HQ_STATUS0_DISPATCH_PTR, HQ_STATUS0_PCIE_ATOMICS},
     regs::{gc_12_0_0 as gc, name, Value, Word},
 };
 
 use crate::hw::mqd::{
     mqd_fields, mqd_words, order, pq_size, update_scheduled, MqdCommon, MqdContext, MqdFields,
-    MqdKind, MqdVersion, MqdWords, QueueFormat, QueueSpec,
+    MqdKind, MqdVersion, MqdWords, QueueFormat, QueueSpec, RenderQueue,
 };
 
 /// Compute MQDs of gfx12 (`struct v12_compute_mqd`, `v12_structs.h`).
@@ -48,6 +49,8 @@ const PQ_CONTROL_DEFAULT: Value<name::CP_HQD_PQ_CONTROL> = Value::new(0x0030_850
 const PERSISTENT_STATE_DEFAULT: Value<name::CP_HQD_PERSISTENT_STATE> = Value::new(0x0be0_5501);
 const IB_CONTROL_DEFAULT: Value<name::CP_HQD_IB_CONTROL> = Value::new(0x0030_0000);
 const QUANTUM_DEFAULT: Value<name::CP_HQD_QUANTUM> = Value::new(0x0000_0a00);
+/// `AMDGPU_GFX_PIPE_PRIO_NORMAL`.
+const PIPE_PRIORITY_NORMAL: u32 = 1;
 /// RPTR_BLOCK_SIZE: log2 of a page's dwords, less one.
 const RPTR_BLOCK_PAGE: u32 = 9;
 /// MQD dword of CP_HQD_GFX_CONTROL in a MES ring's MQD (`reserved_184`, `mes_v12_0_mqd_init`).
@@ -56,8 +59,8 @@ const GFX_CONTROL: Word<name::CP_HQD_GFX_CONTROL> = Word::new(184);
 const DB_UPDATED: Value<name::CP_HQD_GFX_CONTROL> =
     gc::CP_HQD_GFX_CONTROL__DB_UPDATED_MSG_EN.put(1);
 
-/// Initialises the MQD of a MES ring (`mes_v12_0_mqd_init`).
-fn init_mes(spec: &QueueSpec, m: &mut [u32]) {
+/// Initialises what the MQDs of MES rings and of queues of the render node have in common.
+fn init_ring(spec: &QueueSpec, m: &mut [u32]) {
     COMMON.init_ring(spec, m);
     m[dw::compute_misc_reserved] = MISC_RESERVED;
     AT.cp_hqd_eop_control.set(
@@ -67,15 +70,11 @@ fn init_mes(spec: &QueueSpec, m: &mut [u32]) {
     );
     AT.cp_mqd_control
         .set(m, gc::CP_MQD_CONTROL__VMID.set(MQD_CONTROL_DEFAULT, 0));
-    m[AT.cp_hqd_pq_wptr_poll_addr_lo.index()] &= !7;
     let fields = [
         (gc::CP_HQD_PQ_CONTROL__QUEUE_SIZE, pq_size(spec)),
         (gc::CP_HQD_PQ_CONTROL__RPTR_BLOCK_SIZE, RPTR_BLOCK_PAGE),
         (gc::CP_HQD_PQ_CONTROL__UNORD_DISPATCH, 1),
         (gc::CP_HQD_PQ_CONTROL__TUNNEL_DISPATCH, 0),
-        (gc::CP_HQD_PQ_CONTROL__PRIV_STATE, 1),
-        (gc::CP_HQD_PQ_CONTROL__KMD_QUEUE, 1),
-        (gc::CP_HQD_PQ_CONTROL__NO_UPDATE_RPTR, 1),
     ];
     AT.cp_hqd_pq_control
         .set(m, PQ_CONTROL_DEFAULT.with(&fields));
@@ -85,10 +84,37 @@ fn init_mes(spec: &QueueSpec, m: &mut [u32]) {
         gc::CP_HQD_PERSISTENT_STATE__PRELOAD_SIZE
             .set(PERSISTENT_STATE_DEFAULT, COMMON.preload_size),
     );
+}
+
+/// Initialises the MQD of a MES ring (`mes_v12_0_mqd_init`).
+fn init_mes(spec: &QueueSpec, m: &mut [u32]) {
+    init_ring(spec, m);
+    m[AT.cp_hqd_pq_wptr_poll_addr_lo.index()] &= !7;
+    AT.cp_hqd_pq_control.or(
+        m,
+        gc::CP_HQD_PQ_CONTROL__PRIV_STATE.put(1)
+            | gc::CP_HQD_PQ_CONTROL__KMD_QUEUE.put(1)
+            | gc::CP_HQD_PQ_CONTROL__NO_UPDATE_RPTR.put(1),
+    );
     AT.cp_hqd_ib_control.set(m, IB_CONTROL_DEFAULT);
     AT.cp_hqd_iq_timer.set(m, 0);
     AT.cp_hqd_quantum.set(m, QUANTUM_DEFAULT);
     GFX_CONTROL.set(m, DB_UPDATED);
+}
+
+/// Initialises the MQD of a compute queue of the render node (`gfx_v12_0_compute_mqd_init`).
+fn init_render(spec: &QueueSpec, render: RenderQueue, m: &mut [u32]) {
+    init_ring(spec, m);
+    AT.cp_hqd_ib_control.set(
+        m,
+        gc::CP_HQD_IB_CONTROL__MIN_IB_AVAIL_SIZE.set(IB_CONTROL_DEFAULT, 3),
+    );
+    m[AT.cp_hqd_pipe_priority] = PIPE_PRIORITY_NORMAL;
+    AT.cp_hqd_quantum.set(m, COMMON.quantum());
+    // MES activates the queue.
+    AT.cp_hqd_active.set(m, 0);
+    m[dw::fence_address_lo] = lo(render.fence);
+    m[dw::fence_address_hi] = hi(render.fence);
 }
 
 impl MqdVersion for Mqd {
@@ -101,6 +127,7 @@ impl MqdVersion for Mqd {
                 COMMON.init_scheduled(cx, spec, m);
                 update_scheduled::<Self>(cx, spec, &mut &mut *m);
             }
+            MqdKind::Render => init_render(spec, spec.render.ok_or(EINVAL)?, m),
             MqdKind::Mes => init_mes(spec, m),
             MqdKind::Hiq | MqdKind::Kiq => return Err(EINVAL),
         }

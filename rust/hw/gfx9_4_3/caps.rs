@@ -62,6 +62,7 @@ pub(super) static CAPS: Caps = Caps {
     sdma_queues_per_engine: 8,
     sdma_reserved_queues: 0,
     sdma_pcie_engines: 2,
+    user_queues: None,
     sdma_secure: false,
     partitions: true,
     simd_per_cu: 4,

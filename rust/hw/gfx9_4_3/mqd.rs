@@ -130,7 +130,7 @@ impl MqdVersion for Mqd {
                 m[dw::compute_restore_tg_chunk_size] = !0;
                 set_xcc_share(cx, spec, m);
             }
-            MqdKind::Mes => return Err(EINVAL),
+            MqdKind::Mes | MqdKind::Render => return Err(EINVAL),
         }
         Ok(())
     }

@@ -145,6 +145,10 @@ pub(crate) struct AddQueue {
     pub(crate) gang_context: u64,
     /// Priority among the queues of the process, one of `rkfd_abi::mes::priority`.
     pub(crate) priority: u8,
+    /// Priority among all queues, one of these.
+    pub(crate) level: u8,
+    /// The queue is one of `/dev/kfd`, with a trap handler.
+    pub(crate) kfd: bool,
     /// Dword index in the doorbell BAR.
     pub(crate) doorbell: u32,
     /// GPU address of the MQD.
@@ -177,7 +181,7 @@ impl Frame for AddQueue {
         GANG_QUANTUM.set(words, self::GANG_QUANTUM);
         GANG_CONTEXT_ADDR.set(words, self.gang_context);
         INPROCESS_GANG_PRIORITY.set(words, self.priority.into());
-        GANG_GLOBAL_PRIORITY_LEVEL.set(words, abi::priority::NORMAL.into());
+        GANG_GLOBAL_PRIORITY_LEVEL.set(words, self.level.into());
         DOORBELL_OFFSET.set(words, self.doorbell);
         MQD_ADDR.set(words, self.mqd);
         WPTR_ADDR.set(words, self.wptr);
@@ -186,8 +190,8 @@ impl Frame for AddQueue {
         TRAP_HANDLER_ADDR.set(words, self.tba);
         TMA_ADDR.set(words, self.tma);
         VM_CONTEXT_CNTL.set(words, self.vm_context_control);
-        IS_KFD_PROCESS.set(words, 1);
-        TRAP_EN.set(words, 1);
+        IS_KFD_PROCESS.set(words, self.kfd.into());
+        TRAP_EN.set(words, self.kfd.into());
         IS_AQL_QUEUE.set(words, self.aql.into());
         SKIP_PROCESS_CTX_CLEAR.set(words, self.skip_process_ctx_clear.into());
     }

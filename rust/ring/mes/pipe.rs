@@ -210,6 +210,7 @@ impl Ring {
             doorbell: self.writer.doorbell(),
             gws: false,
             pm4_target_xcc: 0,
+            render: None,
         };
         let cx = MqdContext {
             kind: MqdKind::Mes,

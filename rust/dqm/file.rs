@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Files of the render node, whose user queues are those of a process to the device queue manager.
+
+use kernel::{prelude::*, sync::Arc, task::Pid};
+
+use super::{
+    queues::{DqmProcess, DqmQueue},
+    sched::Scope,
+    Dqm,
+};
+use crate::{hw::MapProcess, mmu::Vm};
+
+impl Dqm {
+    /// As [`Dqm::new_process`] for a file of the render node with an address space.
+    pub(crate) fn new_file(&self, pid: Pid, vm: &Vm) -> Result<Arc<DqmProcess>> {
+        let map = MapProcess {
+            pasid: vm.pasid(),
+            root: vm.root(),
+            ..MapProcess::default()
+        };
+        DqmProcess::new(&self.gpu, pid, true, map, false, self.needs.process)
+    }
+
+    /// Unmaps a queue for good; it stays registered. Errors as [`Dqm::remove`].
+    pub(crate) fn stop_queue(&self, queue: &Arc<DqmQueue>) -> Result {
+        let mut inner = self.lock();
+        queue.state.lock().spec.percent = 0;
+        if inner.queues.deactivate(queue) {
+            self.execute_less(&mut inner, Scope::Queue(queue))?;
+        }
+        Ok(())
+    }
+}

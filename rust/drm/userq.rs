@@ -1,0 +1,290 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! User queues of an open file: queues in its address space that user space fills itself, and
+//! starts by doorbells, as those of `/dev/kfd`.
+//!
+//! The file is a process for the device queue manager, which also evicts, suspends and resets the
+//! queues.
+
+use kernel::{
+    page::PAGE_SIZE,
+    prelude::*,
+    sync::{aref::ARef, Arc},
+};
+
+use super::handle_table::HandleTable;
+use crate::{
+    card::gart::Buffer,
+    dqm::{DqmProcess, DqmQueue},
+    gpu::user_doorbells::DoorbellUse,
+    gpu::Gpu,
+    hw::{QueueFormat, QueueSpec, RenderQueue},
+    kapi::workqueue::Delayed,
+    mmu::{
+        gem::Object,
+        vm::{KernelPage, Pin},
+        QueueOwner, Vm,
+    },
+    node::Node,
+    process::{Evictor, VmEvictor},
+    uapi,
+};
+
+/// Queues that a file may have (`AMDGPU_MAX_USERQ_COUNT`).
+const MAX_QUEUES: u32 = 512;
+/// Bytes of the EOP buffer of a queue (`GFX12_MEC_HPD_SIZE`).
+pub(super) const EOP_BYTES: u32 = 2048;
+/// Its alignment in bytes.
+pub(super) const EOP_ALIGN: u32 = 256;
+/// Bytes of a pointer.
+const POINTER: u64 = 8;
+/// Alignment of the ring in bytes: MQDs have the other bits of its address.
+const RING_ALIGN: u64 = 256;
+/// Bits of an address that page tables translate (`AMDGPU_GMC_HOLE_MASK`).
+const VA_MASK: u64 = (1 << 48) - 1;
+
+/// Returns the bits of the IP types (`AMDGPU_HW_IP_*`) of which the GPU has user queues.
+pub(super) fn ip_mask(gpu: &Gpu) -> u32 {
+    let Some(oldest) = &gpu.generation().caps.user_queues else {
+        return 0;
+    };
+    let mes = gpu.mes().map_or(0, |mes| mes.version().scheduler);
+    let has = crate::module_parameters::user_queue.value() == 1
+        && mes >= oldest.mes
+        && gpu.firmware_versions().mec.version >= oldest.mec;
+    u32::from(has) << uapi::AMDGPU_HW_IP_COMPUTE
+}
+
+/// Arguments of a new compute queue. Addresses are those of the file's address space.
+pub(super) struct Request {
+    /// The ring, and its bytes: a power of two.
+    pub(super) ring: u64,
+    pub(super) ring_bytes: u32,
+    /// Read and write pointer.
+    pub(super) rptr: u64,
+    pub(super) wptr: u64,
+    /// EOP buffer.
+    pub(super) eop: u64,
+    /// Buffer of doorbells, and the number of the doorbell there.
+    pub(super) doorbells: ARef<Object>,
+    pub(super) doorbell: u32,
+    /// Priority among all queues, one of `rkfd_abi::mes::priority`.
+    pub(super) level: u8,
+}
+
+/// The memory of a queue, which cannot be unmapped.
+struct Memory {
+    // Field order: the GART mapping is removed before its page is unpinned.
+    wptr_kernel: KernelPage,
+    pins: [Pin; 4],
+}
+
+impl Memory {
+    /// Pins the memory of a queue. `EINVAL` if a part is not mapped, or not as a whole, or the
+    /// write pointer is in a buffer of more than a page or not in system memory; `ENOMEM` when the
+    /// GART is full.
+    fn pin(vm: &Arc<Vm>, request: &Request) -> Result<Self> {
+        let pin = |va: u64, bytes: u64| vm.pin_covering(va & VA_MASK, bytes);
+        let ring = pin(request.ring, request.ring_bytes.into())?;
+        let rptr = pin(request.rptr, POINTER)?;
+        let wptr = pin(request.wptr, POINTER)?;
+        let eop = pin(request.eop, EOP_BYTES.into())?;
+        if wptr.bo_size()? > PAGE_SIZE as u64 {
+            return Err(EINVAL);
+        }
+        Ok(Self {
+            wptr_kernel: wptr.map_to_kernel()?,
+            pins: [ring, rptr, wptr, eop],
+        })
+    }
+
+    /// Returns the address of the write pointer at `va` in VMID 0.
+    fn wptr_kernel(&self, va: u64) -> u64 {
+        self.wptr_kernel.addr() + va % PAGE_SIZE as u64
+    }
+
+    /// Returns whether a mapping that starts at `va` has a part of it.
+    fn is_in(&self, va: u64) -> bool {
+        self.pins.iter().any(|pin| pin.va() == va)
+    }
+}
+
+/// A user queue.
+struct UserQueue {
+    // Field order: the MQD first, then doorbell and fence, then the memory.
+    hw: Arc<DqmQueue>,
+    _doorbell: DoorbellUse,
+    _fence: Buffer,
+    _doorbells: ARef<Object>,
+    /// `None` after a part of it was unmapped: the queue does not run any more.
+    memory: Option<Memory>,
+}
+
+/// The file as a process of the device queue manager.
+struct Owner {
+    node: Arc<Node>,
+    process: Arc<DqmProcess>,
+    evictor: Arc<Delayed<Evictor>>,
+}
+
+impl Owner {
+    /// Registers the file as owner of queues in its address space. `ENOMEM` without memory,
+    /// `EINVAL` if it was before.
+    fn new(node: Arc<Node>, vm: &Arc<Vm>) -> Result<Self> {
+        let pid = kernel::current!().group_leader().pid();
+        let process = node.dqm().new_file(pid, vm)?;
+        let evictor = Evictor::new(&node, &process)?;
+        let handler = VmEvictor::new(&evictor)?;
+        // Last: it cannot be undone.
+        if !vm.claim(QueueOwner::File, handler) {
+            return Err(EINVAL);
+        }
+        Ok(Self {
+            node,
+            process,
+            evictor,
+        })
+    }
+}
+
+/// The user queues of a file.
+pub(super) struct UserQueues {
+    owner: Option<Owner>,
+    queues: HandleTable<KBox<UserQueue>>,
+    count: usize,
+}
+
+impl UserQueues {
+    /// Returns an empty list.
+    pub(super) fn new() -> Self {
+        Self {
+            owner: None,
+            queues: HandleTable::new(),
+            count: 0,
+        }
+    }
+
+    /// Creates a queue in an address space of the file and returns its id. `EINVAL` for memory
+    /// that is not mapped and a doorbell that does not exist, `EBUSY` for one that is in use or
+    /// beyond the limit of queues, `ETIMEDOUT` if MES rejects the queue, `ENOMEM` without memory.
+    pub(super) fn create(
+        &mut self,
+        node: Arc<Node>,
+        vm: &Arc<Vm>,
+        request: &Request,
+    ) -> Result<u32> {
+        if request.ring % RING_ALIGN != 0 || request.eop % u64::from(EOP_ALIGN) != 0 {
+            return Err(EINVAL);
+        }
+        let gpu = node.gpu().clone();
+        let memory = Memory::pin(vm, request)?;
+        let pages = request.doorbells.bo().doorbells().ok_or(EINVAL)?;
+        let doorbell = DoorbellUse::new(gpu.user_doorbells(), pages.index(request.doorbell)?)?;
+        let owner = match &mut self.owner {
+            Some(owner) => owner,
+            owner => owner.insert(Owner::new(node, vm)?),
+        };
+        let fence = gpu.system_buffer(PAGE_SIZE)?;
+        let spec = QueueSpec {
+            format: QueueFormat::Pm4,
+            sdma: None,
+            ring_va: request.ring,
+            ring_size: request.ring_bytes,
+            rptr_va: request.rptr,
+            wptr_va: request.wptr,
+            wptr_kernel: memory.wptr_kernel(request.wptr),
+            eop_va: request.eop,
+            eop_size: EOP_BYTES,
+            cwsr_va: 0,
+            cwsr_size: 0,
+            ctl_stack_size: 0,
+            tba: 0,
+            priority: rkfd_abi::mes::priority::NORMAL,
+            percent: 100,
+            doorbell: doorbell.index(),
+            gws: false,
+            pm4_target_xcc: 0,
+            render: Some(RenderQueue {
+                level: request.level,
+                fence: fence.gpu_addr(),
+            }),
+        };
+        let dqm = owner.node.dqm();
+        let hw = dqm.new_queue(&owner.process, vm, 0, spec)?;
+        let queue = KBox::new(
+            UserQueue {
+                hw: hw.clone(),
+                _doorbell: doorbell,
+                _fence: fence,
+                _doorbells: request.doorbells.clone(),
+                memory: Some(memory),
+            },
+            GFP_KERNEL,
+        )?;
+        let id = self.queues.add(queue)?;
+        if let Err(e) = Self::start(owner, &hw, id, self.count == 0) {
+            self.queues.remove(id);
+            return Err(e);
+        }
+        self.count += 1;
+        Ok(id)
+    }
+
+    fn start(owner: &Owner, queue: &Arc<DqmQueue>, id: u32, is_first: bool) -> Result {
+        if id > MAX_QUEUES {
+            return Err(EBUSY);
+        }
+        let dqm = owner.node.dqm();
+        if is_first {
+            dqm.register_process(&owner.process)?;
+        }
+        dqm.add(queue).inspect_err(|_| {
+            if is_first {
+                // Cannot fail: there is no queue on the hardware.
+                let _ = dqm.unregister(&owner.process);
+            }
+        })
+    }
+
+    /// Frees a queue; `ENOENT` if there is none with this id. It is freed despite an error of the
+    /// hardware, which the queue manager reports.
+    pub(super) fn free(&mut self, id: u32) -> Result {
+        let queue = self.queues.remove(id).ok_or(ENOENT)?;
+        self.count -= 1;
+        if let Some(owner) = &self.owner {
+            let _ = owner.node.dqm().remove(&queue.hw);
+            if self.count == 0 {
+                let _ = owner.node.dqm().unregister(&owner.process);
+            }
+        }
+        Ok(())
+    }
+
+    /// Stops the queues that use a mapping that starts at `va`, as it is about to be unmapped. They
+    /// do not run again.
+    pub(super) fn stop_users(&mut self, va: u64) {
+        let Some(owner) = &self.owner else { return };
+        let mut from = 0;
+        while let Some((id, queue)) = self.queues.next_mut(from) {
+            if queue.memory.as_ref().is_some_and(|memory| memory.is_in(va)) {
+                // An error is reported: the queue is not mapped, or the card is wedged.
+                let _ = owner.node.dqm().stop_queue(&queue.hw);
+                queue.memory = None;
+            }
+            from = id + 1;
+        }
+    }
+}
+
+impl Drop for UserQueues {
+    fn drop(&mut self) {
+        let Some(owner) = self.owner.take() else {
+            return;
+        };
+        owner.evictor.end();
+        if self.count > 0 {
+            // Unmaps all queues. An error is reported.
+            let _ = owner.node.dqm().unregister(&owner.process);
+        }
+    }
+}
