@@ -57,6 +57,10 @@ impl drm::Driver for Render {
         file.data().flush();
     }
 
+    fn release(file: &drm::File<Self>) {
+        file.data().queues.lock().close();
+    }
+
     fn handle_closed(file: &drm::File<Self>, object: usize) {
         file.data().unmap_closed(object);
     }

@@ -274,10 +274,9 @@ impl UserQueues {
             from = id + 1;
         }
     }
-}
 
-impl Drop for UserQueues {
-    fn drop(&mut self) {
+    /// Frees all queues. There are no others afterwards.
+    pub(super) fn close(&mut self) {
         let Some(owner) = self.owner.take() else {
             return;
         };
@@ -286,5 +285,7 @@ impl Drop for UserQueues {
             // Unmaps all queues. An error is reported.
             let _ = owner.node.dqm().unregister(&owner.process);
         }
+        self.queues = HandleTable::new();
+        self.count = 0;
     }
 }

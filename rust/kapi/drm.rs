@@ -75,6 +75,9 @@ pub(crate) trait Driver: Sized + Send + Sync + 'static {
     /// Called when a descriptor of a file is closed, not necessarily the last one.
     fn flush(file: &File<Self>);
 
+    /// Called at the release of a file, before its handles are closed.
+    fn release(file: &File<Self>);
+
     /// Called when a file closes its handle of the GEM object with key `object`
     /// ([`super::gem::Object::key`]), and at the release of the file for all that are left.
     fn handle_closed(file: &File<Self>, object: usize);
@@ -228,7 +231,7 @@ static FOPS: Fops = Fops(bindings::file_operations {
     owner: super::this_module(),
     open: Some(bindings::drm_open),
     flush: Some(flush),
-    release: Some(bindings::drm_release),
+    release: Some(release),
     unlocked_ioctl: Some(bindings::drm_ioctl),
     #[cfg(CONFIG_COMPAT)]
     compat_ioctl: Some(bindings::drm_compat_ioctl),
@@ -248,6 +251,8 @@ struct Header {
     driver: TypeId,
     /// Calls [`Driver::flush`].
     flush: unsafe fn(*mut bindings::drm_file),
+    /// Calls [`Driver::release`].
+    release: unsafe fn(*mut bindings::drm_file),
     /// Calls [`Driver::handle_closed`].
     handle_closed: unsafe fn(*mut bindings::drm_file, usize),
 }
@@ -270,6 +275,18 @@ unsafe extern "C" fn flush(file: *mut bindings::file, _id: bindings::fl_owner_t)
         ((*(*file).driver_priv.cast::<Header>()).flush)(file);
     }
     0
+}
+
+/// # Safety
+///
+/// Called by the kernel for the last reference to a file with the operations [`FOPS`].
+unsafe extern "C" fn release(inode: *mut bindings::inode, file: *mut bindings::file) -> c_int {
+    // SAFETY: As in `flush`. The file is still open for the DRM core, whose function comes last.
+    unsafe {
+        let of_drm: *mut bindings::drm_file = (*file).private_data.cast();
+        ((*(*of_drm).driver_priv.cast::<Header>()).release)(of_drm);
+        bindings::drm_release(inode, file)
+    }
 }
 
 /// Calls [`Driver::handle_closed`] of the driver of an open file.
@@ -329,6 +346,7 @@ impl<D: Driver> Table<D> {
                 let header = Header {
                     driver: TypeId::of::<D>(),
                     flush: Self::flush,
+                    release: Self::release_file,
                     handle_closed: Self::handle_closed,
                 };
                 let Ok(private) = KBox::new(Private { header, data }, GFP_KERNEL) else {
@@ -348,6 +366,14 @@ impl<D: Driver> Table<D> {
     unsafe fn flush(file: *mut bindings::drm_file) {
         // SAFETY: By the safety requirement; the caller keeps the file open.
         D::flush(unsafe { File::from_raw(file) });
+    }
+
+    /// # Safety
+    ///
+    /// `file` is an open file of a device of driver `D`.
+    unsafe fn release_file(file: *mut bindings::drm_file) {
+        // SAFETY: By the safety requirement; the caller keeps the file open.
+        D::release(unsafe { File::from_raw(file) });
     }
 
     /// # Safety
