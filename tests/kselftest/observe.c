@@ -202,11 +202,11 @@ TEST(debugfs_resources)
 
 	if (access(all, F_OK))
 		SKIP("no debugfs/kfd/resources: not rkfd");
-	before = resources(all, "pasids ");
 	fixture_launch(&f);
 	snprintf(own, sizeof(own), DEBUGFS "/process/%d/resources", getpid());
 	snprintf(device, sizeof(device), "gpu_id %x: ", f.k.node.gpu_id);
-	EXPECT(resources(all, "pasids ") > before);
+	/* Those of earlier processes may end meanwhile. */
+	EXPECT(resources(all, "pasids ") >= 1);
 	EXPECT(resources(all, "processes ") >= 1);
 	EXPECT(resources(all, "doorbell_slices ") >= 1);
 	EXPECT_EQ(resources(own, "queues "), 1);
