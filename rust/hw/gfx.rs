@@ -23,6 +23,8 @@ const TRAP_ON_START: u32 = 1 << 30;
 const TRAP_ON_END: u32 = 1 << 31;
 /// Supported ones of them.
 pub(crate) const TRAPS: u32 = EXCEPTIONS | TRAP_ON_START | TRAP_ON_END;
+/// RLC_SAFE_MODE message: enter (`gfx_v9_4_3_xcc_set_safe_mode`, `gfx_v12_0_set_safe_mode`).
+const SAFE_MODE_ENTER: u32 = 1;
 /// Low bits of the mask of a watchpoint that the register does not have.
 const WATCH_SHIFT: u32 = 7;
 /// Watchpoints of a VMID.
@@ -140,6 +142,7 @@ names! { $
             TCP_WATCH3_ADDR_H,
             TCP_WATCH3_ADDR_L,
             SPI_COMPUTE_QUEUE_RESET,
+            RLC_SAFE_MODE { CMD, MESSAGE, },
             SPI_CSQ_WF_ACTIVE_STATUS,
             CPC_INT_CNTL { TIME_STAMP_INT_ENABLE, OPCODE_ERROR_INT_ENABLE, },
             CP_INT_CNTL_RING0 {
@@ -286,6 +289,21 @@ impl GfxNames {
         )?;
         let result = f();
         b.wr(self.GRBM_GFX_CNTL, 0)?;
+        result
+    }
+
+    /// Runs `f` in RLC safe mode: no clock or power gating meanwhile. `ETIMEDOUT` when the RLC does
+    /// not respond.
+    pub(super) fn in_safe_mode<R>(&self, b: Block<'_>, f: impl FnOnce() -> Result<R>) -> Result<R> {
+        b.wr(
+            self.RLC_SAFE_MODE,
+            self.RLC_SAFE_MODE__CMD.put(1) | self.RLC_SAFE_MODE__MESSAGE.put(SAFE_MODE_ENTER),
+        )?;
+        b.poll(self.RLC_SAFE_MODE, 0, |v| {
+            !self.RLC_SAFE_MODE__CMD.is_set(v)
+        })?;
+        let result = f();
+        b.wr(self.RLC_SAFE_MODE, self.RLC_SAFE_MODE__CMD.put(1))?;
         result
     }
 

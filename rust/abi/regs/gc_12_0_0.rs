@@ -579,6 +579,9 @@ pub const GRBM_GFX_CNTL__PIPEID: Field<name::GRBM_GFX_CNTL> = Field::new(0, 0x00
 pub const GRBM_GFX_CNTL__MEID: Field<name::GRBM_GFX_CNTL> = Field::new(2, 0x0000000c);
 pub const GRBM_GFX_CNTL__VMID: Field<name::GRBM_GFX_CNTL> = Field::new(4, 0x000000f0);
 pub const GRBM_GFX_CNTL__QUEUEID: Field<name::GRBM_GFX_CNTL> = Field::new(8, 0x00000700);
+pub const regRLC_SAFE_MODE: Reg<name::RLC_SAFE_MODE> = Reg::new("regRLC_SAFE_MODE", 1, 0x0980);
+pub const RLC_SAFE_MODE__CMD: Field<name::RLC_SAFE_MODE> = Field::new(0, 0x00000001);
+pub const RLC_SAFE_MODE__MESSAGE: Field<name::RLC_SAFE_MODE> = Field::new(1, 0x0000001e);
 pub const regRLC_CP_SCHEDULERS: Reg<name::RLC_CP_SCHEDULERS> =
     Reg::new("regRLC_CP_SCHEDULERS", 1, 0x098a);
 pub const RLC_CP_SCHEDULERS__scheduler0: Field<name::RLC_CP_SCHEDULERS> = Field::new(0, 0x000000ff);

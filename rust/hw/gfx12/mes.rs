@@ -279,6 +279,8 @@ impl MesHal for Mes {
         Ok(out)
     }
 
+    /// As in the C driver, in RLC safe mode (`mes_v12_0_reset_queue_mmio`,
+    /// `mes_v12_0_reset_compute_pipe_mmio`).
     fn reset_queue(&self, mmio: &Mmio, pipe: u32, queue: u32) -> Result {
         let b = block(mmio)?;
         let slot = HqdSlot { me: 1, pipe, queue };
@@ -286,17 +288,18 @@ impl MesHal for Mes {
             b.poll(gc::regCP_HQD_ACTIVE, 0, |v| !is_active(v))
                 .map(|_| ())
         };
-        // `mes_v12_0_reset_queue_mmio`.
-        let reset = Gfx::NAMES.with_bank(mmio, b, slot, 0, || {
-            b.wr(gc::regCP_HQD_DEQUEUE_REQUEST, DEQUEUE_RESET)?;
-            b.wr(gc::regSPI_COMPUTE_QUEUE_RESET, 1)?;
-            inactive()
-        });
-        if reset != Err(ETIMEDOUT) {
-            return reset;
-        }
-        reset_pipe(mmio, b, pipe)?;
-        Gfx::NAMES.with_bank(mmio, b, slot, 0, inactive)
+        Gfx::NAMES.in_safe_mode(b, || {
+            let reset = Gfx::NAMES.with_bank(mmio, b, slot, 0, || {
+                b.wr(gc::regCP_HQD_DEQUEUE_REQUEST, DEQUEUE_RESET)?;
+                b.wr(gc::regSPI_COMPUTE_QUEUE_RESET, 1)?;
+                inactive()
+            });
+            if reset != Err(ETIMEDOUT) {
+                return reset;
+            }
+            reset_pipe(mmio, b, pipe)?;
+            Gfx::NAMES.with_bank(mmio, b, slot, 0, inactive)
+        })
     }
 
     fn vm_context_control(&self) -> u32 {

@@ -32,8 +32,6 @@ fn sh_mem_config_base() -> Value<name::SH_MEM_CONFIG> {
     gc::SH_MEM_CONFIG__ALIGNMENT_MODE.put(ALIGNMENT_UNALIGNED)
 }
 
-/// RLC_SAFE_MODE message: enter (`gfx_v9_4_3_xcc_set_safe_mode`).
-const SAFE_MODE_ENTER: u32 = 1;
 /// TCP_UTCL1_CNTL2.SPARE (`gfx_v9_4_3_init_golden_registers`).
 const GOLDEN_TCP_SPARE: u32 = 1;
 
@@ -44,21 +42,6 @@ const CHAINING_MEC_FW: u32 = 184;
 /// Returns whether processes with and without XNACK can share a chained runlist.
 pub(super) fn chains_xnack(config: &Config) -> bool {
     config.mec_fw >= CHAINING_MEC_FW
-}
-
-/// Runs `f` in RLC safe mode: no clock or power gating meanwhile. `ETIMEDOUT` when the RLC does not
-/// respond.
-pub(super) fn in_safe_mode<R>(b: Block<'_>, f: impl FnOnce() -> Result<R>) -> Result<R> {
-    b.wr(
-        gc::regRLC_SAFE_MODE,
-        gc::RLC_SAFE_MODE__CMD.put(1) | gc::RLC_SAFE_MODE__MESSAGE.put(SAFE_MODE_ENTER),
-    )?;
-    b.poll(gc::regRLC_SAFE_MODE, 0, |v| {
-        !gc::RLC_SAFE_MODE__CMD.is_set(v)
-    })?;
-    let result = f();
-    b.wr(gc::regRLC_SAFE_MODE, gc::RLC_SAFE_MODE__CMD.put(1))?;
-    result
 }
 
 /// Unhalts the MECs after [`GfxVersion::start`], when the KIQ is loaded.
@@ -116,7 +99,7 @@ impl GfxVersion for Gfx {
         b.poll(gc::regRLC_CNTL, 0, |v| {
             gc::RLC_CNTL__RLC_ENABLE_F32.is_set(v)
         })?;
-        in_safe_mode(b, || {
+        Self::NAMES.in_safe_mode(b, || {
             // No clock gating.
             b.wr(gc::regRLC_CGCG_CGLS_CTRL, 0)?;
             b.set(gc::regRLC_SRM_CNTL, &[(gc::RLC_SRM_CNTL__SRM_ENABLE, 1)])

@@ -10,7 +10,7 @@ use kernel::{
 };
 use rkfd_abi::regs::gc_9_4_3 as gc;
 
-use super::gfx::{in_safe_mode, Gfx};
+use super::gfx::Gfx;
 use crate::{
     asic::{
         mmio::{Block, Mmio},
@@ -33,7 +33,7 @@ fn is_active(b: Block<'_>) -> Result<bool> {
 pub(super) fn doorbell(mmio: &Mmio, xcc: Xcc, slot: HqdSlot) -> Result<Option<u32>> {
     let b = mmio.xcc(xcc)?;
     Gfx::NAMES.with_bank(mmio, b, slot, 0, || {
-        in_safe_mode(b, || {
+        Gfx::NAMES.in_safe_mode(b, || {
             if !is_active(b)? {
                 return Ok(None);
             }
@@ -49,7 +49,7 @@ pub(super) fn doorbell(mmio: &Mmio, xcc: Xcc, slot: HqdSlot) -> Result<Option<u3
 pub(super) fn reset(mmio: &Mmio, xcc: Xcc, slot: HqdSlot) -> Result {
     let b = mmio.xcc(xcc)?;
     Gfx::NAMES.with_bank(mmio, b, slot, 0, || {
-        in_safe_mode(b, || dequeue_and_wait(b, slot))
+        Gfx::NAMES.in_safe_mode(b, || dequeue_and_wait(b, slot))
     })
 }
 
