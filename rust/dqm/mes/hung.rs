@@ -115,8 +115,9 @@ fn reset_hung(gpu: &Gpu, queues: &mut Queues) -> Result {
         let Some(hung) = hung else {
             continue;
         };
-        let Some(queue) = queues.find_doorbell(hung.doorbell) else {
-            dev_err!(gpu.dev(), "{hung:?} is not a queue of a process\n");
+        let queue = queues.find_doorbell(hung.doorbell);
+        let Some(queue) = queue.filter(|queue| queue.state.lock().spec.sdma.is_none()) else {
+            dev_err!(gpu.dev(), "{hung:?} is not a compute queue of a process\n");
             continue;
         };
         let hal = gpu.generation().need_mes()?;
