@@ -450,6 +450,7 @@ TEST(handles_are_per_file)
 /* They need a module parameter, user_queue=1 in the C driver. */
 TEST(no_user_queues_by_default)
 {
+	union drm_amdgpu_gem_create doorbells = { 0 };
 	struct drm_amdgpu_userq_signal signal = { 0 };
 	struct drm_amdgpu_userq_wait wait = { 0 };
 	union drm_amdgpu_userq args = { 0 };
@@ -458,6 +459,11 @@ TEST(no_user_queues_by_default)
 	EXPECT_RET(kfd_ioctl(fd, DRM_IOCTL_AMDGPU_USERQ, &args), -ENOTSUPP);
 	EXPECT_RET(kfd_ioctl(fd, DRM_IOCTL_AMDGPU_USERQ_SIGNAL, &signal), -ENOTSUPP);
 	EXPECT_RET(kfd_ioctl(fd, DRM_IOCTL_AMDGPU_USERQ_WAIT, &wait), -ENOTSUPP);
+	/* The C driver gives doorbells to all files. */
+	doorbells.in.bo_size = KFD_PAGE;
+	doorbells.in.domains = AMDGPU_GEM_DOMAIN_DOORBELL;
+	EXPECT_RET(kfd_ioctl(fd, DRM_IOCTL_AMDGPU_GEM_CREATE, &doorbells),
+		   ktap_is_rkfd() ? -EINVAL : 0);
 }
 
 TEST(exit_releases_files_and_bos)

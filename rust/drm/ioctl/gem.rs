@@ -11,7 +11,7 @@ use kernel::{
 
 use crate::{
     doorbell::DoorbellPages,
-    drm::file::Render,
+    drm::{file::Render, userq},
     gpu::Gpu,
     kapi::{
         drm::{Device, File, Handler},
@@ -86,10 +86,12 @@ impl Handler<Render> for Create {
         let memory = uapi::AMDGPU_GEM_DOMAIN_CPU
             | uapi::AMDGPU_GEM_DOMAIN_GTT
             | uapi::AMDGPU_GEM_DOMAIN_VRAM;
+        // Doorbells are of use for user queues only, and processes of KFD need theirs.
+        let is_doorbell = input.domains == u64::from(uapi::AMDGPU_GEM_DOMAIN_DOORBELL)
+            && userq::ip_mask(file.data().gpu()?) != 0;
         // `ENCRYPTED` and `VM_ALWAYS_VALID` are not supported.
         if input.domain_flags & !CREATE_FLAGS != 0
-            || (input.domains & !u64::from(memory) != 0
-                && input.domains != u64::from(uapi::AMDGPU_GEM_DOMAIN_DOORBELL))
+            || (input.domains & !u64::from(memory) != 0 && !is_doorbell)
             || input.domains == 0
             || input.bo_size == 0
         {
