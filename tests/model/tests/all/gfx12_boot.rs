@@ -238,7 +238,12 @@ impl Card {
 fn vbios_is_behind_the_index_register() {
     let card = Card::new(Boot::Cold);
     let image = rom::image(&CHIP, rom::reserved_by_firmware(VRAM));
+    // Firmware of the PSP comes first (`amdgpu_soc15_read_bios_from_rom`).
+    let offset = card.read(Ip::Nbif, nbif::regREGS_ROM_OFFSET_CTRL);
+    assert_eq!(offset, rom::OFFSET);
     card.write(Ip::Smuio, smuio::regROM_INDEX, 0);
+    assert_eq!(card.read(Ip::Smuio, smuio::regROM_DATA), 0);
+    card.write(Ip::Smuio, smuio::regROM_INDEX, offset << 17);
     for word in image.chunks(4) {
         let word = u32::from_le_bytes([word[0], word[1], word[2], word[3]]);
         assert_eq!(card.read(Ip::Smuio, smuio::regROM_DATA), word);
