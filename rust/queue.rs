@@ -14,7 +14,7 @@ mod table;
 mod user_queue;
 
 pub(crate) use self::{
-    buffers::SharedMemory,
+    buffers::{SharedMemory, RING_ALIGN},
     exceptions::{ExceptionTable, Exceptions},
     request::{QueueEngine, QueueKind, QueueRequest, QueueUpdate},
     table::{QueueTable, NO_ID},

@@ -13,10 +13,11 @@ use kernel::{
     page::PAGE_SIZE,
     pci,
     prelude::*,
+    ptr::Alignment,
     sync::Mutex, //
 };
 
-use crate::asic::caps::Caps;
+use crate::{asic::caps::Caps, kapi::bitmap::BitmapRanges};
 
 /// The BAR of the doorbells.
 const BAR: u32 = 2;
@@ -126,27 +127,15 @@ impl Aperture {
     /// when there are none.
     pub(crate) fn take_slices(&self, count: usize) -> Result<usize> {
         let mut slices = self.slices.lock();
-        let mut from = 0;
-        while from < slices.len() {
-            let first = slices.next_zero_bit(from).ok_or(ENOMEM)?;
-            let end = first.checked_add(count).ok_or(ENOMEM)?;
-            if end > slices.len() {
-                break;
-            }
-            match slices.next_bit(first).filter(|used| *used < end) {
-                Some(used) => from = used + 1,
-                None => {
-                    (first..end).for_each(|number| slices.set_bit(number));
-                    return Ok(first);
-                }
-            }
-        }
-        Err(ENOMEM)
+        let first = slices
+            .find_zero_area(count, Alignment::new::<1>())
+            .ok_or(ENOMEM)?;
+        slices.set_range(first, count);
+        Ok(first)
     }
 
     /// Returns slices of [`Aperture::take_slices`].
     pub(crate) fn put_slices(&self, first: usize, count: usize) {
-        let mut slices = self.slices.lock();
-        (first..first + count).for_each(|number| slices.clear_bit(number));
+        self.slices.lock().clear_range(first, count);
     }
 }

@@ -27,6 +27,7 @@ use crate::{
     },
     node::Node,
     process::{Evictor, VmEvictor},
+    queue::RING_ALIGN,
     uapi,
 };
 
@@ -35,11 +36,9 @@ const MAX_QUEUES: u32 = 512;
 /// Bytes of the EOP buffer of a queue (`GFX12_MEC_HPD_SIZE`).
 pub(super) const EOP_BYTES: u32 = 2048;
 /// Its alignment in bytes.
-pub(super) const EOP_ALIGN: u32 = 256;
+pub(super) const EOP_ALIGN: u32 = RING_ALIGN as u32;
 /// Bytes of a pointer.
 const POINTER: u64 = 8;
-/// Alignment of the ring in bytes: MQDs have the other bits of its address.
-const RING_ALIGN: u64 = 256;
 /// Bits of an address that page tables translate (`AMDGPU_GMC_HOLE_MASK`).
 const VA_MASK: u64 = (1 << 48) - 1;
 
@@ -173,7 +172,7 @@ impl UserQueues {
         vm: &Arc<Vm>,
         request: &Request,
     ) -> Result<u32> {
-        if request.ring % RING_ALIGN != 0 || request.eop % u64::from(EOP_ALIGN) != 0 {
+        if request.ring % RING_ALIGN != 0 || request.eop % RING_ALIGN != 0 {
             return Err(EINVAL);
         }
         let gpu = node.gpu().clone();

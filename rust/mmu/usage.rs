@@ -83,8 +83,8 @@ pub(crate) struct Usage {
 type Entry = (BoRef, bool);
 
 impl Usage {
-    /// Returns the memory of the address space of `file`, `None` if it has none yet. `ENOMEM`
-    /// without memory.
+    /// Returns the memory of `file`, and of what KFD maps in its address space `vm`, if it has one.
+    /// `ENOMEM` without memory.
     pub(crate) fn of<D: drm::Driver>(file: &drm::File<D>, vm: Option<&Vm>) -> Result<Self> {
         let mut bos: KVVec<Entry> = KVVec::new();
         for object in Object::all_of(file) {

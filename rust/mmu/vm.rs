@@ -9,7 +9,7 @@ use super::{
     inner::{EvictionHandler, QueueOwner},
     peer::PeerUse,
     placement::{Access, BoKind, Placement, SystemPages},
-    space::{Inner, Space},
+    space::{Inner, Mapping, Space},
 };
 use crate::{
     card::gart::GartMapping,
@@ -247,29 +247,27 @@ impl Pin {
         self.va
     }
 
-    /// Returns the size of the BO in bytes. `EINVAL` after the address space was closed.
-    pub(crate) fn bo_size(&self) -> Result<u64> {
+    /// Returns what `f` returns for the mapping. `EINVAL` after the address space was closed.
+    fn mapping<R>(&self, f: impl FnOnce(&Mapping) -> R) -> Result<R> {
         let guard = self.vm.space.inner.lock();
         let inner: &Option<Inner> = &guard;
-        let mapping = inner
+        inner
             .as_ref()
             .and_then(|i| i.mappings.iter().find(|m| m.va == self.va))
-            .ok_or(EINVAL)?;
-        Ok(mapping.bo.size())
+            .map(f)
+            .ok_or(EINVAL)
+    }
+
+    /// Returns the size of the BO in bytes. `EINVAL` after the address space was closed.
+    pub(crate) fn bo_size(&self) -> Result<u64> {
+        self.mapping(|mapping| mapping.bo.size())
     }
 
     /// Maps the first page in VMID 0 until the result is dropped. `EPERM` for userptr BOs, `EINVAL`
     /// for BOs that are not, or may not stay, in system memory, `ENOMEM` when the GART is full.
     pub(crate) fn map_to_kernel(&self) -> Result<KernelPage> {
-        let (bo, offset, peer) = {
-            let guard = self.vm.space.inner.lock();
-            let inner: &Option<Inner> = &guard;
-            let mapping = inner
-                .as_ref()
-                .and_then(|i| i.mappings.iter().find(|m| m.va == self.va))
-                .ok_or(EINVAL)?;
-            (mapping.bo.clone(), mapping.offset, mapping.peer.clone())
-        };
+        let (bo, offset, peer) =
+            self.mapping(|mapping| (mapping.bo.clone(), mapping.offset, mapping.peer.clone()))?;
         if bo.inner().user().is_some() {
             return Err(EPERM);
         }

@@ -19,7 +19,7 @@ const EOP_MIN: u32 = 4096;
 const PAGE: u64 = usize_as_u64(PAGE_SIZE);
 
 /// Alignment in bytes that the registers and packets require of an address.
-const RING_ALIGN: u64 = 256;
+pub(crate) const RING_ALIGN: u64 = 256;
 const RPTR_ALIGN: u64 = 4;
 const WPTR_ALIGN: u64 = 8;
 

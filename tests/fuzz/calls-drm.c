@@ -32,6 +32,16 @@ typedef struct drm_prime_handle prime_handle;
 /* GFX, compute, DMA. */
 #define ENGINE(s, m) CHOICES(s, m, ONE, 2, 1, 0, 3)
 
+/* Arguments of CS, and its array of pointers to chunks. */
+#define CS_ARGS                                                                                    \
+	ARGS(cs, READS(cs, in.ctx_id, CTX), READS(cs, in.bo_list_handle, LIST),                    \
+	     FIELD(cs, in.num_chunks, COUNT), POINTS(cs, in.chunks, 1),                            \
+	     STORES(cs, out.handle, FENCE))
+#define CS_ORDER                                                                                   \
+	ARRAY("order", 4, 8,                                                                       \
+	      NUMBER("chunk", 8, .type = PTR, .of = 2,                                             \
+		     .choices = (const uint64_t[]){ 0, 1, 2, 3 }, .choices_count = 4))
+
 const struct call drm_calls[] = {
 	{ CALL("gem_create", DRM_IOCTL_AMDGPU_GEM_CREATE), .weight = 20,
 	  .blocks = { ARGS(gem_create, FIELD(gem_create, in.bo_size, SIZE),
@@ -59,13 +69,8 @@ const struct call drm_calls[] = {
 		      ARRAY("bos", 3, 8, READS(struct drm_amdgpu_bo_list_entry, bo_handle, GEM),
 			    CHOICES(struct drm_amdgpu_bo_list_entry, bo_priority, ONE, 0, 1, 32)) } },
 	{ CALL("cs", DRM_IOCTL_AMDGPU_CS), .weight = 30,
-	  .blocks = { ARGS(cs, READS(cs, in.ctx_id, CTX), READS(cs, in.bo_list_handle, LIST),
-			   FIELD(cs, in.num_chunks, COUNT), POINTS(cs, in.chunks, 1),
-			   STORES(cs, out.handle, FENCE)),
-		      /* An array of pointers to chunks. */
-		      ARRAY("order", 4, 8,
-			    NUMBER("chunk", 8, .type = PTR, .of = 2,
-				   .choices = (const uint64_t[]){ 0, 1, 2, 3 }, .choices_count = 4)),
+	  .blocks = { CS_ARGS,
+		      CS_ORDER,
 		      ARRAY("chunks", 4, sizeof(chunk),
 			    CHOICES(chunk, chunk_id, ONE, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10),
 			    CHOICES(chunk, length_dw, ONE, 8, 2, 6, 4, 1, 3, 0),
@@ -92,12 +97,8 @@ const struct call drm_calls[] = {
 			    POINTS(struct drm_amdgpu_bo_list_in, bo_info_ptr, 7)),
 		      HANDLES("handles", SYNCOBJ) } },
 	{ CALL("cs_syncobj", DRM_IOCTL_AMDGPU_CS), .weight = 15,
-	  .blocks = { ARGS(cs, READS(cs, in.ctx_id, CTX), READS(cs, in.bo_list_handle, LIST),
-			   FIELD(cs, in.num_chunks, COUNT), POINTS(cs, in.chunks, 1),
-			   STORES(cs, out.handle, FENCE)),
-		      ARRAY("order", 4, 8,
-			    NUMBER("chunk", 8, .type = PTR, .of = 2,
-				   .choices = (const uint64_t[]){ 0, 1, 2, 3 }, .choices_count = 4)),
+	  .blocks = { CS_ARGS,
+		      CS_ORDER,
 		      ARRAY("chunks", 4, sizeof(chunk),
 			    CHOICES(chunk, chunk_id, ONE, 1, 4, 5, 6, 8, 9),
 			    CHOICES(chunk, length_dw, ONE, 8, 1, 2, 4, 6),

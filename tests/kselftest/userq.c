@@ -336,16 +336,22 @@ TEST(doorbell_buffers)
 		   -ENOMEM);
 }
 
+/* Starts two queues of a file. The first works. */
+static void start_two(struct uq *a, struct uq *b, struct cs *cs)
+{
+	uq_open(a, cs);
+	uq_prepare(b, cs);
+	ASSERT_OK(uq_start(b));
+	EXPECT(uq_works(a));
+}
+
 /* A queue whose memory is unmapped does not run any more; others do, and it can be freed. */
 TEST(unmapped_memory_stops_a_queue)
 {
 	struct uq a, b;
 	struct cs cs;
 
-	uq_open(&a, &cs);
-	uq_prepare(&b, &cs);
-	ASSERT_OK(uq_start(&b));
-	EXPECT(uq_works(&a));
+	start_two(&a, &b, &cs);
 	ASSERT_OK(cs_va(cs.fd, a.eop.handle, AMDGPU_VA_OP_UNMAP, 0, a.eop.va, 0, a.eop.size));
 	EXPECT(uq_works(&b));
 	cs.data.words[0] = 0;
@@ -367,10 +373,7 @@ TEST(closed_memory_stops_a_queue)
 	struct uq a, b;
 	struct cs cs;
 
-	uq_open(&a, &cs);
-	uq_prepare(&b, &cs);
-	ASSERT_OK(uq_start(&b));
-	EXPECT(uq_works(&a));
+	start_two(&a, &b, &cs);
 	EXPECT_OK(cs_bo_close(cs.fd, a.ring.handle));
 	EXPECT(uq_works(&b));
 	EXPECT_OK(uq_free(&cs, a.id));

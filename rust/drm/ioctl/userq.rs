@@ -31,6 +31,12 @@ fn supported(data: &FileData) -> Result<u32> {
     }
 }
 
+/// Returns the error of an ioctl about fences of user queues, which are not supported.
+fn no_fences(data: &FileData) -> Result<i32> {
+    supported(data)?;
+    Err(EINVAL)
+}
+
 /// Returns whether arguments of a new queue are well-formed.
 fn is_valid(input: &uapi::drm_amdgpu_userq_in) -> bool {
     let flags = uapi::AMDGPU_USERQ_CREATE_FLAGS_QUEUE_PRIORITY_MASK
@@ -145,10 +151,8 @@ impl Handler<Render> for Signal {
     type Arg = uapi::drm_amdgpu_userq_signal;
     const CMD: u32 = uapi::DRM_IOCTL_AMDGPU_USERQ_SIGNAL;
 
-    /// Fences of user queues are not supported.
     fn run(_dev: &Device, file: &File<Render>, _arg: &mut Self::Arg) -> Result<i32> {
-        supported(file.data())?;
-        Err(EINVAL)
+        no_fences(file.data())
     }
 }
 
@@ -159,9 +163,7 @@ impl Handler<Render> for Wait {
     type Arg = uapi::drm_amdgpu_userq_wait;
     const CMD: u32 = uapi::DRM_IOCTL_AMDGPU_USERQ_WAIT;
 
-    /// Fences of user queues are not supported.
     fn run(_dev: &Device, file: &File<Render>, _arg: &mut Self::Arg) -> Result<i32> {
-        supported(file.data())?;
-        Err(EINVAL)
+        no_fences(file.data())
     }
 }
