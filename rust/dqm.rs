@@ -44,7 +44,7 @@ mod watch;
 mod watchdog;
 
 pub(crate) use self::{
-    queues::{DqmProcess, DqmQueue},
+    queues::{DqmProcess, DqmQueue, LostQueue},
     sched::NodeResources,
     sdma::{SdmaEngineChoice, SdmaEngines, SdmaQueueSlot},
     slots::Vmids,
@@ -178,6 +178,7 @@ impl Dqm {
     /// Stops the scheduler for good, see [`Dqm::stop`]. `ETIME` when it does not respond.
     pub(crate) fn end(&self) -> Result {
         let result = self.stop();
+        self.lock().queues.end_files();
         let watchdog = self.watchdog.lock().take();
         if let Some(watchdog) = watchdog {
             watchdog.end();
@@ -229,13 +230,15 @@ impl Dqm {
         DqmProcess::new(&self.gpu, pid, false, map, xnack, self.needs.process)
     }
 
-    /// Returns a queue with its MQD, to be added by [`Dqm::add`]. `ENOMEM` without memory.
+    /// Returns a queue with its MQD, one of a file if it has an owner, to be added by [`Dqm::add`].
+    /// `ENOMEM` without memory.
     pub(crate) fn new_queue(
         &self,
         process: &Arc<DqmProcess>,
         vm: &Arc<Vm>,
         qid: u32,
         spec: QueueSpec,
+        owner: Option<Arc<dyn LostQueue>>,
     ) -> Result<Arc<DqmQueue>> {
         let first_share = match spec.sdma {
             None => self.next_share.fetch_add(1, Relaxed),
@@ -245,7 +248,7 @@ impl Dqm {
             xccs: &self.node.xccs,
             first_share,
         };
-        DqmQueue::new(process, vm, place, qid, spec, self.needs.queue)
+        DqmQueue::new(process, vm, place, qid, spec, self.needs.queue, owner)
     }
 
     /// Unmaps and maps the queues in `scope` after queues were added. Nothing has changed after

@@ -12,7 +12,7 @@
 //!
 //! | file | part |
 //! |---|---|
-//! | `user`, `handle_table`, `dependencies`, `syncobj_signal` | helpers |
+//! | `user`, `handle_table`, `dependencies`, `syncobj_signal`, `userq_fence` | helpers |
 //! | `partition`, `ctx_entity`, `ctx`, `bo_list`, `userq`, `mappings` | objects of an open file |
 //! | `file` | the open file |
 //! | `ioctl` | one handler for each ioctl |
@@ -32,6 +32,7 @@ mod partition;
 mod syncobj_signal;
 mod user;
 mod userq;
+mod userq_fence;
 
 pub(crate) use device::{init, RenderNode, RenderNodes};
 pub(crate) use file::vm_of_file;

@@ -44,7 +44,7 @@ mod workqueue;
 
 pub(crate) use self::{
     buffer::AllocFlags,
-    evict::{Evictor, VmEvictor},
+    evict::{Evictor, Quiesce, VmEvictor},
     handles::make_handle,
     interrupts::SINK,
     kfd_process::{Process, ProcessState},

@@ -54,6 +54,7 @@ plain! {
     drm_amdgpu_info_vram_gtt: 24,
     drm_amdgpu_memory_info: 96,
     drm_amdgpu_query_fw: 16,
+    drm_amdgpu_userq_fence_info: 16,
     drm_amdgpu_userq_mqd_compute_gfx11: 8,
     kfd_context_save_area_header: 40,
     kfd_context_save_area_header__bindgen_ty_1: 16,

@@ -145,6 +145,12 @@ impl DqmProcess {
     }
 }
 
+/// The owner of a queue of a file.
+pub(crate) trait LostQueue: Send + Sync {
+    /// The queue does not run any more. Called with the lock of the device queue manager.
+    fn lost(&self);
+}
+
 /// A user queue of a process.
 #[pin_data]
 pub(crate) struct DqmQueue {
@@ -153,6 +159,8 @@ pub(crate) struct DqmQueue {
     pub(super) mqd: Mqd,
     /// Queue context of the scheduler, if it needs one.
     context: Option<Buffer>,
+    /// Owner of a queue of a file.
+    owner: Option<Arc<dyn LostQueue>>,
     /// Address space of the process.
     pub(super) vm: Arc<Vm>,
     #[pin]
@@ -188,6 +196,7 @@ impl DqmQueue {
         qid: u32,
         spec: QueueSpec,
         context_bytes: usize,
+        owner: Option<Arc<dyn LostQueue>>,
     ) -> Result<Arc<Self>> {
         let mqd = Mqd::new(process.gpu(), place, &spec)?;
         let context = context(process.gpu(), context_bytes)?;
@@ -197,6 +206,7 @@ impl DqmQueue {
                 qid,
                 mqd,
                 context,
+                owner,
                 vm: vm.clone(),
                 watch <- new_mutex!(Watch::default(), "rkfd_queue_watch"),
                 state <- new_mutex!(QueueState {
@@ -400,7 +410,8 @@ impl Queues {
             queue.slot().pasid()
         );
         self.deactivate(queue);
-        if queue.process.is_file {
+        if let Some(owner) = &queue.owner {
+            owner.lost();
             return;
         }
         queue.process.state.lock().has_reset_queue = true;
@@ -474,8 +485,23 @@ impl Queues {
                 let mut state = queue.state.lock();
                 state.reset = true;
                 state.mapped = false;
+                drop(state);
+                if let Some(owner) = &queue.owner {
+                    owner.lost();
+                }
             }
             at += 1;
+        }
+    }
+
+    /// Informs the owners of all queues of files that these do not run any more.
+    pub(super) fn end_files(&self) {
+        for process in self.processes.iter().filter(|p| p.is_file) {
+            for queue in &process.state.lock().queues {
+                if let Some(owner) = &queue.owner {
+                    owner.lost();
+                }
+            }
         }
     }
 

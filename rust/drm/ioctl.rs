@@ -14,6 +14,7 @@ mod ctx;
 mod gem;
 mod info;
 mod userq;
+mod userq_sync;
 mod va;
 mod wait;
 
@@ -36,6 +37,6 @@ pub(super) static IOCTLS: [Ioctl<Render>; NUM_IOCTLS] = ioctl_table([
     Ioctl::new::<Render, va::Va>(),
     Ioctl::new::<Render, gem::Op>(),
     Ioctl::new::<Render, userq::UserQueueOp>(),
-    Ioctl::new::<Render, userq::Signal>(),
-    Ioctl::new::<Render, userq::Wait>(),
+    Ioctl::new::<Render, userq_sync::Signal>(),
+    Ioctl::new::<Render, userq_sync::Wait>(),
 ]);

@@ -15,6 +15,7 @@ use kernel::{
     },
 };
 
+use super::userq_fence::FencePool;
 use crate::{
     asic::partition::MAX_PARTITIONS,
     dqm::SdmaEngines,
@@ -25,6 +26,7 @@ use crate::{
 /// The partitions of a device, with the number of scheduler entities of each.
 pub(super) struct Partitions {
     nodes: Arc<NodeSet>,
+    fences: Arc<FencePool>,
     entities: [Atomic<u32>; MAX_PARTITIONS as usize],
 }
 
@@ -34,6 +36,7 @@ impl Partitions {
         Ok(Arc::new(
             Self {
                 nodes: nodes.clone(),
+                fences: FencePool::new()?,
                 entities: [const { Atomic::new(0) }; MAX_PARTITIONS as usize],
             },
             GFP_KERNEL,
@@ -110,6 +113,11 @@ impl FilePartition {
     /// Returns the device.
     pub(super) fn gpu(&self) -> &Arc<Gpu> {
         self.partitions.nodes.gpu()
+    }
+
+    /// Returns the fences of user queues of the device.
+    pub(super) fn fences(&self) -> &Arc<FencePool> {
+        &self.partitions.fences
     }
 
     /// Returns the index, also if the current mode does not have this partition; `None` if the file

@@ -12,9 +12,11 @@ use kernel::{
     sync::{aref::ARef, Arc},
 };
 
-use super::handle_table::HandleTable;
+use super::{
+    handle_table::HandleTable,
+    userq_fence::{FencePool, FileFences, UserFences},
+};
 use crate::{
-    card::gart::Buffer,
     dqm::{DqmProcess, DqmQueue},
     gpu::user_doorbells::DoorbellUse,
     gpu::Gpu,
@@ -26,7 +28,7 @@ use crate::{
         QueueOwner, Vm,
     },
     node::Node,
-    process::{Evictor, VmEvictor},
+    process::{Evictor, Quiesce, VmEvictor},
     queue::RING_ALIGN,
     uapi,
 };
@@ -71,6 +73,16 @@ pub(super) struct Request {
     pub(super) level: u8,
 }
 
+/// What USERQ_SIGNAL takes of a queue.
+pub(super) struct Signals {
+    /// Its fences.
+    pub(super) fences: Arc<Delayed<UserFences>>,
+    /// Address of its write pointer.
+    pub(super) wptr: u64,
+    /// Evicts it.
+    pub(super) evictor: Arc<Delayed<Evictor>>,
+}
+
 /// The memory of a queue, which cannot be unmapped.
 struct Memory {
     // Field order: the GART mapping is removed before its page is unpinned.
@@ -113,8 +125,9 @@ struct UserQueue {
     // Field order: the MQD first, then doorbell and fence, then the memory.
     hw: Arc<DqmQueue>,
     _doorbell: DoorbellUse,
-    _fence: Buffer,
+    fences: Arc<Delayed<UserFences>>,
     _doorbells: ARef<Object>,
+    wptr: u64,
     /// `None` after a part of it was unmapped: the queue does not run any more.
     memory: Option<Memory>,
 }
@@ -124,6 +137,7 @@ struct Owner {
     node: Arc<Node>,
     process: Arc<DqmProcess>,
     evictor: Arc<Delayed<Evictor>>,
+    fences: Arc<FileFences>,
 }
 
 impl Owner {
@@ -132,7 +146,8 @@ impl Owner {
     fn new(node: Arc<Node>, vm: &Arc<Vm>) -> Result<Self> {
         let pid = kernel::current!().group_leader().pid();
         let process = node.dqm().new_file(pid, vm)?;
-        let evictor = Evictor::new(&node, &process)?;
+        let fences = FileFences::new()?;
+        let evictor = Evictor::new(&node, &process, Some(fences.clone()))?;
         let handler = VmEvictor::new(&evictor)?;
         // Last: it cannot be undone.
         if !vm.claim(QueueOwner::File, handler) {
@@ -142,6 +157,7 @@ impl Owner {
             node,
             process,
             evictor,
+            fences,
         })
     }
 }
@@ -151,6 +167,8 @@ pub(super) struct UserQueues {
     owner: Option<Owner>,
     queues: HandleTable<KBox<UserQueue>>,
     count: usize,
+    /// Pages of fences that are mapped.
+    fence_pages: usize,
 }
 
 impl UserQueues {
@@ -160,6 +178,7 @@ impl UserQueues {
             owner: None,
             queues: HandleTable::new(),
             count: 0,
+            fence_pages: 0,
         }
     }
 
@@ -171,6 +190,24 @@ impl UserQueues {
         node: Arc<Node>,
         vm: &Arc<Vm>,
         request: &Request,
+        fences: &Arc<Delayed<UserFences>>,
+    ) -> Result<u32> {
+        let created = self.try_create(node, vm, request, fences);
+        if created.is_err() {
+            if let Some(owner) = &self.owner {
+                owner.fences.remove(fences);
+            }
+            UserFences::free(fences);
+        }
+        created
+    }
+
+    fn try_create(
+        &mut self,
+        node: Arc<Node>,
+        vm: &Arc<Vm>,
+        request: &Request,
+        fences: &Arc<Delayed<UserFences>>,
     ) -> Result<u32> {
         if request.ring % RING_ALIGN != 0 || request.eop % RING_ALIGN != 0 {
             return Err(EINVAL);
@@ -178,12 +215,12 @@ impl UserQueues {
         let gpu = node.gpu().clone();
         let memory = Memory::pin(vm, request)?;
         let pages = request.doorbells.bo().doorbells().ok_or(EINVAL)?;
-        let doorbell = DoorbellUse::new(gpu.user_doorbells(), pages.index(request.doorbell)?)?;
+        let index = pages.index(request.doorbell)?;
+        let doorbell = DoorbellUse::new(gpu.user_doorbells(), index, fences.clone())?;
         let owner = match &mut self.owner {
             Some(owner) => owner,
             owner => owner.insert(Owner::new(node, vm)?),
         };
-        let fence = gpu.system_buffer(PAGE_SIZE)?;
         let spec = QueueSpec {
             format: QueueFormat::Pm4,
             sdma: None,
@@ -205,17 +242,19 @@ impl UserQueues {
             pm4_target_xcc: 0,
             render: Some(RenderQueue {
                 level: request.level,
-                fence: fence.gpu_addr(),
+                fence: fences.addr(),
             }),
         };
         let dqm = owner.node.dqm();
-        let hw = dqm.new_queue(&owner.process, vm, 0, spec)?;
+        let hw = dqm.new_queue(&owner.process, vm, 0, spec, Some(fences.clone()))?;
+        owner.fences.add(fences)?;
         let queue = KBox::new(
             UserQueue {
                 hw: hw.clone(),
                 _doorbell: doorbell,
-                _fence: fence,
+                fences: fences.clone(),
                 _doorbells: request.doorbells.clone(),
+                wptr: request.wptr,
                 memory: Some(memory),
             },
             GFP_KERNEL,
@@ -225,6 +264,7 @@ impl UserQueues {
             self.queues.remove(id);
             return Err(e);
         }
+        fences.set_queue(owner.node.clone(), hw);
         self.count += 1;
         Ok(id)
     }
@@ -251,12 +291,31 @@ impl UserQueues {
         let queue = self.queues.remove(id).ok_or(ENOENT)?;
         self.count -= 1;
         if let Some(owner) = &self.owner {
+            queue.fences.wait();
             let _ = owner.node.dqm().remove(&queue.hw);
+            owner.fences.remove(&queue.fences);
+            UserFences::free(&queue.fences);
             if self.count == 0 {
                 let _ = owner.node.dqm().unregister(&owner.process);
             }
         }
         Ok(())
+    }
+
+    /// Returns a queue's fences, the address of its write pointer, and what evicts it; `None` if
+    /// there is none with this id.
+    pub(super) fn signals(&self, id: u32) -> Option<Signals> {
+        let queue = self.queues.get(id)?;
+        Some(Signals {
+            fences: queue.fences.clone(),
+            wptr: queue.wptr,
+            evictor: self.owner.as_ref()?.evictor.clone(),
+        })
+    }
+
+    /// Maps the memory of fences, for queues that wait for others. Errors as [`Vm::map`].
+    pub(super) fn map_fences(&mut self, pool: &FencePool, vm: &Vm) -> Result {
+        pool.map(vm, &mut self.fence_pages)
     }
 
     /// Stops the queues that use a mapping that starts at `va`, as it is about to be unmapped. They
@@ -266,8 +325,10 @@ impl UserQueues {
         let mut from = 0;
         while let Some((id, queue)) = self.queues.next_mut(from) {
             if queue.memory.as_ref().is_some_and(|memory| memory.is_in(va)) {
+                queue.fences.wait();
                 // An error is reported: the queue is not mapped, or the card is wedged.
                 let _ = owner.node.dqm().stop_queue(&queue.hw);
+                queue.fences.end();
                 queue.memory = None;
             }
             from = id + 1;
@@ -279,10 +340,17 @@ impl UserQueues {
         let Some(owner) = self.owner.take() else {
             return;
         };
+        owner.fences.wait();
+        owner.fences.wait();
         owner.evictor.end();
         if self.count > 0 {
             // Unmaps all queues. An error is reported.
             let _ = owner.node.dqm().unregister(&owner.process);
+        }
+        let mut from = 0;
+        while let Some((id, queue)) = self.queues.next(from) {
+            UserFences::free(&queue.fences);
+            from = id + 1;
         }
         self.queues = HandleTable::new();
         self.count = 0;

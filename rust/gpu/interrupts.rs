@@ -39,6 +39,9 @@ impl Gpu {
             vmid: entry.vmid.into(),
             pasid,
         };
+        if let IhEvent::CpEop { ctx0 } = entry.event {
+            self.user_doorbells().fence_interrupt(ctx0);
+        }
         let user = origin.vmid >= self.generation().caps.first_user_vmid && pasid != 0;
         let sink = self.sink();
         match entry.event {

@@ -8,11 +8,17 @@ use kernel::{
     sync::{Arc, Mutex},
 };
 
-/// The doorbells in use, by dword index in the BAR.
+/// The owner of a doorbell.
+pub(crate) trait DoorbellOwner: Send + Sync {
+    /// The queue has raised the interrupt of its fence. Called by the interrupt thread.
+    fn fence_interrupt(&self);
+}
+
+/// The doorbells in use, by dword index in the BAR, and their owners.
 #[pin_data]
 pub(crate) struct UserDoorbells {
     #[pin]
-    used: Mutex<KVVec<u32>>,
+    used: Mutex<KVVec<(u32, Arc<dyn DoorbellOwner>)>>,
 }
 
 impl UserDoorbells {
@@ -25,6 +31,18 @@ impl UserDoorbells {
             GFP_KERNEL,
         )
     }
+
+    /// Passes on the interrupt of a fence, if the doorbell is in use.
+    pub(super) fn fence_interrupt(&self, doorbell: u32) {
+        let owner = {
+            let used = self.used.lock();
+            let found = used.iter().find(|(index, _)| *index == doorbell);
+            found.map(|(_, owner)| owner.clone())
+        };
+        if let Some(owner) = owner {
+            owner.fence_interrupt();
+        }
+    }
 }
 
 /// Use of a doorbell by a queue. Dropping it ends it.
@@ -36,12 +54,16 @@ pub(crate) struct DoorbellUse {
 impl DoorbellUse {
     /// Takes the doorbell at dword `index` of the BAR. `EBUSY` if it has a queue, `ENOMEM` without
     /// memory.
-    pub(crate) fn new(list: &Arc<UserDoorbells>, index: u32) -> Result<Self> {
+    pub(crate) fn new(
+        list: &Arc<UserDoorbells>,
+        index: u32,
+        owner: Arc<dyn DoorbellOwner>,
+    ) -> Result<Self> {
         let mut used = list.used.lock();
-        if used.contains(&index) {
+        if used.iter().any(|(other, _)| *other == index) {
             return Err(EBUSY);
         }
-        used.push(index, GFP_KERNEL)?;
+        used.push((index, owner), GFP_KERNEL)?;
         Ok(Self {
             list: list.clone(),
             index,
@@ -57,6 +79,6 @@ impl DoorbellUse {
 impl Drop for DoorbellUse {
     fn drop(&mut self) {
         let mut used = self.list.used.lock();
-        used.retain(|index| *index != self.index);
+        used.retain(|(index, _)| *index != self.index);
     }
 }

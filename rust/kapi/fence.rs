@@ -185,6 +185,12 @@ impl Fence {
         unsafe { (*self.raw()).context }
     }
 
+    /// Returns the number of the fence in its context.
+    pub(crate) fn seqno(&self) -> u64 {
+        // SAFETY: The field is only written by the init of the fence.
+        unsafe { (*self.raw()).seqno }
+    }
+
     /// Returns the owner of the entity ([`super::sched::Entity::new`]) whose job the fence belongs
     /// to; `None` for a fence that is not a scheduler's.
     pub(crate) fn owner(&self) -> Option<usize> {

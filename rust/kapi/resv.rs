@@ -196,6 +196,11 @@ pub(crate) struct Guard {
 }
 
 impl Guard {
+    /// Returns the reservation.
+    pub(crate) fn resv(&self) -> &Arc<Resv> {
+        &self.resv
+    }
+
     /// Reserves room for `count` more fences. `ENOMEM` without memory, `EINVAL` on overflow.
     pub(crate) fn reserve(&self, count: u32) -> Result {
         let slots = self.slots.get().checked_add(count).ok_or(EINVAL)?;

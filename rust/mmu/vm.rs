@@ -103,8 +103,18 @@ impl Vm {
     /// `EINVAL` when the range is bad or mapped already, or for VRAM or registers of another card,
     /// `ENOMEM` without memory, `ENODEV` when the device is unplugged.
     pub(crate) fn map(&self, va: u64, bo: &BoRef, offset: u64, len: u64, access: Access) -> Result {
-        let gpu = &self.space.gpu;
         self.space.check_range(va, len)?;
+        self.map_checked(va, bo, offset, len, access)
+    }
+
+    /// As [`Self::map`] for the first `len` bytes of memory of the driver, in the upper half of the
+    /// address space, which programs cannot map. It stays mapped.
+    pub(crate) fn map_reserved(&self, va: u64, bo: &BoRef, len: u64, access: Access) -> Result {
+        self.map_checked(va, bo, 0, len, access)
+    }
+
+    fn map_checked(&self, va: u64, bo: &BoRef, offset: u64, len: u64, access: Access) -> Result {
+        let gpu = &self.space.gpu;
         let bo_end = offset.checked_add(len).ok_or(EINVAL)?;
         if offset % PAGE_SIZE as u64 != 0 || bo_end > bo.size() {
             return Err(EINVAL);

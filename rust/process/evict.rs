@@ -57,6 +57,15 @@ pub(super) fn create_workqueue() -> Result<WorkqueueGuard> {
     }))
 }
 
+/// Jobs on the queues of an [`Evictor`].
+pub(crate) trait Quiesce: Send + Sync {
+    /// Waits for all jobs that others may wait for. There are no new ones meanwhile.
+    fn wait(&self);
+}
+
+/// Interval at which a job checks whether the queues are restored.
+const POLL: Delta = Delta::from_millis(1);
+
 struct EvictorState {
     /// Time of the eviction; `None` if the queues are not evicted.
     since: Option<Instant<Monotonic>>,
@@ -71,6 +80,8 @@ struct EvictorState {
 pub(crate) struct Evictor {
     node: Arc<Node>,
     process: Arc<DqmProcess>,
+    /// To be done before the queues are evicted.
+    jobs: Option<Arc<dyn Quiesce>>,
     /// Inside reservation locks, outside the lock of the device queue manager.
     #[pin]
     state: Mutex<EvictorState>,
@@ -82,11 +93,16 @@ pub(crate) struct Evictor {
 }
 
 impl Evictor {
-    /// Returns the evictor of a process.
-    pub(crate) fn new(node: &Arc<Node>, process: &Arc<DqmProcess>) -> Result<Arc<Delayed<Self>>> {
+    /// Returns the evictor of a process, whose jobs are to be done before each eviction.
+    pub(crate) fn new(
+        node: &Arc<Node>,
+        process: &Arc<DqmProcess>,
+        jobs: Option<Arc<dyn Quiesce>>,
+    ) -> Result<Arc<Delayed<Self>>> {
         let evictor = pin_init!(Self {
             node: node.clone(),
             process: process.clone(),
+            jobs,
             state <- new_mutex!(
                 EvictorState {
                     since: None,
@@ -118,6 +134,22 @@ impl Evictor {
         drop(evicted);
     }
 
+    /// Calls `f` while the queues are not evicted; waits until they are restored. `ERESTARTSYS`
+    /// after a signal.
+    pub(crate) fn while_running<R>(this: &Arc<Delayed<Self>>, f: impl FnOnce() -> R) -> Result<R> {
+        loop {
+            let state = this.state.lock();
+            if state.since.is_none() {
+                return Ok(f());
+            }
+            drop(state);
+            if kernel::current!().signal_pending() {
+                return Err(ERESTARTSYS);
+            }
+            fsleep(POLL);
+        }
+    }
+
     /// Schedules the worker, unless it is.
     fn schedule(this: &Arc<Delayed<Self>>, delay: Delta) {
         if let Some(queue) = &*QUEUE.lock() {
@@ -141,6 +173,9 @@ impl Evictor {
                 if active < MIN_ACTIVE {
                     fsleep(MIN_ACTIVE - active);
                 }
+            }
+            if let Some(jobs) = &this.jobs {
+                jobs.wait();
             }
             let dqm = this.node.dqm();
             if !this.process.is_file() {

@@ -242,7 +242,7 @@ impl ProcessDevice {
             .node
             .dqm()
             .new_process(pid, self.map_process(&vm, &trap, xnack), xnack)?;
-        let evictor = Evictor::new(&self.node, &slot)?;
+        let evictor = Evictor::new(&self.node, &slot, None)?;
         let owner = VmEvictor::new(&evictor)?;
         let doorbells = self.gpu().generation().caps.doorbell_slice / DOORBELL_BYTES;
         let retries = RetryFaults::new(self.gpu())?;

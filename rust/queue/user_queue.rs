@@ -111,7 +111,7 @@ impl Queue {
             doorbell: doorbell.index(),
             tba: target.slot.trap_handler(),
         });
-        let hw = dqm.new_queue(&target.slot, &target.vm, id, spec.clone())?;
+        let hw = dqm.new_queue(&target.slot, &target.vm, id, spec.clone(), None)?;
         steps.mark(id, c"mqd");
         let queue = KBox::new_uninit(GFP_KERNEL)?;
         Ok(queue.write(Self {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! `USERQ`: creates and frees user queues. `USERQ_SIGNAL` and `USERQ_WAIT`.
+//! `USERQ`: creates and frees user queues.
 
 use kernel::{
     page::PAGE_SIZE,
@@ -14,6 +14,7 @@ use crate::{
     drm::{
         file::{FileData, Render},
         userq::{self, Request},
+        userq_fence::UserFences,
     },
     kapi::{
         capability::{capable, Capability},
@@ -24,17 +25,11 @@ use crate::{
 };
 
 /// Returns the IP types with user queues; `ENOTSUPP` if there are none.
-fn supported(data: &FileData) -> Result<u32> {
+pub(super) fn supported(data: &FileData) -> Result<u32> {
     match userq::ip_mask(data.gpu()?) {
         0 => Err(ENOTSUPP),
         mask => Ok(mask),
     }
-}
-
-/// Returns the error of an ioctl about fences of user queues, which are not supported.
-fn no_fences(data: &FileData) -> Result<i32> {
-    supported(data)?;
-    Err(EINVAL)
 }
 
 /// Returns whether arguments of a new queue are well-formed.
@@ -117,7 +112,8 @@ fn create(file: &File<Render>, input: &uapi::drm_amdgpu_userq_in) -> Result<u32>
     };
     let node = data.partition.node().ok_or(ENODEV)?;
     let vm = data.vm()?;
-    let id = data.queues.lock().create(node, &vm, &request)?;
+    let fences = UserFences::new(data.partition.fences(), data.gpu()?)?;
+    let id = data.queues.lock().create(node, &vm, &request, &fences)?;
     Ok(id)
 }
 
@@ -141,29 +137,5 @@ impl Handler<Render> for UserQueueOp {
             _ => return Err(EINVAL),
         }
         Ok(0)
-    }
-}
-
-/// `USERQ_SIGNAL`.
-pub(super) struct Signal;
-
-impl Handler<Render> for Signal {
-    type Arg = uapi::drm_amdgpu_userq_signal;
-    const CMD: u32 = uapi::DRM_IOCTL_AMDGPU_USERQ_SIGNAL;
-
-    fn run(_dev: &Device, file: &File<Render>, _arg: &mut Self::Arg) -> Result<i32> {
-        no_fences(file.data())
-    }
-}
-
-/// `USERQ_WAIT`.
-pub(super) struct Wait;
-
-impl Handler<Render> for Wait {
-    type Arg = uapi::drm_amdgpu_userq_wait;
-    const CMD: u32 = uapi::DRM_IOCTL_AMDGPU_USERQ_WAIT;
-
-    fn run(_dev: &Device, file: &File<Render>, _arg: &mut Self::Arg) -> Result<i32> {
-        no_fences(file.data())
     }
 }

@@ -57,10 +57,20 @@ impl Timeline {
         }
     }
 
+    /// Returns the context of its fences, see [`Fence::context`].
+    pub(crate) fn context(&self) -> u64 {
+        self.context
+    }
+
     /// Initializes the next fence of the context. Does not allocate.
     pub(crate) fn emit(&self, memory: UnusedFence) -> HwFence {
-        let raw: *mut Memory = KBox::into_raw(memory.memory);
         let seqno = self.last.fetch_add(1, Relaxed).wrapping_add(1);
+        self.emit_at(memory, seqno)
+    }
+
+    /// As [`Self::emit`] with a seqno of the caller, which is to use one of the two only.
+    pub(crate) fn emit_at(&self, memory: UnusedFence, seqno: u64) -> HwFence {
+        let raw: *mut Memory = KBox::into_raw(memory.memory);
         // SAFETY: The memory is owned by this function and not shared yet. The operations are
         // static. A NULL lock selects the one inside of the fence. The name, which the operations
         // read, is written first.
