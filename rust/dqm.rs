@@ -28,7 +28,7 @@ use crate::{
     gpu::{Gpu, UserQueues},
     hw::{MapProcess, QueueSpec, SchedKind, WaveDebug, WATCHPOINTS},
     kapi::sched_mm::NoReclaim,
-    mmu::Vm,
+    mmu::{QueueOwner, Vm},
     mqd::{QueuePlace, SavedWaves},
 };
 
@@ -227,7 +227,14 @@ impl Dqm {
         map: MapProcess,
         xnack: bool,
     ) -> Result<Arc<DqmProcess>> {
-        DqmProcess::new(&self.gpu, pid, false, map, xnack, self.needs.process)
+        DqmProcess::new(
+            &self.gpu,
+            pid,
+            QueueOwner::Process,
+            map,
+            xnack,
+            self.needs.process,
+        )
     }
 
     /// Returns a queue with its MQD, one of a file if it has an owner, to be added by [`Dqm::add`].

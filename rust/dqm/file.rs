@@ -9,7 +9,10 @@ use super::{
     sched::Scope,
     Dqm,
 };
-use crate::{hw::MapProcess, mmu::Vm};
+use crate::{
+    hw::MapProcess,
+    mmu::{QueueOwner, Vm},
+};
 
 impl Dqm {
     /// As [`Dqm::new_process`] for a file of the render node with an address space.
@@ -19,7 +22,14 @@ impl Dqm {
             root: vm.root(),
             ..MapProcess::default()
         };
-        DqmProcess::new(&self.gpu, pid, true, map, false, self.needs.process)
+        DqmProcess::new(
+            &self.gpu,
+            pid,
+            QueueOwner::File,
+            map,
+            false,
+            self.needs.process,
+        )
     }
 
     /// Unmaps a queue for good; it stays registered. Errors as [`Dqm::remove`].

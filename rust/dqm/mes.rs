@@ -16,7 +16,7 @@ use super::{
 use crate::{
     gpu::Gpu,
     hw::{FlushType, QueueFormat, QueueSpec, WaveDebug},
-    mmu::tlb::flush_pasid,
+    mmu::{tlb::flush_pasid, QueueOwner},
     ring::mes::{
         frame::{AddQueue, SetShaderDebugger},
         Failure,
@@ -65,7 +65,7 @@ fn add_frame(gpu: &Gpu, queue: &DqmQueue) -> Result<AddQueue> {
         level: spec
             .render
             .map_or(abi::priority::NORMAL, |render| render.level),
-        kfd: !queue.slot().is_file(),
+        kfd: queue.slot().owner() == QueueOwner::Process,
         doorbell: spec.doorbell,
         mqd: queue.mqd().gpu_addr(),
         wptr: spec.wptr_kernel,

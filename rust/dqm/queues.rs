@@ -23,7 +23,7 @@ use crate::{
     card::gart::Buffer,
     gpu::{dump, Gpu},
     hw::{MapProcess, QueueSpec},
-    mmu::Vm,
+    mmu::{QueueOwner, Vm},
     mqd::{Mqd, QueuePlace},
 };
 
@@ -37,8 +37,8 @@ pub(crate) struct DqmProcess {
     gpu: Arc<Gpu>,
     pid: Pid,
     pasid: u32,
-    /// It is a file of the render node, not a process of `/dev/kfd`.
-    is_file: bool,
+    /// A process of `/dev/kfd`, or a file of the render node.
+    owner: QueueOwner,
     evicted_ms: Atomic<u64>,
     /// Process context of the scheduler, if it needs one.
     context: Option<Buffer>,
@@ -79,7 +79,7 @@ impl DqmProcess {
     pub(super) fn new(
         gpu: &Arc<Gpu>,
         pid: Pid,
-        is_file: bool,
+        owner: QueueOwner,
         map: MapProcess,
         xnack: bool,
         context_bytes: usize,
@@ -89,7 +89,7 @@ impl DqmProcess {
                 context: context(gpu, context_bytes)?,
                 gpu: gpu.clone(),
                 pid,
-                is_file,
+                owner,
                 pasid: map.pasid,
                 evicted_ms: Atomic::new(0),
                 state <- new_mutex!(SlotState {
@@ -124,9 +124,13 @@ impl DqmProcess {
         self.pasid
     }
 
-    /// Returns whether it is a file of the render node.
-    pub(crate) fn is_file(&self) -> bool {
-        self.is_file
+    /// Returns whether it is a process of KFD or a file of the render node.
+    pub(crate) fn owner(&self) -> QueueOwner {
+        self.owner
+    }
+
+    fn is_file(&self) -> bool {
+        self.owner == QueueOwner::File
     }
 
     /// Returns the GPU address of the scheduler's process context; 0 if there is none.
@@ -476,7 +480,7 @@ impl Queues {
             let mut state = process.state.lock();
             state.in_scheduler = false;
             // A file may create queues again.
-            if !state.queues.is_empty() && !process.is_file {
+            if !state.queues.is_empty() && !process.is_file() {
                 state.has_reset_queue = true;
                 state.lost = true;
             }
@@ -496,7 +500,7 @@ impl Queues {
 
     /// Informs the owners of all queues of files that these do not run any more.
     pub(super) fn end_files(&self) {
-        for process in self.processes.iter().filter(|p| p.is_file) {
+        for process in self.processes.iter().filter(|p| p.is_file()) {
             for queue in &process.state.lock().queues {
                 if let Some(owner) = &queue.owner {
                     owner.lost();

@@ -59,6 +59,12 @@ impl<T> HandleTable<T> {
         Ok(handle)
     }
 
+    /// Returns the handle that [`Self::add`] will return, unless it fails.
+    pub(super) fn next_handle(&self) -> u32 {
+        let free = |handle: &u32| self.get(*handle).is_none();
+        (1..).find(free).unwrap_or(u32::MAX)
+    }
+
     /// Returns the value of a handle.
     pub(super) fn get(&self, handle: u32) -> Option<&T> {
         self.slots.get(usize::try_from(handle).ok()?)?.as_ref()

@@ -77,8 +77,11 @@ impl Mappings {
     /// Removes the mapping at index `at`. User queues that use it are stopped.
     fn remove(&mut self, vm: &Vm, queues: &Mutex<UserQueues>, at: usize) -> Result {
         let mapping = self.0.get(at).ok_or(ENOENT)?;
-        queues.lock().stop_users(mapping.va);
+        let mut queues = queues.lock();
+        queues.stop_users(mapping.va);
+        // No queue is created with the mapping meanwhile.
         vm.unmap(mapping.va, mapping.len)?;
+        drop(queues);
         self.0.remove(at).map_err(|_| ENOENT)?;
         Ok(())
     }

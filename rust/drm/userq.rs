@@ -246,7 +246,8 @@ impl UserQueues {
             }),
         };
         let dqm = owner.node.dqm();
-        let hw = dqm.new_queue(&owner.process, vm, 0, spec, Some(fences.clone()))?;
+        let id = self.queues.next_handle();
+        let hw = dqm.new_queue(&owner.process, vm, id, spec, Some(fences.clone()))?;
         owner.fences.add(fences)?;
         let queue = KBox::new(
             UserQueue {
@@ -259,7 +260,7 @@ impl UserQueues {
             },
             GFP_KERNEL,
         )?;
-        let id = self.queues.add(queue)?;
+        self.queues.add(queue)?;
         if let Err(e) = Self::start(owner, &hw, id, self.count == 0) {
             self.queues.remove(id);
             return Err(e);
@@ -341,12 +342,14 @@ impl UserQueues {
             return;
         };
         owner.fences.wait();
-        owner.fences.wait();
         owner.evictor.end();
+        let dqm = owner.node.dqm();
+        // Errors are reported.
         if self.count > 0 {
-            // Unmaps all queues. An error is reported.
-            let _ = owner.node.dqm().unregister(&owner.process);
+            // Unmaps all queues.
+            let _ = dqm.unregister(&owner.process);
         }
+        let _ = dqm.release_process(&owner.process);
         let mut from = 0;
         while let Some((id, queue)) = self.queues.next(from) {
             UserFences::free(&queue.fences);

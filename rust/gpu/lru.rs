@@ -33,8 +33,8 @@ pub(crate) trait EvictableBo: Send + Sync {
     /// Returns whether memory of the BO is in `range` of VRAM.
     fn is_within(&self, range: &Range<u64>) -> bool;
 
-    /// Returns whether a process with user queues maps the BO.
-    fn has_user_queues(&self) -> bool;
+    /// Returns the user queues that access the BO.
+    fn queue_use(&self) -> QueueUse;
 
     /// Returns whether it is not a BO, but migrated memory of a process.
     fn is_migrated(&self) -> bool {
@@ -51,8 +51,32 @@ pub(crate) trait EvictableBo: Send + Sync {
 pub(crate) enum Victims {
     /// All.
     All,
-    /// Those that no process with user queues maps.
+    /// Those that no process of KFD with user queues maps.
+    NoProcessQueues,
+    /// Those that no process or file with user queues maps.
     NoUserQueues,
+}
+
+/// The user queues that access a BO.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum QueueUse {
+    /// None.
+    Unused,
+    /// Those of files of the render node, which may use it in system memory.
+    Files,
+    /// Those of processes of KFD.
+    Processes,
+}
+
+impl Victims {
+    fn include(self, bo: &dyn EvictableBo) -> bool {
+        let limit = match self {
+            Self::All => QueueUse::Processes,
+            Self::NoProcessQueues => QueueUse::Files,
+            Self::NoUserQueues => QueueUse::Unused,
+        };
+        bo.queue_use() <= limit
+    }
 }
 
 /// Bit of the key of a BO that is not in VRAM: behind all that are.
@@ -190,9 +214,7 @@ impl EvictionLru {
         within: &Range<u64>,
         mut alloc: impl FnMut() -> Result<T>,
     ) -> Result<T> {
-        let is_victim = |bo: &dyn EvictableBo| {
-            bo.is_within(within) && (victims == Victims::All || !bo.has_user_queues())
-        };
+        let is_victim = |bo: &dyn EvictableBo| bo.is_within(within) && victims.include(bo);
         for round in 0.. {
             let mut after = 0;
             let mut busy = false;
@@ -218,7 +240,7 @@ impl EvictionLru {
                 }
             }
             // The caller may hold some of the busy BOs itself, when it prepares a job.
-            if !busy || round == ROUNDS || victims == Victims::NoUserQueues {
+            if !busy || round == ROUNDS || victims != Victims::All {
                 break;
             }
             fsleep(PAUSE);

@@ -11,7 +11,7 @@ use kernel::{
     sync::{atomic::Atomic, Arc, Completion, Mutex},
 };
 
-use super::lru::{EvictableBo, EvictionLru};
+use super::lru::{EvictableBo, EvictionLru, QueueUse};
 use crate::{
     card::vram::VramRange,
     kapi::{
@@ -207,8 +207,8 @@ impl EvictableBo for Block<Migrated> {
     }
 
     /// Whoever uses it can use it in system memory: also the restore of a BO evicts it.
-    fn has_user_queues(&self) -> bool {
-        false
+    fn queue_use(&self) -> QueueUse {
+        QueueUse::Unused
     }
 
     fn is_migrated(&self) -> bool {

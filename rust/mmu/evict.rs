@@ -10,7 +10,7 @@ use kernel::{
 };
 
 use super::{
-    inner::{BoInner, EvictedBo},
+    inner::{BoInner, EvictedBo, QueueOwner},
     placement::{BoFlags, BoKind, Placement, SystemPages},
 };
 use crate::{
@@ -19,7 +19,7 @@ use crate::{
         vram::{VramRange, VramUser},
     },
     gpu::{
-        lru::{EvictableBo, Victims},
+        lru::{EvictableBo, QueueUse, Victims},
         Gpu,
     },
     kapi::{fence::Timeout, resv::Usage},
@@ -63,8 +63,8 @@ impl EvictableBo for BoInner {
         self.overlaps(range)
     }
 
-    fn has_user_queues(&self) -> bool {
-        self.has_eviction_handler()
+    fn queue_use(&self) -> QueueUse {
+        BoInner::queue_use(self)
     }
 
     fn evict(self: Arc<Self>) -> Result {
@@ -87,14 +87,22 @@ impl EvictableBo for BoInner {
 }
 
 impl EvictedBo {
-    /// Moves the BO back to VRAM. `ENOMEM` without free VRAM, `EIO` when the GPU is hung, `ENODEV`
-    /// when it is unplugged.
-    pub(crate) fn restore(&self) -> Result {
+    /// Moves the BO back to VRAM for queues of `owner`. For those of a process, BOs of files may
+    /// leave VRAM; for those of a file, the BO stays in system memory if VRAM is full.
+    ///
+    /// `ENOMEM` without free VRAM, `EIO` when the GPU is hung, `ENODEV` when it is unplugged.
+    pub(crate) fn restore(&self, owner: QueueOwner) -> Result {
         let _guard = self.0.resv().lock();
         if self.0.is_retired() || self.0.in_vram() {
             return Ok(());
         }
-        move_to_vram(&self.0)
+        match owner {
+            QueueOwner::Process => move_to_vram(&self.0, Victims::NoProcessQueues),
+            QueueOwner::File => match move_to_vram(&self.0, Victims::NoUserQueues) {
+                Err(e) if e == ENOMEM => Ok(()),
+                other => other,
+            },
+        }
     }
 }
 
@@ -113,17 +121,11 @@ fn wait_idle(bo: &BoInner) -> Result {
     Ok(())
 }
 
-/// Moves a BO back to VRAM. The caller holds the reservation.
-fn move_to_vram(bo: &Arc<BoInner>) -> Result {
+/// Moves a BO back to VRAM, from which `victims` may be evicted. The caller holds the reservation.
+fn move_to_vram(bo: &Arc<BoInner>, victims: Victims) -> Result {
     let gpu = bo.gpu();
     gpu.check_usable()?;
-    let range = alloc(
-        gpu,
-        bo.vram_user(),
-        bo.size(),
-        bo.flags(),
-        Victims::NoUserQueues,
-    )?;
+    let range = alloc(gpu, bo.vram_user(), bo.size(), bo.flags(), victims)?;
     // Processes may have mapped the BO since its eviction: their queues run.
     evict_queues(bo)?;
     wait_idle(bo)?;
@@ -143,7 +145,7 @@ pub(super) fn validate_inner(bo: &Arc<BoInner>) -> Result {
     if bo.preferred() != BoKind::Vram || bo.in_vram() {
         return Ok(());
     }
-    match move_to_vram(bo) {
+    match move_to_vram(bo, Victims::NoUserQueues) {
         // Usable in system memory.
         Err(e) if e != ERESTARTSYS && e != ENODEV && e != EIO => Ok(()),
         other => other,

@@ -27,6 +27,7 @@ use crate::{
     card::{account::Reservation, vram::VramUser},
     gpu::{
         dma::{self, Direction},
+        lru::QueueUse,
         Gpu,
     },
     hw::PteAttrs,
@@ -55,7 +56,7 @@ pub(crate) trait EvictionHandler: Send + Sync {
 }
 
 /// Owner of user queues in an address space.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum QueueOwner {
     /// A process, with queues of `/dev/kfd`.
     Process,
@@ -266,12 +267,15 @@ impl BoInner {
         }
     }
 
-    /// Returns whether a process with user queues maps the BO.
-    pub(super) fn has_eviction_handler(&self) -> bool {
-        self.mappings
-            .lock()
-            .iter()
-            .any(|(s, _)| s.eviction_handlers().iter().any(Option::is_some))
+    /// Returns the user queues of those that map the BO.
+    pub(super) fn queue_use(&self) -> QueueUse {
+        let mappings = self.mappings.lock();
+        let uses = mappings.iter().map(|(s, _)| match s.eviction_handlers() {
+            [Some(_), _] => QueueUse::Processes,
+            [None, Some(_)] => QueueUse::Files,
+            [None, None] => QueueUse::Unused,
+        });
+        uses.max().unwrap_or(QueueUse::Unused)
     }
 
     /// Sets how CPU mappings are zapped. `EEXIST` if it was set before.

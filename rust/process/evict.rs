@@ -29,7 +29,7 @@ use crate::{
         global::global_mutex,
         workqueue::{Builder, Delayed, DelayedItem, OwnedQueue},
     },
-    mmu::{EvictedBo, EvictionHandler},
+    mmu::{EvictedBo, EvictionHandler, QueueOwner},
     node::Node,
     trace,
 };
@@ -178,7 +178,7 @@ impl Evictor {
                 jobs.wait();
             }
             let dqm = this.node.dqm();
-            if !this.process.is_file() {
+            if this.process.owner() == QueueOwner::Process {
                 smi::evicted(this.node.id(), this.process.pid(), EvictionTrigger::Ttm);
             }
             if let Err(e) = dqm.evict(&this.process) {
@@ -218,14 +218,14 @@ impl Evictor {
                 }
                 state.since = None;
                 state.restored = Some(Instant::now());
-                if !self.process.is_file() {
+                if self.process.owner() == QueueOwner::Process {
                     smi::restored(self.node.id(), self.process.pid(), false);
                 }
                 trace::process(self.process.pid(), self.process.pasid(), c"restored");
                 return true;
             };
             drop(state);
-            match buffer.restore() {
+            match buffer.restore(self.process.owner()) {
                 Ok(()) => {}
                 // The driver was unbound.
                 Err(e) if e == ENODEV => return true,

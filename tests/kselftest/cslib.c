@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 /* See cs.h. */
 #define _GNU_SOURCE
+#include <linux/sync_file.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <time.h>
@@ -286,6 +287,20 @@ int syncobj_create(int fd, uint32_t flags, uint32_t *handle)
 
 	*handle = args.handle;
 	return ret;
+}
+
+int syncobj_status(int fd, uint32_t handle)
+{
+	struct drm_syncobj_handle args = {
+		.handle = handle,
+		.flags = DRM_SYNCOBJ_HANDLE_TO_FD_FLAGS_EXPORT_SYNC_FILE,
+	};
+	struct sync_file_info info = { 0 };
+
+	ASSERT_OK(kfd_ioctl(fd, DRM_IOCTL_SYNCOBJ_HANDLE_TO_FD, &args));
+	ASSERT_OK(kfd_ioctl(args.fd, SYNC_IOC_FILE_INFO, &info));
+	close(args.fd);
+	return info.status;
 }
 
 int syncobj_wait(int fd, uint32_t handle, int64_t timeout)

@@ -286,6 +286,43 @@ TEST(free_waits)
 	pthread_join(thread, NULL);
 }
 
+/*
+ * A fence that is not signaled in time ends with an error, and with it the wait of a queue for it.
+ * The queue is off the hardware, and others go on.
+ */
+TEST_TIMEOUT(hang, 180)
+{
+	struct drm_amdgpu_userq_fence_info info[4];
+	uint32_t words[32], n, sync, room = 4;
+	struct uq stuck, waiter, next;
+	struct cs cs;
+
+	uq_open(&stuck, &cs);
+	uq_prepare(&waiter, &cs);
+	ASSERT_OK(uq_start(&waiter));
+	ASSERT_OK(syncobj_create(cs.fd, 0, &sync));
+	submit(&stuck, 1);
+	ASSERT_OK(signal_all(&stuck, &sync, 1, NULL, NULL));
+	ASSERT_OK(wait_for(&waiter, &sync, 1, NULL, info, &room));
+	ASSERT_EQ(room, 1);
+	n = pm4_wait(words, info[0].va, (uint32_t)info[0].value);
+	n += pm4_write_data(words + n, word(&cs, OTHER), 7);
+	uq_put(&waiter, words, n);
+	uq_ring(&waiter);
+	ASSERT_OK(wait_ms(&cs, sync, 120000));
+	EXPECT_EQ(syncobj_status(cs.fd, sync), -ECANCELED);
+	EXPECT(becomes(&cs.data.words[OTHER], 7, WAIT_MS));
+	EXPECT_EQ(cs.data.words[DONE], 0);
+	open_gate(&cs, 1);
+	usleep(50000);
+	EXPECT_EQ(cs.data.words[DONE], 0);
+	EXPECT(uq_works(&waiter));
+	EXPECT_OK(uq_free(&cs, stuck.id));
+	uq_prepare(&next, &cs);
+	ASSERT_OK(uq_start(&next));
+	EXPECT(uq_works(&next));
+}
+
 TEST(bad_signals)
 {
 	struct drm_amdgpu_userq_signal args = { 0 };

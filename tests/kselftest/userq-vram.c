@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: GPL-2.0 OR MIT
+/*
+ * Tests user queues of the render node while buffers of their file are evicted. With little VRAM
+ * (512 MiB).
+ */
+#include <unistd.h>
+
+#include "fixture.h"
+#include "userq.h"
+
+#define MIB (1ull << 20)
+#define CHUNK (32 * MIB)
+#define MAX_CHUNKS 40u
+
+static uint64_t evictions(int fd)
+{
+	struct drm_amdgpu_info request = { .return_size = 8, .query = AMDGPU_INFO_NUM_EVICTIONS };
+	uint64_t count = 0;
+
+	request.return_pointer = kfd_va(&count);
+	ASSERT_OK(kfd_ioctl(fd, DRM_IOCTL_AMDGPU_INFO, &request));
+	return count;
+}
+
+/* Another file fills VRAM: a buffer of the queue's address space is evicted. */
+TEST_TIMEOUT(eviction, 300)
+{
+	struct cs_bo vram, fill;
+	struct kfd k = { 0 };
+	struct cs cs, other;
+	uint64_t before;
+	struct uq q;
+
+	ASSERT_OK(kfd_topology_find_gpu(&k.node));
+	uq_open(&q, &cs);
+	k.drm = cs.fd;
+	if (vram_bytes(&k) > 1024 * MIB)
+		SKIP("more VRAM than needed");
+	uq_bo_new(&cs, &vram, 4 * MIB, AMDGPU_GEM_DOMAIN_VRAM);
+	pattern((uint32_t *)vram.words, vram.size, 3);
+	EXPECT(uq_works(&q));
+	cs_open(&other);
+	before = evictions(cs.fd);
+	for (uint64_t used = 0; used < vram_bytes(&k); used += CHUNK) {
+		uint32_t words[8];
+
+		cs_bo_new(&other, &fill, CHUNK, AMDGPU_GEM_DOMAIN_VRAM);
+		fill.words[0] = 1;
+		uq_put(&q, words, pm4_write_data(words, vram.va + 4 * (used / CHUNK), 7));
+		uq_ring(&q);
+	}
+	EXPECT(evictions(cs.fd) > before, "nothing was evicted");
+	EXPECT(uq_works(&q));
+	close(other.fd);
+	EXPECT(uq_works(&q));
+	EXPECT_EQ(vram.words[0], 7);
+	EXPECT_EQ(vram.words[1000], pattern_word(1000, 3));
+}
+
+/* Opens the device and a queue; skips with much VRAM. Returns the number of chunks in VRAM. */
+static uint32_t open_queue(struct cs *cs, struct uq *q)
+{
+	struct kfd k = { 0 };
+	uint64_t bytes;
+
+	ASSERT_OK(kfd_topology_find_gpu(&k.node));
+	uq_open(q, cs);
+	k.drm = cs->fd;
+	bytes = vram_bytes(&k);
+	if (bytes > 1024 * MIB)
+		SKIP("more VRAM than needed");
+	return (uint32_t)(bytes / CHUNK);
+}
+
+/* Stores a number in each chunk by the queue. */
+static void store_in_all(struct uq *q, struct cs_bo *chunks, uint32_t count, uint32_t base)
+{
+	uint32_t words[8];
+
+	for (uint32_t i = 0; i < count; i++) {
+		uq_put(q, words, pm4_write_data(words, chunks[i].va + 4 * i, base + i));
+		uq_ring(q);
+	}
+}
+
+/* The queue of a file whose buffers exceed VRAM runs: some are in system memory. */
+TEST_TIMEOUT(more_than_vram, 300)
+{
+	struct cs_bo chunks[MAX_CHUNKS];
+	uint32_t count;
+	struct cs cs;
+	struct uq q;
+
+	count = open_queue(&cs, &q) + 2;
+	ASSERT(count <= MAX_CHUNKS, "%u", count);
+	for (uint32_t i = 0; i < count; i++)
+		uq_bo_new(&cs, &chunks[i], CHUNK, AMDGPU_GEM_DOMAIN_VRAM);
+	for (uint32_t round = 1; round <= 3; round++) {
+		store_in_all(&q, chunks, count, round * 100);
+		ASSERT(uq_works(&q));
+		for (uint32_t i = 0; i < count; i++)
+			EXPECT_EQ(chunks[i].words[i], round * 100 + i);
+	}
+}
+
+/* A process of KFD with buffers in VRAM runs beside it. */
+TEST_TIMEOUT(kfd_beside_more_than_vram, 300)
+{
+	struct cs_bo chunks[MAX_CHUNKS];
+	struct fixture f;
+	struct kfd_bo *bo;
+	uint32_t count;
+	struct cs cs;
+	struct uq q;
+
+	count = open_queue(&cs, &q) + 2;
+	fixture_launch(&f);
+	ASSERT_OK(kfd_bo_create(&f.k, CHUNK, KFD_IOC_ALLOC_MEM_FLAGS_VRAM | KFD_IOC_ALLOC_MEM_FLAGS_WRITABLE |
+				KFD_IOC_ALLOC_MEM_FLAGS_PUBLIC, &bo));
+	pattern(bo->va, CHUNK, 5);
+	EXPECT(fixture_works(&f));
+	for (uint32_t i = 0; i < count; i++)
+		uq_bo_new(&cs, &chunks[i], CHUNK, AMDGPU_GEM_DOMAIN_VRAM);
+	for (uint32_t round = 1; round <= 3; round++) {
+		store_in_all(&q, chunks, count, round * 100);
+		EXPECT(uq_works(&q));
+		EXPECT(fixture_works(&f));
+	}
+	for (uint32_t i = 0; i < count; i++)
+		EXPECT_EQ(chunks[i].words[i], 300 + i);
+	EXPECT_EQ(((uint32_t *)bo->va)[1000], pattern_word(1000, 5));
+}
