@@ -3,8 +3,8 @@
 //! The device queue manager (DQM) of a GPU.
 //!
 //! Tracks the processes of the GPU and their queues, and has a scheduler ([`SchedOps`]) map the
-//! active ones. All changes happen under one lock, which is held across preemption, as in the C
-//! driver: for at most one preemption timeout of 9 s.
+//! active ones. All changes happen under one lock, which is held across preemption and resets of
+//! queues, as in the C driver; their bounds are in Documentation/dataflow.rst.
 
 use core::ops::{Deref, DerefMut};
 

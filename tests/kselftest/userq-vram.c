@@ -11,6 +11,8 @@
 #define MIB (1ull << 20)
 #define CHUNK (32 * MIB)
 #define MAX_CHUNKS 40u
+#define VRAM (KFD_IOC_ALLOC_MEM_FLAGS_VRAM | KFD_IOC_ALLOC_MEM_FLAGS_WRITABLE | \
+	      KFD_IOC_ALLOC_MEM_FLAGS_PUBLIC)
 
 static uint64_t evictions(int fd)
 {
@@ -115,8 +117,7 @@ TEST_TIMEOUT(kfd_beside_more_than_vram, 300)
 
 	count = open_queue(&cs, &q) + 2;
 	fixture_launch(&f);
-	ASSERT_OK(kfd_bo_create(&f.k, CHUNK, KFD_IOC_ALLOC_MEM_FLAGS_VRAM | KFD_IOC_ALLOC_MEM_FLAGS_WRITABLE |
-				KFD_IOC_ALLOC_MEM_FLAGS_PUBLIC, &bo));
+	ASSERT_OK(kfd_bo_create(&f.k, CHUNK, VRAM, &bo));
 	pattern(bo->va, CHUNK, 5);
 	EXPECT(fixture_works(&f));
 	for (uint32_t i = 0; i < count; i++)

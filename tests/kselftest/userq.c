@@ -282,9 +282,20 @@ TEST(free_with_other_arguments)
 	EXPECT_OK(start_with(&q, q.args));
 }
 
+/* Opens another file, and returns the system memory that the GPU uses. */
+static uint64_t gtt_usage(struct kfd *k)
+{
+	*k = (struct kfd){ .drm = cs_open_file() };
+	uq_need(k->drm, AMDGPU_HW_IP_COMPUTE);
+	return amdgpu_info(k, AMDGPU_INFO_GTT_USAGE);
+}
+
 /* The file is closed with its queues. */
 TEST(close_frees_queues)
 {
+	struct kfd k;
+	uint64_t before = gtt_usage(&k);
+
 	for (int i = 0; i < 3; i++) {
 		struct cs cs;
 		struct uq q;
@@ -292,9 +303,13 @@ TEST(close_frees_queues)
 		uq_open(&q, &cs);
 		EXPECT(uq_works(&q));
 		EXPECT_EQ(q.id, 1);
-		munmap((void *)(q.doorbell - UQ_DOORBELL), KFD_PAGE);
+		/* Mappings of the CPU would keep it open. */
+		uq_unmap(&q);
+		munmap((void *)cs.code.words, cs.code.size);
+		munmap((void *)cs.data.words, cs.data.size);
 		close(cs.fd);
 	}
+	expect_usage(&k, AMDGPU_INFO_GTT_USAGE, before);
 }
 
 static void dies(void *unused)
@@ -310,9 +325,12 @@ static void dies(void *unused)
 
 TEST(exit_frees_queues)
 {
-	uq_need(cs_open_file(), AMDGPU_HW_IP_COMPUTE);
+	struct kfd k;
+	uint64_t before = gtt_usage(&k);
+
 	for (int i = 0; i < 3; i++)
 		EXPECT_OK(ktap_in_child(dies, NULL));
+	expect_usage(&k, AMDGPU_INFO_GTT_USAGE, before);
 }
 
 TEST(doorbell_buffers)
@@ -345,7 +363,22 @@ static void start_two(struct uq *a, struct uq *b, struct cs *cs)
 	EXPECT(uq_works(a));
 }
 
-/* A queue whose memory is unmapped does not run any more; others do, and it can be freed. */
+/* Queue `a` of a file does not run any more; `b` does, and `a` can be freed. */
+static void expect_stopped(struct uq *a, struct uq *b)
+{
+	struct cs *cs = a->cs;
+	uint32_t words[8];
+
+	EXPECT(uq_works(b));
+	cs->data.words[0] = 0;
+	uq_put(a, words, pm4_write_data(words, cs->data.va, 77));
+	uq_ring(a);
+	usleep(200000);
+	EXPECT_EQ(cs->data.words[0], 0);
+	EXPECT_OK(uq_free(cs, a->id));
+	EXPECT(uq_works(b));
+}
+
 TEST(unmapped_memory_stops_a_queue)
 {
 	struct uq a, b;
@@ -353,18 +386,7 @@ TEST(unmapped_memory_stops_a_queue)
 
 	start_two(&a, &b, &cs);
 	ASSERT_OK(cs_va(cs.fd, a.eop.handle, AMDGPU_VA_OP_UNMAP, 0, a.eop.va, 0, a.eop.size));
-	EXPECT(uq_works(&b));
-	cs.data.words[0] = 0;
-	{
-		uint32_t words[8];
-
-		uq_put(&a, words, pm4_write_data(words, cs.data.va, 77));
-		uq_ring(&a);
-	}
-	usleep(200000);
-	EXPECT_EQ(cs.data.words[0], 0);
-	EXPECT_OK(uq_free(&cs, a.id));
-	EXPECT(uq_works(&b));
+	expect_stopped(&a, &b);
 }
 
 /* Closing a buffer unmaps it. */
@@ -374,9 +396,8 @@ TEST(closed_memory_stops_a_queue)
 	struct cs cs;
 
 	start_two(&a, &b, &cs);
-	EXPECT_OK(cs_bo_close(cs.fd, a.ring.handle));
-	EXPECT(uq_works(&b));
-	EXPECT_OK(uq_free(&cs, a.id));
+	EXPECT_OK(cs_bo_close(cs.fd, a.eop.handle));
+	expect_stopped(&a, &b);
 }
 
 /* Queues of both interfaces in one address space. */

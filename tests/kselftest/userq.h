@@ -33,7 +33,9 @@ void uq_prepare(struct uq *q, struct cs *cs);
 /* Creates and frees a queue. Return 0 or a negative errno. */
 int uq_start(struct uq *q);
 int uq_free(struct cs *cs, uint32_t id);
-/* Frees the memory. */
+/* Unmaps the memory from the CPU. */
+void uq_unmap(struct uq *q);
+/* As uq_unmap(), and frees it. */
 void uq_release(struct uq *q);
 /* Opens the render node, skips without compute queues, and creates one. */
 void uq_open(struct uq *q, struct cs *cs);

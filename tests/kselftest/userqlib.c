@@ -97,16 +97,23 @@ int uq_free(struct cs *cs, uint32_t id)
 	return kfd_ioctl(cs->fd, DRM_IOCTL_AMDGPU_USERQ, &args);
 }
 
-void uq_release(struct uq *q)
+void uq_unmap(struct uq *q)
 {
 	struct cs_bo *all[] = { &q->ring, &q->rptr, &q->wptr, &q->eop };
 
-	for (int i = 0; i < 4; i++) {
+	for (int i = 0; i < 4; i++)
 		munmap((void *)all[i]->words, all[i]->size);
-		EXPECT_OK(cs_bo_close(q->cs->fd, all[i]->handle));
-	}
 	munmap((void *)(q->doorbell - UQ_DOORBELL), KFD_PAGE);
-	EXPECT_OK(cs_bo_close(q->cs->fd, q->doorbells));
+}
+
+void uq_release(struct uq *q)
+{
+	uint32_t all[] = { q->ring.handle, q->rptr.handle, q->wptr.handle, q->eop.handle,
+			   q->doorbells };
+
+	uq_unmap(q);
+	for (int i = 0; i < 5; i++)
+		EXPECT_OK(cs_bo_close(q->cs->fd, all[i]));
 }
 
 void uq_open(struct uq *q, struct cs *cs)
