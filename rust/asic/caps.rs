@@ -7,6 +7,10 @@ pub(crate) const VMIDS: u32 = 16;
 
 /// Versions of firmware.
 pub(crate) struct UserQueueFirmware {
+    /// ME.
+    pub(crate) me: u32,
+    /// PFP.
+    pub(crate) pfp: u32,
     /// MEC.
     pub(crate) mec: u32,
     /// MES.

@@ -50,9 +50,12 @@ pub(super) fn ip_mask(gpu: &Gpu) -> u32 {
         return 0;
     };
     let mes = gpu.mes().map_or(0, |mes| mes.version().scheduler);
+    let versions = gpu.firmware_versions();
     let has = crate::module_parameters::user_queue.value() == 1
-        && mes >= oldest.mes
-        && gpu.firmware_versions().mec.version >= oldest.mec;
+        && versions.me.version >= oldest.me
+        && versions.pfp.version >= oldest.pfp
+        && versions.mec.version >= oldest.mec
+        && mes >= oldest.mes;
     u32::from(has) << uapi::AMDGPU_HW_IP_COMPUTE
 }
 

@@ -63,6 +63,8 @@ pub(super) static CAPS: Caps = Caps {
     sdma_pcie_engines: 2,
     // `gfx_v12_0_sw_init`.
     user_queues: Some(UserQueueFirmware {
+        me: 3090,
+        pfp: 3190,
         mec: 3450,
         mes: 147,
     }),
