@@ -89,15 +89,10 @@ bool ktap_expect_eq(const char *file, int line, const char *a, uint64_t x, const
 	return false;
 }
 
-static bool has_failed(void)
-{
-	return in_child ? own_failures : shared->failures;
-}
-
 void ktap_end(void)
 {
 	fflush(stdout);
-	_exit(has_failed() ? EXIT_FAILED : 0);
+	_exit(ktap_failures() ? EXIT_FAILED : 0);
 }
 
 void ktap_skip(const char *reason, ...)
@@ -108,7 +103,7 @@ void ktap_skip(const char *reason, ...)
 	vsnprintf(shared->reason, sizeof(shared->reason), reason, list);
 	va_end(list);
 	fflush(stdout);
-	_exit(has_failed() ? EXIT_FAILED : EXIT_SKIPPED);
+	_exit(ktap_failures() ? EXIT_FAILED : EXIT_SKIPPED);
 }
 
 void ktap_note(const char *text, ...)
@@ -146,6 +141,20 @@ int ktap_in_child(void (*fn)(void *), void *data)
 		return -EIO;
 	}
 	return WEXITSTATUS(status);
+}
+
+unsigned int ktap_failures(void)
+{
+	return in_child ? own_failures : shared->failures;
+}
+
+void ktap_detach(void)
+{
+	static struct shared own;
+
+	shared = &own;
+	own_failures = 0;
+	in_child = true;
 }
 
 /* Reads the kernel log since the last call; prints and counts complaints. */

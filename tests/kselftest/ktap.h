@@ -77,6 +77,14 @@ __attribute__((format(printf, 1, 2))) void ktap_note(const char *text, ...);
  */
 int ktap_in_child(void (*fn)(void *), void *data);
 
+/* Returns the number of failures so far. */
+unsigned int ktap_failures(void);
+/*
+ * Makes the failures of this process its own, not those of the test: its exit status says whether
+ * there were any.
+ */
+void ktap_detach(void);
+
 /*
  * Returns $KTAP_TIME_FACTOR, or 1 if it is not set: the factor by which the kernel is slower than
  * the stock one.

@@ -13,7 +13,7 @@
 
 #include "ktap.h"
 #include "lifecycle/gpu.h"
-#include "lifecycle/leaks.h"
+#include "leaks.h"
 
 #define WORDS 4096u
 #define PAGE 4096u

@@ -5,7 +5,9 @@
 
 /* Records the current state; no process may have the GPU open. */
 void leaks_start(void);
-/* Waits until the recorded state is reached again; prints leaks after `cycles` processes. */
+/* Waits until the counters have the recorded values again; prints those that differ. */
+void leaks_expect_counters(const char *what);
+/* Same, and expects no growth of kernel memory after `cycles` processes. */
 void leaks_expect_none(const char *what, long cycles);
 
 #endif
