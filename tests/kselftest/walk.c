@@ -150,7 +150,7 @@ static void start(void)
 	running++;
 }
 
-/* Takes a program that has ended off the list. It has no failures, unless the device did not stay. */
+/* Takes a program that has ended off the list. It has no failures if the device has stayed. */
 static void ended(uint32_t n, int status, bool killed)
 {
 	struct program p = programs[n];
