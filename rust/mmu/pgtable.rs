@@ -237,12 +237,12 @@ impl Table {
     }
 
     /// Detaches the child table of an entry that becomes a PTE. Returns false when the child has to
-    /// stay because it is pinned or for lack of memory.
+    /// stay because it is pinned or for lack of memory. The child may be empty: one that an unmap
+    /// without memory, or a failed map, has left.
     fn clear_child(&mut self, cx: &mut Update<'_>, i: usize) -> bool {
         let Some(child) = self.child(i) else {
             return true;
         };
-        debug_assert!(child.used > 0);
         if child.pinned || cx.garbage.reserve(1, GFP_KERNEL).is_err() {
             return false;
         }
