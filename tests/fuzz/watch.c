@@ -6,17 +6,12 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "../workloads/reports.h"
 #include "fuzz.h"
 
 #define LEDGER_SIZE (16u << 10)
 /* Memory of the last process may be freed later. */
 #define LEDGER_WAIT_MS 20000
-
-static const char *const reports[] = {
-	"BUG: ", "BUG ", "WARNING: ", "Oops", "refcount_t: ", "general protection", "Call Trace",
-	"UBSAN: ", "possible recursive locking", "INFO: possible", "INFO: trying to register",
-	"INFO: task ", "panicked at", "pagealloc: ", "rcu: INFO", "blocked for more than",
-};
 
 bool log_has_report(void)
 {
@@ -40,9 +35,7 @@ bool log_has_report(void)
 			break;
 		line[got] = 0;
 		text = strchr(line, ';') ?: line;
-		for (size_t i = 0; i < sizeof(reports) / sizeof(reports[0]); i++)
-			if (strstr(text, reports[i]))
-				found = true;
+		found |= kernel_report(text) != NULL;
 		if (found)
 			printf("# kernel: %.*s\n", (int)strcspn(text + 1, "\n"), text + 1);
 	}
@@ -60,6 +53,7 @@ static void read_ledger(char *text)
 		{ "/sys/kernel/debug/kfd/mem_limit", "used" },
 		{ "/sys/kernel/debug/kfd/hqds", "Queue" },
 		{ "/sys/kernel/debug/kfd/rings", "GART:" },
+		{ "/sys/kernel/debug/kfd/resources", "" },
 	};
 	size_t used = 0;
 	FILE *list;

@@ -11,6 +11,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "../workloads/reports.h"
 #include "ktap.h"
 
 #define EXIT_FAILED 1
@@ -29,12 +30,6 @@ static struct shared *shared;
 static unsigned int own_failures;
 static bool in_child;
 static int kmsg = -1;
-
-/* Messages of the kernel that indicate a bug, whatever its origin. */
-static const char *const complaints[] = { "BUG:",	    "WARNING:",		   "Oops",
-					  "refcount_t:",    "general protection",  "Call Trace",
-					  "UBSAN",	    "KASAN",		   "panicked at",
-					  "possible recursive locking", "INFO: task" };
 
 const char *ktap_errno_name(long ret)
 {
@@ -160,6 +155,7 @@ void ktap_detach(void)
 /* Reads the kernel log since the last call; prints and counts complaints. */
 static unsigned int kernel_complaints(void)
 {
+	const char *text, *mark;
 	unsigned int found = 0;
 	char line[8192];
 	ssize_t n;
@@ -172,18 +168,13 @@ static unsigned int kernel_complaints(void)
 			continue;
 		}
 		line[n] = 0;
-		for (size_t i = 0; i < sizeof(complaints) / sizeof(complaints[0]); i++) {
-			char *text = strchr(line, ';');
-
-			if (!text || !strstr(text, complaints[i]))
-				continue;
-			/* Of the warning of an allocation that was made to fail. */
-			if (!strcmp(complaints[i], "Call Trace") && getenv("KFD_FAIL_NTH"))
-				continue;
-			if (found++ < 8)
-				printf("# failed: the kernel says: %.*s\n", (int)strcspn(text + 1, "\n"), text + 1);
-			break;
-		}
+		text = strchr(line, ';');
+		mark = text ? kernel_report(text) : NULL;
+		/* An allocation that was made to fail warns with a trace. */
+		if (!mark || (!strcmp(mark, REPORT_TRACE) && getenv("KFD_FAIL_NTH")))
+			continue;
+		if (found++ < 8)
+			printf("# failed: the kernel says: %.*s\n", (int)strcspn(text + 1, "\n"), text + 1);
 	}
 	return found;
 }

@@ -5,15 +5,14 @@
  * $MODEL_CONTROL of the guest (scripts/vm --control), and sets its knobs mes.* itself.
  */
 #define _GNU_SOURCE
-#include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
-#include <termios.h>
 #include <unistd.h>
 
+#include "../workloads/control.h"
 #include "device.h"
 #include "listen.h"
 #include "userptr.h"
@@ -46,52 +45,33 @@ static int control = -1;
 /* Sends a command to the GPU model and returns its reply. */
 static const char *tell(const char *format, const char *name, unsigned int value)
 {
-	static char reply[256];
-	char line[128];
-	size_t n = 0;
+	const char *reply;
+	char command[128];
 
-	snprintf(line, sizeof(line), format, name, value);
-	ASSERT(write(control, line, strlen(line)) == (ssize_t)strlen(line));
-	for (;;) {
-		struct pollfd p = { .fd = control, .events = POLLIN };
-
-		ASSERT(poll(&p, 1, 5000) == 1, "no reply to %s", line);
-		ASSERT(n < sizeof(reply) - 1 && read(control, reply + n, 1) == 1);
-		if (reply[n] == '\n')
-			break;
-		if (reply[n] != '\r')
-			n++;
-	}
-	reply[n] = 0;
-	ASSERT(strncmp(reply, "error", 5) != 0, "%s", reply);
+	snprintf(command, sizeof(command), format, name, value);
+	reply = control_ask(control, command);
+	ASSERT(reply && strncmp(reply, "error", 5) != 0, "%s: %s", command, reply ?: "no reply");
 	return reply;
 }
 
 static void set_knob(const char *name, unsigned int value)
 {
-	tell("set %s %u\n", name, value);
+	tell("set %s %u", name, value);
 }
 
 static unsigned int hits(const char *name)
 {
-	return (unsigned int)atoi(tell("hits %s\n", name, 0));
+	return (unsigned int)atoi(tell("hits %s", name, 0));
 }
 
 static void open_control(void)
 {
-	const char *path = getenv("MODEL_CONTROL");
-	struct termios mode;
-
-	if (!path)
+	control = control_open();
+	if (control == -ENODEV)
 		SKIP("no control socket of a GPU model");
+	ASSERT(control >= 0, "%s: %s", getenv("MODEL_CONTROL"), strerror(-control));
 	if (!gpu_is_gfx12())
 		SKIP("no MES");
-	control = open(path, O_RDWR | O_NOCTTY | O_CLOEXEC);
-	ASSERT(control >= 0, "%s: %s", path, strerror(errno));
-	ASSERT(tcgetattr(control, &mode) == 0);
-	cfmakeraw(&mode);
-	ASSERT(tcsetattr(control, TCSANOW, &mode) == 0);
-	tcflush(control, TCIOFLUSH);
 }
 
 struct row {
