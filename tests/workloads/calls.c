@@ -215,6 +215,12 @@ static void expect_errno(const struct call *call, int ret, int last, unsigned in
 	abort();
 }
 
+/* Whether a wait has ended for a reason that does not come again for its repetition. */
+static bool has_waited(const struct call *call, int ret)
+{
+	return call->request == AMDKFD_IOC_WAIT_EVENTS && (ret == -EINTR || ret == -EIO);
+}
+
 static int run_with_failures(struct call *call)
 {
 	struct injection injection = { open_high("/proc/thread-self/fail-nth"),
@@ -223,6 +229,12 @@ static int run_with_failures(struct call *call)
 	char before[STATE];
 	int ret, unusual = 0;
 
+	/* A test has used up the descriptors. */
+	if (injection.nth < 0 || injection.all < 0) {
+		close(injection.nth);
+		close(injection.all);
+		return call->run(call);
+	}
 	read_state(call, before);
 	for (nth = 1;; nth += nth < EACH ? 1 : nth / 8) {
 		/* This also makes the page writable: a page fault is repeated without memory. */
@@ -230,7 +242,7 @@ static int run_with_failures(struct call *call)
 			memcpy(call->args, call->saved_args, _IOC_SIZE(call->request));
 		inject(&injection, nth);
 		ret = call->run(call);
-		if (!end_injection(&injection) || ret >= 0)
+		if (!end_injection(&injection) || ret >= 0 || has_waited(call, ret))
 			break;
 		if (ret == -ENOMEM)
 			expect_state(call, before, nth);
