@@ -4,9 +4,10 @@
 
 usage: fuzz-edges.py MODULE COVERED [FOLDER]
 
-COVERED holds the output of `fuzz-cover --dump`; of FOLDER (default: all) the lines that are not
-covered are printed, too. An edge is a call of KCOV in the section .text; its address is that behind
-the call. Runs in the build root.
+COVERED holds the output of `fuzz-cover --dump`. Of FOLDER, two lists follow the table: the lines
+that are not covered, and the functions that programs can call (scripts/callgraph.py) but did not.
+An edge is a call of KCOV in the section .text; its address is that behind the call. Runs in the
+build root.
 """
 
 import collections
@@ -14,6 +15,7 @@ import re
 import subprocess
 import sys
 
+import callgraph
 
 # Functions that end in a panic: edges to them are checks that never fail.
 PANIC = re.compile(r"panic|_fail(ed)?\b|_fail(ed)?[EhR]|bounds|handle_error|handle_alloc")
@@ -78,6 +80,9 @@ def main():
     offsets, panics = edges(module)
     print(f"{len(panics)} of {len(offsets)} edges lead to a panic, and are not counted")
     offsets = [offset for offset in offsets if offset not in panics]
+    graph = callgraph.Graph(module)
+    reachable = graph.reachable()
+    function_of = {offset: graph.function(".text", offset - 1) for offset in offsets}
     table = collections.defaultdict(lambda: [0, 0])
     missed = collections.Counter()
     for offset, position in zip(offsets, positions(module, offsets)):
@@ -91,9 +96,19 @@ def main():
         print(f"{name:24} {hit:6} of {total:6} {100 * hit / total:5.1f} %")
     hit = len(covered & set(offsets))
     print(f"{'all':24} {hit:6} of {len(offsets):6} {100 * hit / len(offsets):5.1f} %")
+    within = {offset for offset in offsets if function_of[offset] in reachable}
+    hit = len(covered & within)
+    print(f"{'in reach of programs':24} {hit:6} of {len(within):6} {100 * hit / len(within):5.1f} %")
+    if not wanted:
+        return
     for position in sorted(missed):
-        if wanted and position.startswith(f"rust/{wanted}"):
+        if position.startswith(f"rust/{wanted}"):
             print(position)
+    entered = {function_of[offset] for offset in covered & set(offsets)}
+    others = collections.Counter(function_of[offset] for offset in within)
+    for name, count in others.most_common():
+        if name not in entered and wanted in name:
+            print(f"{count:6} {name}")
 
 
 if __name__ == "__main__":
