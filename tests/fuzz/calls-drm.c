@@ -28,6 +28,9 @@ typedef struct drm_syncobj_wait syncobj_wait;
 typedef struct drm_syncobj_timeline_wait timeline_wait;
 typedef struct drm_syncobj_timeline_array timeline_array;
 typedef struct drm_prime_handle prime_handle;
+typedef union drm_amdgpu_userq userq;
+typedef struct drm_amdgpu_userq_signal userq_signal;
+typedef struct drm_amdgpu_userq_wait userq_wait;
 
 /* GFX, compute, DMA. */
 #define ENGINE(s, m) CHOICES(s, m, ONE, 2, 1, 0, 3)
@@ -187,6 +190,30 @@ const struct call drm_calls[] = {
 			   STORES(struct drm_amdgpu_gem_userptr, handle, GEM)) } },
 	{ CALL("vm", DRM_IOCTL_AMDGPU_VM), .weight = 2,
 	  .blocks = { ARGS(union drm_amdgpu_vm, CHOICES(union drm_amdgpu_vm, in.op, ONE, 1, 2, 3)) } },
+	{ CALL("userq_create", DRM_IOCTL_AMDGPU_USERQ), .weight = 12,
+	  .blocks = { ARGS(userq, CHOICES(userq, in.op, ONE, 1), ENGINE(userq, in.ip_type),
+			   READS(userq, in.doorbell_handle, GEM),
+			   CHOICES(userq, in.doorbell_offset, ONE, 0, 4, 8, 6, 510, 511, 512),
+			   CHOICES(userq, in.flags, FLAGS, 1, 2, 4, 8),
+			   FIELD(userq, in.queue_va, ADDR), FIELD(userq, in.queue_size, SIZE),
+			   FIELD(userq, in.rptr_va, ADDR), FIELD(userq, in.wptr_va, ADDR),
+			   POINTS(userq, in.mqd, 1),
+			   CHOICES(userq, in.mqd_size, ONE, 8, 16, 0, 24),
+			   STORES(userq, out.queue_id, USERQ)),
+		      ARRAY("mqd", 1, 24, NUMBER("eop", 8, .type = ADDR)) } },
+	{ CALL("userq_free", DRM_IOCTL_AMDGPU_USERQ), .weight = 5,
+	  .blocks = { ARGS(userq, CHOICES(userq, in.op, ONE, 2, 0, 3),
+			   READS(userq, in.queue_id, USERQ)) } },
+	{ CALL("userq_signal", DRM_IOCTL_AMDGPU_USERQ_SIGNAL), .weight = 2,
+	  .blocks = { ARGS(userq_signal, READS(userq_signal, queue_id, USERQ),
+			   POINTS(userq_signal, syncobj_handles, 1),
+			   FIELD(userq_signal, num_syncobj_handles, COUNT)),
+		      HANDLES("syncobjs", SYNCOBJ) } },
+	{ CALL("userq_wait", DRM_IOCTL_AMDGPU_USERQ_WAIT), .weight = 2,
+	  .blocks = { ARGS(userq_wait, READS(userq_wait, waitq_id, USERQ),
+			   POINTS(userq_wait, syncobj_handles, 1),
+			   FIELD(userq_wait, num_syncobj_handles, COUNT)),
+		      HANDLES("syncobjs", SYNCOBJ) } },
 	{ CALL("sched", DRM_IOCTL_AMDGPU_SCHED), .weight = 2,
 	  .blocks = { ARGS(union drm_amdgpu_sched, CHOICES(union drm_amdgpu_sched, in.op, ONE, 1, 2),
 			   READS(union drm_amdgpu_sched, in.fd, DRM_FILE),

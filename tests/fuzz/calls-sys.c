@@ -18,7 +18,8 @@
 
 #define MAX_FILES 600
 
-static const char *const folders[] = { "/sys/kernel/debug/kfd", "/sys/devices/virtual/kfd" };
+static const char *const folders[] = { "/sys/kernel/debug/kfd", "/sys/devices/virtual/kfd",
+				       "/sys/bus/pci/drivers/rkfd/0*/" };
 
 static int open_numbered(const char *path)
 {
@@ -254,23 +255,34 @@ void files_init(void)
 	}
 }
 
-/* Reads a file of debugfs or of the topology. */
-static long run_read_file(struct task *task, const uint64_t *args)
+static long read_all(const char *path)
 {
 	char buffer[4096];
 	long total = 0, got;
-	int fd;
+	int fd = open(path, O_RDONLY | O_CLOEXEC);
 
-	(void)task;
-	if (!files_count)
-		return -1;
-	fd = open(files[args[0] % files_count], O_RDONLY | O_CLOEXEC);
 	if (fd < 0)
 		return -1;
 	while (total < (1 << 18) && (got = read(fd, buffer, sizeof(buffer))) > 0)
 		total += got;
 	close(fd);
 	return total;
+}
+
+/* Reads a file of debugfs, of the topology, or of the device. */
+static long run_read_file(struct task *task, const uint64_t *args)
+{
+	(void)task;
+	return files_count ? read_all(files[args[0] % files_count]) : -1;
+}
+
+static long run_read_fdinfo(struct task *task, const uint64_t *args)
+{
+	char path[64];
+
+	(void)task;
+	snprintf(path, sizeof(path), "/proc/self/fdinfo/%d", (int)args[0]);
+	return read_all(path);
 }
 
 static long run_leave(struct task *task, const uint64_t *args)
@@ -354,6 +366,12 @@ const struct call sys_calls[] = {
 			    SELECT("whence", 0, 1, 2)) } },
 	{ CALL("ptrace", run_ptrace, 4), .blocks = { INPUT(SELECT("request", 0, 1, 2, 3, 4)) } },
 	{ CALL("read_file", run_read_file, 4), .blocks = { INPUT(NUMBER("number", 8, .type = ANY)) } },
+	{ CALL("read_fdinfo", run_read_fdinfo, 3),
+	  .blocks = { INPUT(READS_REGISTER("fd", DRM_FILE)) } },
+	/* A fault of the GPU model, by its number in inject.c. */
+	{ CALL("inject", run_inject, 3),
+	  .blocks = { INPUT(SELECT("fault", 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11),
+			    SELECT("value", 1, 2, 3, 20)) } },
 	{ CALL("leave", run_leave, 1), .blocks = { INPUT(NONE) } },
 	{ CALL("exec", run_exec, 1), .blocks = { INPUT(NONE) } },
 	{ 0 },

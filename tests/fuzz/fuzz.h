@@ -34,7 +34,7 @@
 #define ARENA_STEP (1ull << 16)
 
 /* Kinds of objects in registers. */
-enum kind { KFD_FILE, DRM_FILE, OTHER_FILE, BO, QUEUE, EVENT, OFFSET, GEM, CTX, LIST, SYNCOBJ, FENCE, KINDS };
+enum kind { KFD_FILE, DRM_FILE, OTHER_FILE, BO, QUEUE, EVENT, OFFSET, GEM, CTX, LIST, SYNCOBJ, FENCE, USERQ, KINDS };
 
 /* What the number of a value means. */
 enum tag {
@@ -168,6 +168,14 @@ void remove_step(struct program *p, unsigned int index);
 
 /* calls-sys.c: finds the files that programs read. */
 void files_init(void);
+
+/* inject.c */
+/* Opens the control socket of the GPU model if there is one. */
+void inject_init(void);
+/* Ends the faults that a program has injected. */
+void inject_end(const struct program *p);
+/* The call that injects a fault. */
+long run_inject(struct task *task, const uint64_t *args);
 
 /* text.c */
 size_t program_print(const struct program *p, char *text, size_t size);

@@ -121,6 +121,7 @@ static void run(const struct program *p)
 		print_lines('<', text);
 	recent[recent_count++] = strdup(text);
 	execute(p, &result);
+	inject_end(p);
 	programs++;
 	done += result.done;
 	succeeded += result.succeeded;
@@ -359,6 +360,7 @@ int main(int argc, char **argv)
 	has_cover = cover_init();
 	execute_init();
 	files_init();
+	inject_init();
 	clock_gettime(CLOCK_MONOTONIC, &start);
 	log_has_report();
 	for (unsigned long n = 0; n < repeat; n++) {
