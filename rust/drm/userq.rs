@@ -76,13 +76,13 @@ pub(super) struct Request {
     pub(super) level: u8,
 }
 
-/// What USERQ_SIGNAL takes of a queue.
+/// Arguments of USERQ_SIGNAL that a queue has.
 pub(super) struct Signals {
     /// Its fences.
     pub(super) fences: Arc<Delayed<UserFences>>,
     /// Address of its write pointer.
     pub(super) wptr: u64,
-    /// Evicts it.
+    /// The evictor of the file.
     pub(super) evictor: Arc<Delayed<Evictor>>,
 }
 
@@ -258,7 +258,7 @@ impl UserQueues {
                 _doorbell: doorbell,
                 fences: fences.clone(),
                 _doorbells: request.doorbells.clone(),
-                wptr: request.wptr,
+                wptr: request.wptr & VA_MASK,
                 memory: Some(memory),
             },
             GFP_KERNEL,
@@ -306,8 +306,7 @@ impl UserQueues {
         Ok(())
     }
 
-    /// Returns a queue's fences, the address of its write pointer, and what evicts it; `None` if
-    /// there is none with this id.
+    /// Returns the arguments of USERQ_SIGNAL of a queue; `None` if there is none with this id.
     pub(super) fn signals(&self, id: u32) -> Option<Signals> {
         let queue = self.queues.get(id)?;
         Some(Signals {
@@ -358,6 +357,7 @@ impl UserQueues {
             UserFences::free(&queue.fences);
             from = id + 1;
         }
+        owner.fences.clear();
         self.queues = HandleTable::new();
         self.count = 0;
     }

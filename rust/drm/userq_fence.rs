@@ -9,7 +9,11 @@ use kernel::{
     num::casts::usize_as_u64,
     page::PAGE_SIZE,
     prelude::*,
-    sync::{aref::ARef, Arc, Mutex},
+    sync::{
+        aref::ARef,
+        atomic::{Atomic, Relaxed},
+        Arc, Mutex,
+    },
     time::{Delta, Instant, Monotonic},
     workqueue::new_delayed_work,
 };
@@ -22,7 +26,6 @@ use crate::{
             hw::{HwFence, Timeline, UnusedFence},
             Fence,
         },
-        sched_mm::NoReclaim,
         workqueue::{Builder, Delayed, DelayedItem, OwnedQueue},
     },
     mmu::{Access, Bo, BoFlags, BoRef, KernelAddr, Vm},
@@ -121,7 +124,10 @@ pub(super) struct FencePool {
 impl FencePool {
     /// Returns an empty pool. `ENOMEM` without memory.
     pub(super) fn new() -> Result<Arc<Self>> {
-        let hangs = Builder::ordered().build(c"rkfd_userq")?;
+        let hangs = Builder::ordered()
+            .mem_reclaim()
+            .freezable()
+            .build(c"rkfd_userq")?;
         Arc::pin_init(
             pin_init!(Self {
                 pages <- new_mutex!(KVec::new(), "rkfd_fence_pages"),
@@ -174,15 +180,17 @@ impl FencePool {
             write: false,
             exec: false,
         };
-        let pages = self.pages.lock();
-        for page in pages.iter().skip(*mapped) {
+        loop {
+            // Not under the lock: a map may evict, and wait for fences.
+            let Some(page) = self.pages.lock().get(*mapped).cloned() else {
+                return Ok(());
+            };
             vm.map_reserved(page.va(), &page.bo, usize_as_u64(PAGE_SIZE), ACCESS)?;
             *mapped += 1;
         }
-        Ok(())
     }
 
-    /// Returns the fences of the queue whose one has this context.
+    /// Returns the fences of the queue with this fence context.
     pub(super) fn find(&self, context: u64) -> Option<Arc<Delayed<UserFences>>> {
         let queues = self.queues.lock();
         let found = queues.iter().find(|q| q.timeline.context() == context);
@@ -194,16 +202,61 @@ impl FencePool {
 struct Pending {
     since: Instant<Monotonic>,
     fence: HwFence,
-    /// Slots for which packets before it may wait.
-    _uses: KVVec<Arc<Delayed<UserFences>>>,
+    /// Fences that packets before it may poll.
+    uses: KVVec<Arc<Delayed<UserFences>>>,
+    next: Option<KBox<Pending>>,
+}
+
+/// The pending fences of a queue, in the order of their seqnos. No operation allocates.
+#[derive(Default)]
+struct Fifo {
+    /// From the first on.
+    output: Option<KBox<Pending>>,
+    /// What follows, from the last on.
+    input: Option<KBox<Pending>>,
+}
+
+impl Fifo {
+    fn push(&mut self, mut last: KBox<Pending>) {
+        last.next = self.input.take();
+        self.input = Some(last);
+    }
+
+    fn first(&mut self) -> Option<&Pending> {
+        if self.output.is_none() {
+            while let Some(mut last) = self.input.take() {
+                self.input = last.next.take();
+                last.next = self.output.take();
+                self.output = Some(last);
+            }
+        }
+        self.output.as_deref()
+    }
+
+    fn pop(&mut self) -> Option<KBox<Pending>> {
+        self.first()?;
+        let mut first = self.output.take()?;
+        self.output = first.next.take();
+        Some(first)
+    }
+}
+
+impl Drop for Fifo {
+    /// Not recursive.
+    fn drop(&mut self) {
+        while self.pop().is_some() {}
+    }
 }
 
 struct State {
-    /// In the order of their seqnos.
-    pending: KVVec<Pending>,
+    pending: Fifo,
+    /// The last fence: no later one has a lower seqno.
+    last: Option<ARef<Fence>>,
+    /// Time at which a fence was signaled last.
+    progress: Instant<Monotonic>,
     /// The queue does not run any more: new fences fail.
     ended: bool,
-    /// Slots for which packets behind the last fence may wait.
+    /// Fences that packets behind the last one may poll, each once.
     uses: KVVec<Arc<Delayed<UserFences>>>,
     /// The queue, until it is freed.
     queue: Option<(Arc<Node>, Arc<DqmQueue>)>,
@@ -213,10 +266,12 @@ struct State {
 #[pin_data]
 pub(super) struct UserFences {
     pool: Arc<FencePool>,
-    place: Slot,
+    fence_slot: Slot,
     timeline: Timeline,
+    /// Number of pending fences.
+    count: Atomic<u32>,
     /// Taken by the interrupt thread, and inside the lock of the device queue manager: no fence is
-    /// signaled or dropped, and no memory reclaimed under it.
+    /// signaled or dropped, and no memory allocated under it.
     #[pin]
     state: Mutex<State>,
 }
@@ -224,14 +279,17 @@ pub(super) struct UserFences {
 impl UserFences {
     /// Returns the fences of a new queue. Errors as [`FencePool::take`].
     pub(super) fn new(pool: &Arc<FencePool>, gpu: &Arc<Gpu>) -> Result<Arc<Delayed<Self>>> {
-        let place = pool.take(gpu)?;
+        let fence_slot = pool.take(gpu)?;
         let fences = pin_init!(Self {
             pool: pool.clone(),
-            place,
+            fence_slot,
             timeline: Timeline::new(c"userq"),
+            count: Atomic::new(0),
             state <- new_mutex!(
                 State {
-                    pending: KVVec::new(),
+                    pending: Fifo::default(),
+                    last: None,
+                    progress: Instant::now(),
                     ended: false,
                     uses: KVVec::new(),
                     queue: None,
@@ -249,107 +307,138 @@ impl UserFences {
 
     /// Returns the address of the slot in VMID 0.
     pub(super) fn addr(&self) -> u64 {
-        self.place.addr()
+        self.fence_slot.addr()
     }
 
     /// Returns the address of the slot in address spaces.
     pub(super) fn va(&self) -> u64 {
-        self.place.va()
+        self.fence_slot.va()
     }
 
-    /// Sets the queue, which a hang stops.
+    /// Sets the queue, which is stopped when it hangs.
     pub(super) fn set_queue(&self, node: Arc<Node>, queue: Arc<DqmQueue>) {
         self.state.lock().queue = Some((node, queue));
     }
 
-    /// Keeps a slot allocated until the next fence is signaled. `ENOMEM` without memory.
-    pub(super) fn use_slot(&self, other: Arc<Delayed<Self>>) -> Result {
-        let mut state = self.state.lock();
-        let _no_reclaim = NoReclaim::new();
-        Ok(state.uses.push(other, GFP_KERNEL)?)
+    /// Keeps the slot of another queue allocated until the next fence is signaled, as packets of
+    /// this queue poll it. `ENOMEM` without memory.
+    pub(super) fn use_slot(this: &Arc<Delayed<Self>>, other: &Arc<Delayed<Self>>) -> Result {
+        if Arc::ptr_eq(this, other) {
+            return Ok(());
+        }
+        let mut spare = KVVec::new();
+        loop {
+            let mut state = this.state.lock();
+            if state.ended || state.uses.iter().any(|known| Arc::ptr_eq(known, other)) {
+                return Ok(());
+            }
+            if state.uses.len() == state.uses.capacity() {
+                let room = 2 * state.uses.len() + 4;
+                if spare.capacity() < room {
+                    drop(state);
+                    spare.reserve(room, GFP_KERNEL)?;
+                    continue;
+                }
+                for known in state.uses.drain_all() {
+                    spare.push_within_capacity(known)?;
+                }
+                core::mem::swap(&mut state.uses, &mut spare);
+            }
+            return Ok(state.uses.push_within_capacity(other.clone())?);
+        }
     }
 
-    /// Returns a new fence for the write pointer `wptr`. `ENOMEM` without memory.
+    /// Returns a new fence for the write pointer `wptr`, or for that of the last fence if it is
+    /// higher. `ENOMEM` without memory.
     pub(super) fn emit(this: &Arc<Delayed<Self>>, wptr: u64) -> Result<ARef<Fence>> {
         let memory = UnusedFence::new()?;
+        let room = KBox::new_uninit(GFP_KERNEL)?;
         let mut state = this.state.lock();
-        let _no_reclaim = NoReclaim::new();
-        state.pending.reserve(1, GFP_KERNEL)?;
-        let fence = this.timeline.emit_at(memory, wptr);
+        let seqno = state
+            .last
+            .as_ref()
+            .map_or(wptr, |last| last.seqno().max(wptr));
+        let fence = this.timeline.emit_at(memory, seqno);
         let out = fence.fence().clone();
         if state.ended {
             drop(state);
             fence.fail(ECANCELED);
             return Ok(out);
         }
-        let _uses = core::mem::take(&mut state.uses);
-        // Reserved above.
         let pending = Pending {
             since: Instant::now(),
             fence,
-            _uses,
+            uses: core::mem::take(&mut state.uses),
+            next: None,
         };
-        state.pending.push_within_capacity(pending)?;
-        drop(state);
-        this.check();
-        // Fails if it is queued already.
+        state.pending.push(KBox::write(room, pending));
+        let before = state.last.replace(out.clone());
+        this.count.fetch_add(1, Relaxed);
+        // Fails if it is queued already. Not after `end()`, which is followed by a flush.
         let _ = this
             .pool
             .hangs
             .enqueue_delayed(this.clone(), hang_timeout());
+        drop(state);
+        drop(before);
+        this.check();
         Ok(out)
     }
 
     /// Removes the first fence if its seqno is not above `position`.
-    fn pop(&self, position: u64) -> Option<Pending> {
+    fn pop(&self, position: u64) -> Option<KBox<Pending>> {
         let mut state = self.state.lock();
-        let first = state.pending.first()?;
-        if first.fence.fence().seqno() > position {
+        if state.pending.first()?.fence.fence().seqno() > position {
             return None;
         }
-        state.pending.remove(0).ok()
+        state.progress = Instant::now();
+        self.count.fetch_sub(1, Relaxed);
+        state.pending.pop()
     }
 
     /// Signals the fences that the queue has reached.
     fn check(&self) {
-        let Ok(position) = self.place.read() else {
+        let Ok(position) = self.fence_slot.read() else {
             return;
         };
         while let Some(pending) = self.pop(position) {
-            pending.fence.signal();
+            KBox::into_inner(pending).fence.signal();
         }
     }
 
-    /// Ends the queue: all fences fail, as do those to come. Queues that wait for them go on.
+    /// Ends the queue: all fences fail, as do those to come. Queues that poll the slot go on.
     pub(super) fn end(&self) {
-        let last = {
+        let (last, uses) = {
             let mut state = self.state.lock();
             state.ended = true;
-            let last = state.pending.last();
-            last.map(|pending| pending.fence.fence().seqno())
+            let last = state.last.as_ref().map(|last| last.seqno());
+            (last, core::mem::take(&mut state.uses))
         };
+        drop(uses);
         if let Some(last) = last {
-            // An unplugged device has no queues that wait.
-            let _ = self.place.write(last);
+            // An unplugged device has no queues that poll.
+            let position = self.fence_slot.read().unwrap_or(0);
+            let _ = self.fence_slot.write(position.max(last));
         }
         while let Some(pending) = self.pop(u64::MAX) {
-            pending.fence.fail(ECANCELED);
+            KBox::into_inner(pending).fence.fail(ECANCELED);
         }
+    }
+
+    /// Returns whether a fence is not signaled.
+    fn is_pending(&self) -> bool {
+        self.count.load(Relaxed) > 0
     }
 
     /// Waits for the last fence. Not interruptible: a hang ends it.
     pub(super) fn wait(&self) {
-        let last = {
-            let state = self.state.lock();
-            let last = state.pending.last();
-            last.map(|pending| pending.fence.fence().clone())
-        };
+        let last = self.state.lock().last.clone();
         if let Some(last) = last {
             last.wait();
         }
     }
 
-    /// The queue is freed: it is off the hardware.
+    /// Ends the queue for good: it is freed, and off the hardware.
     pub(super) fn free(this: &Arc<Delayed<Self>>) {
         let queue = this.state.lock().queue.take();
         drop(queue);
@@ -367,19 +456,39 @@ fn hang_timeout() -> Delta {
     Delta::from_millis(crate::module_parameters::lockup_timeout.value().into())
 }
 
+/// How many times the timeout a fence may take whose queue may poll fences of others.
+const POLL_FACTOR: i64 = 4;
+
+impl UserFences {
+    /// Returns the time left for the first fence, and the queue to stop; `None` without fences. The
+    /// time begins when the fence before is signaled.
+    fn time_left(&self) -> Option<(Delta, Option<(Arc<Node>, Arc<DqmQueue>)>)> {
+        let mut state = self.state.lock();
+        let progress = state.progress.elapsed();
+        let first = state.pending.first()?;
+        let age = first.since.elapsed();
+        let mut left = hang_timeout() - age.min(progress);
+        // A queue that hangs is not to stop those that wait for it.
+        let polls = first.uses.iter().any(|other| other.is_pending());
+        if left <= Delta::ZERO && polls && age < hang_timeout() * POLL_FACTOR {
+            left = hang_timeout();
+        }
+        Some((left, state.queue.clone()))
+    }
+}
+
 impl DelayedItem for UserFences {
     /// Stops the queue if its first fence is not signaled in time.
     fn run(this: Arc<Delayed<Self>>) {
-        let (since, queue) = {
-            let state = this.state.lock();
-            let Some(first) = state.pending.first() else {
-                return;
-            };
-            (first.since, state.queue.clone())
+        this.check();
+        let Some((left, queue)) = this.time_left() else {
+            return;
         };
-        let left = hang_timeout() - since.elapsed();
         if left > Delta::ZERO {
-            let _ = this.pool.hangs.enqueue_delayed(this.clone(), left);
+            let state = this.state.lock();
+            if !state.ended {
+                let _ = this.pool.hangs.enqueue_delayed(this.clone(), left);
+            }
             return;
         }
         if let Some((node, queue)) = queue {
@@ -430,6 +539,12 @@ impl FileFences {
         Ok(self.list.lock().push(fences.clone(), GFP_KERNEL)?)
     }
 
+    /// Removes those of all queues.
+    pub(super) fn clear(&self) {
+        let list = core::mem::take(&mut *self.list.lock());
+        drop(list);
+    }
+
     /// Removes those of a queue.
     pub(super) fn remove(&self, fences: &Arc<Delayed<UserFences>>) {
         self.list.lock().retain(|other| !Arc::ptr_eq(other, fences));
@@ -438,13 +553,12 @@ impl FileFences {
 
 impl Quiesce for FileFences {
     fn wait(&self) {
-        let mut at = 0;
         loop {
-            let Some(fences) = self.list.lock().get(at).cloned() else {
-                return;
-            };
+            let list = self.list.lock();
+            let found = list.iter().find(|fences| fences.is_pending()).cloned();
+            drop(list);
+            let Some(fences) = found else { return };
             fences.wait();
-            at += 1;
         }
     }
 }

@@ -8,13 +8,16 @@ use kernel::{
     sync::{Arc, Mutex},
 };
 
+use crate::kapi::sched_mm::NoReclaim;
+
 /// The owner of a doorbell.
 pub(crate) trait DoorbellOwner: Send + Sync {
     /// The queue has raised the interrupt of its fence. Called by the interrupt thread.
     fn fence_interrupt(&self);
 }
 
-/// The doorbells in use, by dword index in the BAR, and their owners.
+/// The doorbells in use, by dword index in the BAR, and their owners. The interrupt thread takes
+/// the lock: no memory is reclaimed under it.
 #[pin_data]
 pub(crate) struct UserDoorbells {
     #[pin]
@@ -59,6 +62,7 @@ impl DoorbellUse {
         index: u32,
         owner: Arc<dyn DoorbellOwner>,
     ) -> Result<Self> {
+        let _no_reclaim = NoReclaim::new();
         let mut used = list.used.lock();
         if used.iter().any(|(other, _)| *other == index) {
             return Err(EBUSY);

@@ -97,11 +97,9 @@ impl EvictedBo {
             return Ok(());
         }
         match owner {
-            QueueOwner::Process => move_to_vram(&self.0, Victims::NoProcessQueues),
-            QueueOwner::File => match move_to_vram(&self.0, Victims::NoUserQueues) {
-                Err(e) if e == ENOMEM => Ok(()),
-                other => other,
-            },
+            QueueOwner::Process if !move_to_vram(&self.0, Victims::NoProcessQueues)? => Err(ENOMEM),
+            QueueOwner::Process => Ok(()),
+            QueueOwner::File => move_to_vram(&self.0, Victims::NoUserQueues).map(|_| ()),
         }
     }
 }
@@ -121,18 +119,22 @@ fn wait_idle(bo: &BoInner) -> Result {
     Ok(())
 }
 
-/// Moves a BO back to VRAM, from which `victims` may be evicted. The caller holds the reservation.
-fn move_to_vram(bo: &Arc<BoInner>, victims: Victims) -> Result {
+/// Moves a BO back to VRAM, from which `victims` may be evicted; returns false if that is full. The
+/// caller holds the reservation.
+fn move_to_vram(bo: &Arc<BoInner>, victims: Victims) -> Result<bool> {
     let gpu = bo.gpu();
     gpu.check_usable()?;
-    let range = alloc(gpu, bo.vram_user(), bo.size(), bo.flags(), victims)?;
+    let range = match alloc(gpu, bo.vram_user(), bo.size(), bo.flags(), victims) {
+        Err(e) if e == ENOMEM => return Ok(false),
+        other => other?,
+    };
     // Processes may have mapped the BO since its eviction: their queues run.
     evict_queues(bo)?;
     wait_idle(bo)?;
     bo.relocate(Placement::Vram(Arc::new(range, GFP_KERNEL)?))?;
     gpu.lru().touch(&**bo);
     gpu.lru().count_move(bo.size());
-    Ok(())
+    Ok(true)
 }
 
 /// Validates a BO for a job: moves it to its preferred placement VRAM if that is free, or can be
@@ -148,6 +150,6 @@ pub(super) fn validate_inner(bo: &Arc<BoInner>) -> Result {
     match move_to_vram(bo, Victims::NoUserQueues) {
         // Usable in system memory.
         Err(e) if e != ERESTARTSYS && e != ENODEV && e != EIO => Ok(()),
-        other => other,
+        other => other.map(|_| ()),
     }
 }

@@ -135,7 +135,7 @@ impl Evictor {
     }
 
     /// Calls `f` while the queues are not evicted; waits until they are restored. `ERESTARTSYS`
-    /// after a signal.
+    /// after a signal, `EIO` when the GPU is hung, `ENODEV` when it is unplugged.
     pub(crate) fn while_running<R>(this: &Arc<Delayed<Self>>, f: impl FnOnce() -> R) -> Result<R> {
         loop {
             let state = this.state.lock();
@@ -143,6 +143,8 @@ impl Evictor {
                 return Ok(f());
             }
             drop(state);
+            // They are not restored on such a card.
+            this.node.gpu().check_usable()?;
             if kernel::current!().signal_pending() {
                 return Err(ERESTARTSYS);
             }

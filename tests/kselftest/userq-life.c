@@ -41,13 +41,18 @@ TEST(killed_while_waiting)
 		ASSERT(!pipe(ready));
 		pid = fork_child();
 		if (!pid) {
+			struct drm_amdgpu_userq_signal signal = { 0 };
 			uint32_t words[8];
 			struct cs cs;
 			struct uq q;
 
 			uq_open(&q, &cs);
+			signal.queue_id = q.id;
 			uq_put(&q, words, pm4_wait(words, cs.data.va, 1));
 			uq_ring(&q);
+			/* The end of the file waits for a fence. */
+			if (!i && kfd_ioctl(cs.fd, DRM_IOCTL_AMDGPU_USERQ_SIGNAL, &signal))
+				_exit(1);
 			if (write(ready[1], &byte, 1) != 1)
 				_exit(1);
 			pause();

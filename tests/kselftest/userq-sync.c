@@ -243,20 +243,51 @@ TEST(queue_waits_for_queue)
 	EXPECT_OK(wait_ms(&cs, sync[1], WAIT_MS));
 }
 
-/* Fences other than those of user queues are awaited by the ioctl. */
-TEST(wait_for_a_job)
+/* A queue may wait for its own fence, which is signaled by then. */
+TEST(queue_waits_for_itself)
 {
 	struct drm_amdgpu_userq_fence_info info[4];
-	uint32_t room = 4;
-	uint64_t handle;
+	uint32_t sync, words[32], n, room = 4;
 	struct cs cs;
 	struct uq q;
 
 	uq_open(&q, &cs);
-	ASSERT_OK(cs_run(&cs, 0, cs_write(&cs, word(&cs, OTHER), 5), &handle));
-	EXPECT_OK(wait_for(&q, NULL, 0, &cs.data.handle, info, &room));
-	EXPECT_EQ(room, 0);
-	EXPECT_EQ(cs.data.words[OTHER], 5);
+	ASSERT_OK(syncobj_create(cs.fd, 0, &sync));
+	submit(&q, 1);
+	ASSERT_OK(signal_all(&q, &sync, 1, NULL, NULL));
+	ASSERT_OK(wait_for(&q, &sync, 1, NULL, info, &room));
+	ASSERT_EQ(room, 1);
+	n = pm4_wait(words, info[0].va, (uint32_t)info[0].value);
+	n += pm4_write_data(words + n, word(&cs, OTHER), 7);
+	uq_put(&q, words, n);
+	uq_ring(&q);
+	open_gate(&cs, 1);
+	EXPECT(becomes(&cs.data.words[OTHER], 7, WAIT_MS));
+	EXPECT_OK(uq_free(&cs, q.id));
+}
+
+/* The fence of a write pointer that goes back is signaled after those before it. */
+TEST(write_pointer_goes_back)
+{
+	volatile uint64_t *wptr;
+	uint32_t sync[2];
+	struct cs cs;
+	struct uq q;
+
+	uq_open(&q, &cs);
+	wptr = (volatile uint64_t *)q.wptr.words;
+	for (int i = 0; i < 2; i++)
+		ASSERT_OK(syncobj_create(cs.fd, 0, &sync[i]));
+	submit(&q, 1);
+	ASSERT_OK(signal_all(&q, &sync[0], 1, NULL, NULL));
+	*wptr = 1;
+	ASSERT_OK(signal_all(&q, &sync[1], 1, NULL, NULL));
+	*wptr = q.next;
+	EXPECT_RET(wait_ms(&cs, sync[1], 50), -ETIME);
+	EXPECT_RET(wait_ms(&cs, sync[0], 0), -ETIME);
+	open_gate(&cs, 1);
+	EXPECT_OK(wait_ms(&cs, sync[0], WAIT_MS));
+	EXPECT_OK(wait_ms(&cs, sync[1], WAIT_MS));
 }
 
 static void *open_late(void *arg)
@@ -264,6 +295,25 @@ static void *open_late(void *arg)
 	usleep(200000);
 	open_gate(arg, 1);
 	return NULL;
+}
+
+/* Fences other than those of user queues are awaited by the ioctl. */
+TEST(wait_for_a_job)
+{
+	struct drm_amdgpu_userq_fence_info info[4];
+	uint32_t room = 4;
+	pthread_t thread;
+	uint64_t handle;
+	struct cs cs;
+	struct uq q;
+
+	uq_open(&q, &cs);
+	ASSERT_OK(cs_run(&cs, 0, cs_poll(&cs, word(&cs, GATE), 1), &handle));
+	ASSERT(!pthread_create(&thread, NULL, open_late, &cs));
+	EXPECT_OK(wait_for(&q, NULL, 0, &cs.data.handle, info, &room));
+	EXPECT_EQ(room, 0);
+	EXPECT_EQ(cs.data.words[GATE], 1);
+	pthread_join(thread, NULL);
 }
 
 /* FREE waits for the last fence. */
@@ -321,6 +371,31 @@ TEST_TIMEOUT(hang, 180)
 	uq_prepare(&next, &cs);
 	ASSERT_OK(uq_start(&next));
 	EXPECT(uq_works(&next));
+}
+
+/* Fences of a queue that was stopped end at once. */
+TEST_TIMEOUT(signal_after_hang, 180)
+{
+	struct drm_amdgpu_userq_fence_info info[4];
+	uint32_t words[8], sync, room = 4;
+	struct uq stuck, waiter;
+	struct cs cs;
+
+	uq_open(&stuck, &cs);
+	uq_prepare(&waiter, &cs);
+	ASSERT_OK(uq_start(&waiter));
+	ASSERT_OK(syncobj_create(cs.fd, 0, &sync));
+	submit(&stuck, 1);
+	ASSERT_OK(signal_all(&stuck, &sync, 1, NULL, NULL));
+	ASSERT_OK(wait_ms(&cs, sync, 120000));
+	uq_put(&stuck, words, pm4_write_data(words, word(&cs, DONE), 1));
+	uq_ring(&stuck);
+	ASSERT_OK(signal_all(&stuck, &sync, 1, NULL, NULL));
+	EXPECT_OK(wait_ms(&cs, sync, WAIT_MS));
+	EXPECT_EQ(syncobj_status(cs.fd, sync), -ECANCELED);
+	EXPECT_OK(wait_for(&waiter, &sync, 1, NULL, info, &room));
+	EXPECT_EQ(room, 0);
+	EXPECT(uq_works(&waiter));
 }
 
 TEST(bad_signals)

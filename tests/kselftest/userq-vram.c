@@ -90,13 +90,16 @@ TEST_TIMEOUT(more_than_vram, 300)
 {
 	struct cs_bo chunks[MAX_CHUNKS];
 	uint32_t count;
+	uint64_t before;
 	struct cs cs;
 	struct uq q;
 
 	count = open_queue(&cs, &q) + 2;
 	ASSERT(count <= MAX_CHUNKS, "%u", count);
+	before = evictions(cs.fd);
 	for (uint32_t i = 0; i < count; i++)
 		uq_bo_new(&cs, &chunks[i], CHUNK, AMDGPU_GEM_DOMAIN_VRAM);
+	EXPECT(evictions(cs.fd) > before, "nothing was evicted");
 	for (uint32_t round = 1; round <= 3; round++) {
 		store_in_all(&q, chunks, count, round * 100);
 		ASSERT(uq_works(&q));

@@ -236,6 +236,7 @@ TEST_TIMEOUT(waits_for_another_queue, 120)
 	n += pm4_write_data(words + n, data.va + 8, 3);
 	submit(&b, words, n);
 	ASSERT_OK(attach(&b, syncobj, bo));
+	usleep(100000);
 	EXPECT_RET(amdgpu_cs_syncobj_wait(dev, &syncobj, 1, in_seconds(0), 0, NULL), -ETIME);
 	EXPECT_EQ(data.words[2], 0);
 	__atomic_store_n(&data.words[0], 1, __ATOMIC_RELEASE);

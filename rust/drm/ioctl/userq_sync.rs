@@ -209,7 +209,7 @@ fn infos(
 ) -> Result<KVec<uapi::drm_amdgpu_userq_fence_info>> {
     let mut infos = KVec::new();
     let pool = data.partition.fences();
-    for fence in fences.latest() {
+    for fence in fences.latest().filter(|fence| !fence.is_signaled()) {
         let Some(source) = pool.find(fence.context()) else {
             fence.wait_interruptible(Timeout::FOREVER)?;
             continue;
@@ -218,7 +218,7 @@ fn infos(
             va: source.va(),
             value: fence.seqno(),
         };
-        waiter.fences.use_slot(source)?;
+        UserFences::use_slot(&waiter.fences, &source)?;
         infos.push(info, GFP_KERNEL)?;
     }
     if !infos.is_empty() {
