@@ -99,6 +99,10 @@ def main():
     within = {offset for offset in offsets if function_of[offset] in reachable}
     hit = len(covered & within)
     print(f"{'in reach of programs':24} {hit:6} of {len(within):6} {100 * hit / len(within):5.1f} %")
+    # As a check of the call graph.
+    wrong = collections.Counter(function_of[o] for o in covered & set(offsets) - within)
+    for name, count in wrong.most_common():
+        print(f"{count:6} covered, but not in reach: {name}")
     if not wanted:
         return
     for position in sorted(missed):
