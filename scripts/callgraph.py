@@ -16,7 +16,7 @@ import subprocess
 # output of tracepoints. Parts of mangled names.
 NOT_BY_CALLS = re.compile(
     r"init_module|cleanup_module|probe_callback|remove_callback|post_unbind|devres"
-    r"|10pci_driver|6driverNtB\d+_2Up3new|kapi3irq|9workqueue|WorkItem"
+    r"|10pci_driver|6driverNtB\d+_2Up3new|kapi3irq|WorkItem"
     r"|5Store5store|10store_file|trace_raw_output|__traceiter"
 )
 
