@@ -12,6 +12,7 @@
 #define LEDGER_SIZE (16u << 10)
 /* Memory of the last process may be freed later. */
 #define LEDGER_WAIT_MS 20000
+#define SETTLED_MS 1000
 
 bool log_has_report(void)
 {
@@ -85,11 +86,18 @@ static void read_ledger(char *text)
 
 static char before[LEDGER_SIZE];
 
+/* Waits until the last programs are released: no process has a PASID, and nothing changes. */
 void ledger_start(void)
 {
-	/* What the last program has used is freed by then. */
-	sleep(2);
-	read_ledger(before);
+	static char now[LEDGER_SIZE];
+
+	for (int ms = 0; ms < LEDGER_WAIT_MS; ms += SETTLED_MS) {
+		usleep(SETTLED_MS * 1000);
+		read_ledger(now);
+		if (strstr(now, "\npasids 0\n") && !strcmp(before, now))
+			break;
+		strcpy(before, now);
+	}
 }
 
 bool ledger_is_started(void)
