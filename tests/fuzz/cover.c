@@ -114,6 +114,12 @@ void cover_collect(struct trace *trace, unsigned int step)
 	__atomic_store_n(&trace->entries[0], 0, __ATOMIC_RELAXED);
 }
 
+void cover_collect_rest(unsigned int step)
+{
+	for (int i = 0; shared && i < TASKS && traces[i].entries; i++)
+		cover_collect(&traces[i], step);
+}
+
 void cover_stop(struct trace *trace)
 {
 	if (trace)

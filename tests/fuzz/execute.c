@@ -76,8 +76,6 @@ static uint64_t symbol(const struct task *task, uint64_t which)
 		return kfd_cwsr_bytes(&node);
 	case CTL_STACK:
 		return node.ctl_stack_size;
-	case EOP_SIZE:
-		return is_gfx12(&node) ? 4096 : 0;
 	case DOORBELLS:
 		return 3ull << 62 | (uint64_t)node.gpu_id << 46;
 	default:
@@ -263,7 +261,7 @@ static void run_step(struct task *task, unsigned int index)
 	cover_collect(task->trace, index);
 }
 
-/* Ends the use of the driver in the traced task: exit() is not traced. */
+/* Ends the use of the driver in the traced task. */
 static void clean_up(struct task *task)
 {
 	munmap((void *)ARENA, ARENA_SIZE);
@@ -318,7 +316,9 @@ static void run_task(struct task *task, unsigned int from)
 	if (!task->leaves)
 		clean_up(task);
 	progress->step[task->index] = 0;
-	cover_stop(task->trace);
+	/* That of the first process goes on until exec(). */
+	if (task->index)
+		cover_stop(task->trace);
 }
 
 static void run_program(void)
@@ -334,6 +334,8 @@ static void run_program(void)
 		 MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0) == MAP_FAILED)
 		_exit(1);
 	run_process(0, 0, registers, 0);
+	/* The end of the address space is traced in exec(), not in exit(). */
+	execl("/proc/self/exe", "fuzz-cover", "--nothing", (char *)NULL);
 	_exit(0);
 }
 
@@ -413,6 +415,7 @@ void execute(const struct program *p, struct result *result)
 		if (result->hung)
 			print_hung(p);
 	}
+	cover_collect_rest(p->count);
 	result->done = progress->done;
 	result->succeeded = progress->succeeded;
 }

@@ -50,7 +50,7 @@ enum tag {
 };
 
 /* Numbers that depend on the GPU or the process. */
-enum symbol { GPU, PID, OTHER_PID, CWSR_SIZE, CWSR_AREA, CTL_STACK, EOP_SIZE, DOORBELLS, SOON, SYMBOLS };
+enum symbol { GPU, PID, OTHER_PID, CWSR_SIZE, CWSR_AREA, CTL_STACK, DOORBELLS, SOON, SYMBOLS };
 
 struct value {
 	uint64_t number;
@@ -202,6 +202,8 @@ struct trace *cover_start(unsigned int task);
 /* Adds what the calling task has run since the last time to the program's new edges. */
 void cover_collect(struct trace *trace, unsigned int step);
 void cover_stop(struct trace *trace);
+/* Adds what tasks that have ended ran since their last collection, in exec(). */
+void cover_collect_rest(unsigned int step);
 /* Edges of the last program that were not covered before: their offsets and steps. */
 struct edge {
 	uint32_t offset;

@@ -13,7 +13,6 @@ const char *const symbols[SYMBOLS] = {
 	[CWSR_SIZE] = "cwsr",
 	[CWSR_AREA] = "cwsr-area",
 	[CTL_STACK] = "ctl-stack",
-	[EOP_SIZE] = "eop",
 	[DOORBELLS] = "doorbells",
 	[SOON] = "soon",
 };
@@ -102,7 +101,7 @@ static struct value random_value(unsigned int call, unsigned int index)
 	case SIZE:
 		if (!below(6)) {
 			v.tag = SYM;
-			v.number = CWSR_SIZE + below(4);
+			v.number = CWSR_SIZE + below(3);
 		} else {
 			v.number = sizes[below(3) ? below(6) : below(sizeof(sizes) / 8)];
 		}
