@@ -47,9 +47,13 @@ static uint32_t total(struct fixture *f, const void *words)
 	return *sum;
 }
 
-/* Talks to a running kernel by two words of memory, whose stores are not released. */
+/*
+ * Talks to a running kernel by two words of memory, whose stores are not released. On gfx12 only
+ * uncached memory is coherent with the host by itself, other memory by accesses of system scope.
+ */
 static void talk(uint32_t flags)
 {
+	const bool by_scope = gpu_is_gfx12() && !(flags & KFD_IOC_ALLOC_MEM_FLAGS_UNCACHED);
 	volatile uint32_t *words;
 	struct kfd_bo *bo;
 	struct fixture f;
@@ -60,7 +64,7 @@ static void talk(uint32_t flags)
 	words[0] = 1;
 	words[1] = 0;
 	ASSERT_OK(kfd_hdp_flush(&f.k));
-	start(&f, "echo", 64, true, bo->va, 0, 0);
+	start(&f, by_scope ? "echo_system" : "echo", 64, true, bo->va, 0, 0);
 	for (uint32_t n = 1; n <= 20; n++) {
 		words[0] = n;
 		ASSERT_OK(kfd_hdp_flush(&f.k));

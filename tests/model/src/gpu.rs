@@ -215,10 +215,7 @@ impl Gpu {
         let dma = Arc::new(GuestMemory::default());
         let msix = Arc::new(Msix::default());
         let selfring = Arc::new(SelfRing::default());
-        let l2 = adversary
-            .as_ref()
-            .filter(|_| chip.generation == Generation::Gfx9);
-        let l2 = l2.map(|adversary| {
+        let l2 = adversary.as_ref().map(|adversary| {
             Arc::new(Caches::new(
                 strict.clone(),
                 vram.clone(),
@@ -613,7 +610,8 @@ impl Gpu {
             Unit::Sdma => self.sdma.reg_write(self, slot, value),
             Unit::Store | Unit::Hdp => {
                 self.store(slot, value);
-                if let (Ip::Mmhub, Some(l2)) = (slot.ip, self.gmc.l2()) {
+                let gfx9 = self.chip.generation == Generation::Gfx9;
+                if let (true, Ip::Mmhub, Some(l2)) = (gfx9, slot.ip, self.gmc.l2()) {
                     l2.hub_register(slot.instance, slot.id, value);
                 }
             }

@@ -252,21 +252,26 @@ __kernel GROUP(64, 1, 1) void endless(__global atomic_uint *started, __global at
 		__builtin_amdgcn_s_sleep(8);
 }
 
-// Answers each number that the host writes to word 0 by the same in word 1, until it is 0. Both
-// accesses are coherent in the device only: the rest is up to the memory.
-__kernel GROUP(64, 1, 1) void echo(__global atomic_uint *words)
-{
-	uint last = ~0u, now;
-
-	if (__builtin_amdgcn_workitem_id_x() != 0)
-		return;
-	while ((now = __opencl_atomic_load(&words[0], __ATOMIC_RELAXED, DEVICE)) != 0) {
-		if (now != last)
-			__opencl_atomic_store(&words[1], now, __ATOMIC_RELAXED, DEVICE);
-		last = now;
-		__builtin_amdgcn_s_sleep(8);
+// Answers each number that the host writes to word 0 by the same in word 1, until it is 0.
+#define ECHO(name, scope)									\
+	__kernel GROUP(64, 1, 1) void name(__global atomic_uint *words)				\
+	{											\
+		uint last = ~0u, now;								\
+												\
+		if (__builtin_amdgcn_workitem_id_x() != 0)					\
+			return;									\
+		while ((now = __opencl_atomic_load(&words[0], __ATOMIC_RELAXED, scope)) != 0) {	\
+			if (now != last)							\
+				__opencl_atomic_store(&words[1], now, __ATOMIC_RELAXED, scope);	\
+			last = now;								\
+			__builtin_amdgcn_s_sleep(8);						\
+		}										\
 	}
-}
+
+// Both accesses are coherent in the device only: the rest is up to the memory.
+ECHO(echo, DEVICE)
+// The same with the host, in any memory.
+ECHO(echo_system, SYSTEM)
 
 // Adds the words of a buffer.
 __kernel GROUP(64, 1, 1) void total(__global const uint *words, __global uint *sum, uint count)

@@ -10,8 +10,8 @@
 //! Translations are cached in a TLB until an invalidation request or a new mapping of the VMID
 //! drops them, so a driver that omits a TLB flush keeps using the old mapping. In adversarial mode
 //! page directory entries are cached too, a request drops what its fields name, and it is
-//! acknowledged late, until when the old translations are used; shaders of gfx942 access memory
-//! through L2s ([`l2`]).
+//! acknowledged late, until when the old translations are used; shaders access memory through L2s
+//! ([`l2`]).
 
 pub mod bulk;
 pub mod cached;

@@ -8,12 +8,15 @@ use std::time::Duration;
 
 use crate::common::{self, VRAM};
 use gpu_model::chips::rx9070::CHIP;
+use gpu_model::engines::gmc::Access;
 use gpu_model::engines::sdma::rlc::{RlcMap, UserQueues};
 use gpu_model::gpu::Gpu;
 use gpu_model::knobs::Knobs;
 use gpu_model::regs::Ip;
 use gpu_regs::{gc_12_0_0 as gc, nbif_6_3_1 as nbif, osssys_7_0_0 as oss, Reg};
+use gpu_wave::Scope;
 use rkfd_abi::mqd::v12_sdma::{dw, SdmaMqd};
+use rkfd_abi::pte;
 use rkfd_abi::sdma::v7::{self as pkt, gcr};
 
 /// MC address of VRAM.
@@ -51,7 +54,10 @@ impl Drop for Card {
 
 impl Card {
     fn bare() -> Self {
-        let gpu = common::card(&CHIP, Knobs::default());
+        Self::of(common::card(&CHIP, Knobs::default()))
+    }
+
+    fn of(gpu: Arc<Gpu>) -> Self {
         assert_eq!(gpu.sdma.count(), 2);
         for n in 0..2 {
             let engine = gpu.clone();
@@ -86,26 +92,32 @@ impl Card {
         ] {
             card.write(ip, reg, value);
         }
-        card.user_memory();
+        card.user_memory(pte::MTYPE_NC);
         card
     }
 
     /// Returns a card with both engines and their rings running.
     fn new() -> Self {
-        let mut card = Self::bare();
-        for n in 0..2 {
-            card.start(n, 0);
-        }
-        card
+        Self::bare().started()
     }
 
-    fn user_memory(&self) {
+    fn started(mut self) -> Self {
+        for n in 0..2 {
+            self.start(n, 0);
+        }
+        self
+    }
+
+    fn user_memory(&self, mtype: u64) {
         const V: u64 = 1;
         const LEAF: u64 = V | 1 << 5 | 1 << 6 | 1 << 63;
         let index = |low: u32| USER >> low & 0x1ff;
         self.put64(TABLES + index(39) * 8, (TABLES + 0x1000) | V);
         self.put64(TABLES + 0x1000 + index(30) * 8, (TABLES + 0x2000) | V);
-        self.put64(TABLES + 0x2000 + index(21) * 8, WORK | LEAF);
+        self.put64(
+            TABLES + 0x2000 + index(21) * 8,
+            WORK | LEAF | pte::gfx12::MTYPE.put(mtype),
+        );
         let vmid = u32::from(VMID);
         let base = gc::regGCVM_CONTEXT0_PAGE_TABLE_BASE_ADDR_LO32.at(2 * vmid);
         self.write(Ip::Gc, base, lo(TABLES | V));
@@ -506,4 +518,72 @@ fn faults_go_to_graphics_hub() {
     let first = card.interrupts()[0];
     assert_eq!((first[0], first[3]), (0x0a, VMID.into()));
     assert_eq!(u64::from(first[4]), nowhere >> 12);
+}
+
+/// A store of a shader to the user's memory.
+fn store(card: &Card, at: u64, value: u64) {
+    let data = value.to_le_bytes();
+    let gmc = &card.gpu.gmc;
+    gmc.shader_store((0, VMID), USER + at, &data, Scope::Wave)
+        .unwrap();
+}
+
+/// A load of a shader.
+fn load(card: &Card, at: u64) -> u64 {
+    let mut data = [0; 8];
+    let gmc = &card.gpu.gmc;
+    gmc.shader_load((0, VMID), USER + at, &mut data, Access::Read, Scope::Wave)
+        .unwrap();
+    u64::from_le_bytes(data)
+}
+
+#[test]
+fn gcr_requests_act_on_the_l2() {
+    for (write_back, invalidate) in [(0, 0), (1, 0), (0, 1), (1, 1)] {
+        let mut card = Card::of(common::adverse(&CHIP, 3)).started();
+        assert_eq!(load(&card, 0x1000), 0);
+        card.put64(WORK + 0x1000, 5);
+        store(&card, 0, 7);
+        assert_eq!((load(&card, 0x1000), card.get32(WORK)), (0, 0));
+        let control = gcr::GL2_WB.put(write_back) | gcr::GL2_INV.put(invalidate);
+        let control = pkt::gcr_req::GCR_CONTROL_15_0.put(control | gcr::GLV_INV.mask);
+        card.run(0, &[pkt::gcr_req::HEADER, 0, control, 0, 0]);
+        assert_eq!(load(&card, 0x1000), 5 * u64::from(invalidate));
+        assert_eq!(card.get32(WORK), 7 * write_back);
+        assert_eq!(load(&card, 0), 7);
+        card.assert_clean();
+    }
+}
+
+#[test]
+fn sdma_is_a_client_of_the_l2() {
+    let mut card = Card::of(common::adverse(&CHIP, 3)).started();
+    assert_eq!(load(&card, 0x1000), 0);
+    store(&card, 0, 7);
+    let at = FB + WORK;
+    card.run(0, &copy(at, at + 0x1000, 8));
+    assert_eq!((load(&card, 0x1000), card.get32(WORK + 0x1000)), (7, 7));
+    // A store that is not written back does not replace what SDMA writes after it.
+    store(&card, 0, 9);
+    use pkt::const_fill as f;
+    let head = f::HEADER | f::FILLSIZE.put(f::FILLSIZE_DWORD);
+    card.run(0, &[head, lo(at), hi(at), 0x55, 31]);
+    assert_eq!(
+        (load(&card, 0), card.get32(WORK)),
+        (0x55 << 32 | 0x55, 0x55)
+    );
+    card.assert_clean();
+}
+
+#[test]
+fn memory_types_of_ptes() {
+    for (mtype, cached) in [(pte::MTYPE_NC, true), (pte::MTYPE_UC, false)] {
+        let card = Card::of(common::adverse(&CHIP, 3));
+        card.user_memory(mtype);
+        assert_eq!(load(&card, 0x1000), 0);
+        store(&card, 0, 7);
+        card.put64(WORK + 0x1000, 5);
+        let (seen, stored) = if cached { (0, 0) } else { (5, 7) };
+        assert_eq!((load(&card, 0x1000), card.get32(WORK)), (seen, stored));
+    }
 }

@@ -46,7 +46,8 @@ pub(crate) fn step(wave: &mut Wave, ctx: &mut Ctx<'_>, inst: &Inst) -> Step {
     if wave.mode & control::VSKIP != 0 && is_skipped(wave, &inst.body) {
         return Ok(());
     }
-    if wave.no_vgprs && !is_scalar(&inst.body) {
+    let without_vgprs = is_scalar(&inst.body) || matches!(inst.body, Body::L2 { .. });
+    if wave.no_vgprs && !without_vgprs {
         return violation("a vector instruction after MSG_DEALLOC_VGPRS");
     }
     match &inst.body {
@@ -68,12 +69,17 @@ pub(crate) fn step(wave: &mut Wave, ctx: &mut Ctx<'_>, inst: &Inst) -> Step {
             result
         }
         Body::Lds(i) => lds::step(wave, ctx, i),
-        Body::WriteBack(scope) => {
-            ctx.mem.write_back(*scope);
-            Ok(())
-        }
-        Body::Invalidate(scope) => {
-            ctx.mem.invalidate(*scope);
+        Body::L2 {
+            write_back,
+            invalidate,
+            scope,
+        } => {
+            if *write_back {
+                ctx.mem.write_back(*scope);
+            }
+            if *invalidate {
+                ctx.mem.invalidate(*scope);
+            }
             Ok(())
         }
         Body::CacheControl => Ok(()),

@@ -385,10 +385,13 @@ pub(crate) enum Body {
     Dual(Box<[Valu; 2]>),
     Vmem(Vmem),
     Lds(Lds),
-    /// `buffer_wbl2`: writes the L2 back.
-    WriteBack(Scope),
-    /// `buffer_inv`: drops lines of the L2.
-    Invalidate(Scope),
+    /// Writes the L2 back and drops lines of it: `buffer_wbl2` and `buffer_inv` of gfx942,
+    /// `global_wb`, `global_inv` and `global_wbinv` of gfx1201.
+    L2 {
+        write_back: bool,
+        invalidate: bool,
+        scope: Scope,
+    },
     /// Control of the other caches, of which there are none here.
     CacheControl,
 }

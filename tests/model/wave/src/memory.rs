@@ -37,18 +37,18 @@ impl fmt::Display for Fault {
     }
 }
 
-/// Scope of an access or of a cache control instruction of gfx942 (SC1 and SC0): the participants
-/// that see the same values.
+/// Scope of an access or of a cache control instruction (SC1 and SC0 of gfx942, SCOPE of gfx1201):
+/// the participants that see the same values.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Scope {
-    /// The wave.
+    /// The wave; `SCOPE_CU`.
     #[default]
     Wave,
-    /// The workgroup.
+    /// The workgroup; `SCOPE_SE`.
     Workgroup,
-    /// The XCCs of the agent.
+    /// The XCCs of the agent; `SCOPE_DEV`.
     Agent,
-    /// The whole system.
+    /// The whole system; `SCOPE_SYS`.
     System,
 }
 
@@ -97,11 +97,11 @@ pub trait Memory: Sync {
         self.write(va, data)
     }
 
-    /// Makes the stores so far visible to a scope (`buffer_wbl2`). Memory without caches does
-    /// nothing.
+    /// Makes the stores so far visible to a scope (`buffer_wbl2`, `global_wb`). Memory without
+    /// caches does nothing.
     fn write_back(&self, _: Scope) {}
 
-    /// Makes later loads see what a scope has stored (`buffer_inv`).
+    /// Makes later loads see what a scope has stored (`buffer_inv`, `global_inv`).
     fn invalidate(&self, _: Scope) {}
 
     /// Returns and clears the watchpoints that accesses have hit: bit n for watchpoint n.

@@ -5,7 +5,7 @@
 
 use gpu_wave::Scope;
 use rkfd_abi::aql::header;
-use rkfd_abi::pm4;
+use rkfd_abi::pm4::{self, gfx12};
 
 use super::engine::Engine;
 use super::env::Env;
@@ -58,17 +58,43 @@ impl Engine<'_> {
 
     /// Executes the cache actions of ACQUIRE_MEM.
     pub(super) fn acquire_actions(&self, queue: &Queue, p: &Packet) {
+        use gfx12::acquire_mem as am12;
         use pm4::acquire_mem as am;
-        if self.generation() == Generation::Gfx9 {
-            self.actions(queue, p.has(am::TC_ACTION_ENA), p.has(am::TC_WB_ACTION_ENA));
+        match self.generation() {
+            Generation::Gfx9 => {
+                self.actions(queue, p.has(am::TC_ACTION_ENA), p.has(am::TC_WB_ACTION_ENA));
+            }
+            Generation::Gfx12 => {
+                self.rinse(
+                    queue,
+                    p.has(am12::GCR_CNTL_GL2_INV),
+                    p.has(am12::GCR_CNTL_GL2_WB),
+                );
+            }
         }
     }
 
     /// Executes the cache actions of RELEASE_MEM.
     pub(super) fn release_actions(&self, queue: &Queue, p: &Packet) {
+        use gfx12::release_mem as rm12;
         use pm4::release_mem as rm;
-        if self.generation() == Generation::Gfx9 {
-            self.actions(queue, p.has(rm::TC_ACTION_ENA), p.has(rm::TC_WB_ACTION_ENA));
+        match self.generation() {
+            Generation::Gfx9 => {
+                self.actions(queue, p.has(rm::TC_ACTION_ENA), p.has(rm::TC_WB_ACTION_ENA));
+            }
+            Generation::Gfx12 => {
+                self.rinse(queue, p.has(rm12::GCR_GL2_INV), p.has(rm12::GCR_GL2_WB));
+            }
+        }
+    }
+
+    /// Executes the actions of a GCR request on the whole L2, whatever its range is.
+    fn rinse(&self, queue: &Queue, invalidate: bool, write_back: bool) {
+        if write_back {
+            self.release(queue, Scope::System);
+        }
+        if invalidate {
+            self.on_l2s(queue, Scope::System, |env| env.invalidate_l2(Scope::System));
         }
     }
 

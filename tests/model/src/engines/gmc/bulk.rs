@@ -81,6 +81,8 @@ impl Gmc {
         let _guard = self.enter(self.hub(hub));
         let from = self.run(hub, vmid, src, len.min(RUN), Access::Read)?;
         let to = self.run(hub, vmid, dst, from.left, Access::Write)?;
+        self.before_access(hub, from, from.left as usize);
+        self.before_access(hub, to, to.left as usize);
         let ranges = self.dma.enter();
         let bus_error = |va, access, run| self.bus_fault(hub, vmid, va, access, run);
         let (source, at, left) = self
@@ -102,6 +104,7 @@ impl Gmc {
         source
             .copy(at, target, into, count as usize)
             .map_err(|_| bus_error(dst, Access::Write, to))?;
+        drop(ranges);
         self.after_write(hub, to, count);
         Ok(count)
     }
@@ -124,6 +127,7 @@ impl Gmc {
             self.selfring.post(addr, &data[..count as usize]);
             return Ok(count);
         }
+        self.before_access(hub, to, to.left as usize);
         let ranges = self.dma.enter();
         let bus_error = || self.bus_fault(hub, vmid, dst, Access::Write, to);
         let (target, into, room) = self.block(&ranges, to, true).ok_or_else(bus_error)?;
@@ -131,6 +135,7 @@ impl Gmc {
             // Allocating host memory for pages that are zero anyway is the slowest part.
             let zero = self.vram.untouched(at, room);
             if zero != 0 {
+                drop(ranges);
                 self.after_write(hub, to, zero);
                 return Ok(zero);
             }
@@ -143,6 +148,7 @@ impl Gmc {
                 .map_err(|_| bus_error())?;
             done += piece;
         }
+        drop(ranges);
         self.after_write(hub, to, room);
         Ok(room)
     }

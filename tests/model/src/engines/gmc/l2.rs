@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! L2 caches of gfx942, in adversarial mode: one per XCC, between its shaders and memory.
+//! L2 caches, in adversarial mode: one per XCC, between its shaders and memory. Gfx12 has one.
 //!
 //! A line has 128 bytes of a physical address, and a mask of those that were stored and not written
 //! back. The PTE's MTYPE decides what happens to an access (LLVM, AMDGPUUsage, "Memory Model
-//! GFX942"; the choices of the C driver are in `gmc_v9_0_get_coherence_flags`):
+//! GFX942" and "Memory Model GFX12"; the choices of the C driver are in
+//! `gmc_v9_0_get_coherence_flags` and `gmc_v12_0_get_vm_pte`, which knows UC and NC only):
 //!
 //! * UC: no line.
 //! * CC: stores are written through, and a line is invalidated by writes of others: like no line.
@@ -14,26 +15,30 @@
 //!   (`mmhub_v1_8_init_snoop_override_regs`).
 //! * NC: the same, but a line is not probed. It is stale until an invalidation.
 //!
-//! Nobody else reads what a line has and memory does not: SDMA, the host, another XCC. Lines are
-//! written back
+//! Nobody else reads what a line has and memory does not: SDMA of gfx942, the host, another XCC.
+//! Lines are written back
 //!
-//! * by `buffer_wbl2`, at the end of an AQL packet with a release scope, by RELEASE_MEM and
-//!   ACQUIRE_MEM with TC_WB or TC action,
-//! * by a store of scope agent or system (SC1),
+//! * by `buffer_wbl2` or `global_wb`, at the end of an AQL packet with a release scope, by
+//!   RELEASE_MEM and ACQUIRE_MEM with TC_WB or TC action, on gfx12 with GL2_WB, which GCR_REQ of
+//!   SDMA may have, too,
+//! * by a store of scope agent or system (SC1, SCOPE),
 //! * at any time, if the adversary chooses the line.
 //!
-//! NC lines are invalidated by `buffer_inv` and before an AQL packet with an acquire scope; all
-//! lines by a TC action. A load of scope agent or system invalidates its line, if that is NC. Scope
-//! agent has these effects only if the agent has several XCCs.
+//! NC lines are invalidated by `buffer_inv` or `global_inv`, before an AQL packet with an acquire
+//! scope, and by GL2_INV; all lines by a TC action. A load of scope agent or system invalidates its
+//! line, if that is NC. Scope agent has these effects only if the agent has several XCCs.
 //!
 //! Where no description of the silicon is public, the milder rule is modelled:
 //!
-//! * the command processor and atomics access memory, past the line, which is written back and
-//!   invalidated before; so does an access by a PTE with UC to a line of another mapping;
+//! * the command processor, atomics, and SDMA of gfx12, which is a client of the L2, access memory,
+//!   past the line, which is written back and invalidated before; so does an access by a PTE with
+//!   UC to a line of another mapping;
 //! * bytes that were stored survive an invalidation;
-//! * the HWS writes lines back when it unmaps a queue;
+//! * a GCR request acts on the whole L2, whatever its range is;
+//! * an L2 of gfx12 is not larger than one of gfx942;
+//! * the HWS and MES write lines back when they unmap a queue;
 //! * a heavyweight TLB flush writes back and invalidates all lines. The C driver says that it does
-//!   so for PTEs in the L2 (`gmc_v9_0_hw_init`).
+//!   so for PTEs in the L2 of gfx9 (`gmc_v9_0_hw_init`).
 //!
 //! The caches of the CUs (vector L1, scalar, instructions) are not modelled.
 

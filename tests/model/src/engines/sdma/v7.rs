@@ -10,7 +10,7 @@ use super::context::Context;
 use super::engine::{Engine, Outcome};
 use super::error::PacketError;
 use super::exec::address;
-use crate::engines::gmc::{Rmw, VmFault};
+use crate::engines::gmc::{Hub, Rmw, VmFault};
 
 impl Engine<'_> {
     /// Executes a packet of SDMA 7; `None`: it is the same as in SDMA 4.4.2.
@@ -35,7 +35,7 @@ impl Engine<'_> {
         })
     }
 
-    /// Executes GCR_REQ: memory has no caches here; only the request is checked.
+    /// Executes GCR_REQ: its actions on the L2, all of it, whatever the range is.
     fn caches(&mut self, context: &Context, words: &[u32]) -> Outcome {
         use v7::gcr_req as p;
         let low = p::GCR_CONTROL_15_0.get(words);
@@ -50,6 +50,14 @@ impl Engine<'_> {
         let vmid = p::VMID.get(words);
         if vmid != 0 && !context.privileged() {
             self.complain(context, words, "GCR_REQ of a user queue names a VMID");
+        }
+        if let (Some(l2), Hub::Gfx(xcc)) = (self.gpu.gmc.l2(), self.hub()) {
+            if gcr::GL2_WB.get(control) != 0 {
+                l2.write_back(xcc);
+            }
+            if gcr::GL2_INV.get(control) != 0 {
+                l2.invalidate(xcc);
+            }
         }
         Outcome::Next(p::DWORDS as u64)
     }

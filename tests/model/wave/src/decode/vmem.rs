@@ -185,8 +185,11 @@ pub(super) fn mubuf(word: u32, second: u32, limits: &Limits) -> Decoded {
     let code = bits(word, 24, 18);
     let scope = Scope::new(bits(word, 14, 14) == 1, bits(word, 15, 15) == 1);
     let control = match code {
-        0x28 => Some(Body::WriteBack(scope)),
-        0x29 => Some(Body::Invalidate(scope)),
+        0x28 | 0x29 => Some(Body::L2 {
+            write_back: code == 0x28,
+            invalidate: code == 0x29,
+            scope,
+        }),
         // buffer_wbinvl1, buffer_wbinvl1_vol.
         0x3e | 0x3f => Some(Body::CacheControl),
         _ => None,

@@ -4,9 +4,10 @@
 
 use std::sync::Mutex;
 
+use crate::common::llvm::Target;
 use crate::common::place::{CODE, DATA};
 use crate::common::{llvm, one_wave, Ram, Recorder};
-use gpu_wave::{run_workgroup, Fault, Memory, Scope};
+use gpu_wave::{run_workgroup, Dispatch, Fault, Memory, Scope};
 
 /// A call that has a scope.
 #[derive(Debug, PartialEq, Eq)]
@@ -71,13 +72,30 @@ fn calls(asm: &str) -> Vec<Call> {
          s_mov_b32 s4, s0\n s_mov_b32 s5, s1\n s_movk_i32 s6, 0x100\n s_mov_b32 s7, 0x24fac\n\
          {asm}\n s_waitcnt 0\n s_endpgm\n"
     );
+    calls_on(Target::Gfx942, &code)
+}
+
+/// Runs `code` and returns the calls.
+fn calls_on(target: Target, code: &str) -> Vec<Call> {
     let ram = Ram::new(CODE, (DATA - CODE) as usize + 0x1000);
-    ram.put_u32(CODE, &llvm::assemble(&code));
+    ram.put_u32(CODE, &llvm::assemble_for(target, code));
+    let dispatch = match target {
+        Target::Gfx942 => one_wave(),
+        _ => Dispatch {
+            isa: target.isa(),
+            wave32: target == Target::Wave32,
+            grid: [target.lanes() as u32, 1, 1],
+            workgroup: [target.lanes() as u16, 1, 1],
+            rsrc1: 1,
+            rsrc3: 0,
+            ..one_wave()
+        },
+    };
     let memory = Recording {
         ram: &ram,
         calls: Mutex::default(),
     };
-    run_workgroup(&memory, &Recorder::default(), &one_wave(), [0, 0, 0]).unwrap();
+    run_workgroup(&memory, &Recorder::default(), &dispatch, [0, 0, 0]).unwrap();
     memory.calls.into_inner().unwrap()
 }
 
@@ -114,4 +132,40 @@ fn scalar_accesses_have_the_scope_of_the_wave() {
         calls("s_load_dword s8, s[0:1], 0x0\n s_dcache_inv\n s_dcache_wb"),
         []
     );
+}
+
+#[test]
+fn accesses_of_gfx1201_have_their_scope() {
+    for (name, scope) in [
+        ("", Scope::Wave),
+        ("scope:SCOPE_SE", Scope::Workgroup),
+        ("scope:SCOPE_DEV", Scope::Agent),
+        ("scope:SCOPE_SYS", Scope::System),
+    ] {
+        let both = [Call::WriteBack(scope), Call::Invalidate(scope)];
+        for (asm, expected) in [
+            ("global_load_b32 v5, v4, s[0:1]", &[Call::Load(scope)][..]),
+            ("flat_load_b32 v5, v[2:3]", &[Call::Load(scope)]),
+            (
+                "buffer_load_b32 v5, off, s[4:7], null",
+                &[Call::Load(scope)],
+            ),
+            ("global_store_b32 v4, v5, s[0:1]", &[Call::Store(scope)]),
+            ("flat_store_b32 v[2:3], v5", &[Call::Store(scope)]),
+            (
+                "buffer_store_b32 v5, off, s[4:7], null",
+                &[Call::Store(scope)],
+            ),
+            ("global_wb", &both[..1]),
+            ("global_inv", &both[1..]),
+            ("global_wbinv", &both),
+        ] {
+            let code = format!(
+                "v_mov_b32 v2, s0\n v_mov_b32 v3, s1\n v_mov_b32 v4, 0\n s_mov_b32 exec_lo, 1\n\
+                 s_mov_b32 s4, s0\n s_mov_b32 s5, s1\n s_movk_i32 s6, 0x100\n\
+                 s_mov_b32 s7, 0x30014000\n {asm} {name}\n s_endpgm\n"
+            );
+            assert_eq!(calls_on(Target::Wave32, &code), expected, "{asm} {name}");
+        }
+    }
 }

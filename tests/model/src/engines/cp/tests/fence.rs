@@ -8,7 +8,7 @@ use super::aql::{start, GATE_OPEN, KERNARG};
 use super::*;
 
 /// Returns the acts on the L2.
-fn on_l2(acts: &[Act]) -> Vec<&Act> {
+pub(super) fn on_l2(acts: &[Act]) -> Vec<&Act> {
     let is = |act: &&Act| matches!(act, Act::WriteBack(_) | Act::InvalidateL2(_) | Act::FlushL2);
     acts.iter().filter(is).collect()
 }

@@ -4,12 +4,14 @@
 //! format.
 
 use gpu_regs::gc_12_0_0 as gc12;
+use gpu_wave::Scope;
 use rkfd_abi::mqd::v12;
 use rkfd_abi::pm4::gfx12;
 
 use super::super::queue::{Class, Halt, Unmap};
 use super::super::save::Map;
 use super::super::testing::Act;
+use super::fence::on_l2;
 use super::*;
 use crate::engines::mes::{Hardware, Load};
 
@@ -280,6 +282,47 @@ fn cache_packets_have_gfx12_layout() {
         });
         let entry = *card.mock().interrupts().last().unwrap();
         assert_eq!((entry.source_id, entry.ctx[0] >> 10), (183, 19));
+    });
+}
+
+#[test]
+fn gcr_actions_of_packets() {
+    use gfx12::{acquire_mem as am, release_mem as rm};
+    with_gfx12(|card| {
+        let user = start(card);
+        card.mock().add_l2();
+        let write_back = Act::WriteBack(Scope::System);
+        let invalidate = Act::InvalidateL2(Scope::System);
+        for (n, (wb, inv)) in (1..).zip([(0, 0), (1, 0), (0, 1), (1, 1)]) {
+            let mut expected = Vec::new();
+            expected.extend((wb == 1).then_some(&write_back));
+            expected.extend((inv == 1).then_some(&invalidate));
+            let mut release = fence(n);
+            rm::GCR_GL2_WB.set(&mut release, wb);
+            rm::GCR_GL2_INV.set(&mut release, inv);
+            card.mock().acts();
+            submit(card, user, &release);
+            card.until("fence", |c| c.mock().get32(FENCE) == n);
+            card.settle();
+            let acts = card.mock().acts();
+            assert_eq!(on_l2(&acts), expected, "release {wb} {inv}");
+            // The fence is written after the actions.
+            let written = |a: &Act| matches!(a, Act::Write(FENCE, _));
+            assert!(acts.iter().rposition(written) > acts.iter().rposition(|a| *a == write_back));
+
+            let mut acquire = [0; 8];
+            acquire[0] = am::PACKET.header();
+            am::GCR_CNTL_GL2_WB.set(&mut acquire, wb);
+            am::GCR_CNTL_GL2_INV.set(&mut acquire, inv);
+            // Those of the other caches.
+            am::GCR_CNTL_GLV_INV.set(&mut acquire, 1);
+            am::GCR_CNTL_GLK_INV.set(&mut acquire, 1);
+            submit(card, user, &acquire);
+            card.settle();
+            let acts = card.mock().acts();
+            assert_eq!(on_l2(&acts), expected, "acquire {wb} {inv}");
+        }
+        card.assert_clean();
     });
 }
 

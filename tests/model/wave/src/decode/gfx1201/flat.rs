@@ -111,6 +111,16 @@ fn offset(third: u32) -> i32 {
     third as i32 >> 8
 }
 
+/// Returns the scope of an access, in its second word.
+pub(super) fn scope(second: u32) -> Scope {
+    match bits(second, 19, 18) {
+        0 => Scope::Wave,
+        1 => Scope::Workgroup,
+        2 => Scope::Agent,
+        _ => Scope::System,
+    }
+}
+
 fn build(
     segment: Segment,
     access: Access,
@@ -133,7 +143,7 @@ fn build(
             saddr,
             soffset: Src::None,
             offset: offset(third),
-            scope: Scope::Wave,
+            scope: scope(second),
         }),
     })
 }
@@ -157,7 +167,11 @@ pub(super) fn global(words: [u32; WORDS], limits: &Limits) -> Decoded {
         0x2b | 0x2c | 0x4f => {
             return Ok(Inst {
                 bytes: 0,
-                body: Body::CacheControl,
+                body: Body::L2 {
+                    write_back: code != 0x2b,
+                    invalidate: code != 0x2c,
+                    scope: scope(words[1]),
+                },
             })
         }
         // global_load_addtid_b32 and global_store_addtid_b32 have no vector address.
