@@ -248,6 +248,9 @@ impl Drop for Fifo {
     }
 }
 
+/// A queue and its node.
+type QueueOfNode = (Arc<Node>, Arc<DqmQueue>);
+
 struct State {
     pending: Fifo,
     /// The last fence: no later one has a lower seqno.
@@ -259,7 +262,7 @@ struct State {
     /// Fences that packets behind the last one may poll, each once.
     uses: KVVec<Arc<Delayed<UserFences>>>,
     /// The queue, until it is freed.
-    queue: Option<(Arc<Node>, Arc<DqmQueue>)>,
+    queue: Option<QueueOfNode>,
 }
 
 /// The fences of a user queue.
@@ -462,7 +465,7 @@ const POLL_FACTOR: i64 = 4;
 impl UserFences {
     /// Returns the time left for the first fence, and the queue to stop; `None` without fences. The
     /// time begins when the fence before is signaled.
-    fn time_left(&self) -> Option<(Delta, Option<(Arc<Node>, Arc<DqmQueue>)>)> {
+    fn time_left(&self) -> Option<(Delta, Option<QueueOfNode>)> {
         let mut state = self.state.lock();
         let progress = state.progress.elapsed();
         let first = state.pending.first()?;
