@@ -46,7 +46,8 @@ impl Adversary {
             0 => Self::LONGEST,
             _ => Self::LONGEST / 40,
         };
-        Duration::from_nanos(self.below(range.as_nanos() as usize) as u64)
+        // Never 0: a status that MES writes at once would overtake those that are delayed.
+        Duration::from_nanos(1 + self.below(range.as_nanos() as usize) as u64)
     }
 }
 
