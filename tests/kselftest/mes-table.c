@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 /*
- * Injects a fault in each MES frame in turn, and reports what the driver does: the table of
- * Documentation/mes-faults.rst. Needs the GPU model, whose control socket is the serial port
- * $MODEL_CONTROL of the guest (scripts/vm --control), and sets its knobs mes.* itself.
+ * Injects a fault in each MES frame in turn, reports what the driver does (the table of
+ * Documentation/mes-faults.rst), and compares it with the table on rkfd. Needs the GPU model, whose
+ * control socket is the serial port $MODEL_CONTROL of the guest (scripts/vm --control); sets its
+ * knobs mes.* itself.
  */
 #define _GNU_SOURCE
 #include <poll.h>
@@ -74,10 +75,25 @@ static void open_control(void)
 		SKIP("no MES");
 }
 
+/* What rkfd does. */
+enum end {
+	/* Does not send the frame. */
+	UNSENT,
+	/* Nothing is lost. */
+	WORKS,
+	/* The queue is lost, its process gets an event. */
+	LOST,
+	/* The card is reset, and all queues are lost. */
+	CARD_RESET,
+};
+
 struct row {
 	const char *frame;
 	/* Opcode, and the how many-th frame of that is meant. */
 	unsigned int op, nth;
+	/* Results of rkfd: with an error or without a status, and when MES stops. */
+	enum end end;
+	int ret, ret_hang;
 	/* The call that sends the frame, NULL for an exit; another knob for it. */
 	const char *call;
 	int (*act)(struct fixture *f);
@@ -198,20 +214,25 @@ static int unmap(struct fixture *f)
 }
 
 static const struct row at_runtime[] = {
-	{ "ADD_QUEUE", ADD_QUEUE, 1, "CREATE_QUEUE", create_queue },
-	{ "REMOVE_QUEUE", REMOVE_QUEUE, 1, "DESTROY_QUEUE", destroy_queue },
-	{ "ADD_QUEUE (restore)", ADD_QUEUE, 1, "munmap", evict },
-	{ "REMOVE_QUEUE (eviction)", REMOVE_QUEUE, 1, "munmap", evict },
-	{ "SUSPEND", SUSPEND, 1, "DESTROY_QUEUE", destroy_queue, "hws.stuck_xcc" },
-	{ "RESUME", RESUME, 1, "DESTROY_QUEUE", destroy_queue, "hws.stuck_xcc" },
-	{ "RESET", RESET, 1, "DESTROY_QUEUE", destroy_queue, "hws.stuck_xcc" },
-	{ "REMOVE_QUEUE (reset)", REMOVE_QUEUE, 2, "DESTROY_QUEUE", destroy_queue, "hws.stuck_xcc" },
-	{ "REMOVE_QUEUE (exit)", REMOVE_QUEUE, 1, "exit", NULL },
-	{ "SET_SHADER_DEBUGGER", SET_SHADER_DEBUGGER, 1, "RUNTIME_ENABLE", runtime },
-	{ "SET_SHADER_DEBUGGER (exit)", SET_SHADER_DEBUGGER, 1, "exit", NULL },
-	{ "INV_TLBS", INV_TLBS, 1, "UNMAP_MEMORY", unmap },
-	{ "WAIT_REG_MEM", WAIT_REG_MEM, 1, "CREATE_QUEUE", create_queue },
-	{ "QUERY_SCHEDULER_STATUS", QUERY_SCHEDULER_STATUS, 1, "CREATE_QUEUE", create_queue },
+	{ "ADD_QUEUE", ADD_QUEUE, 1, WORKS, -ETIMEDOUT, -ETIMEDOUT, "CREATE_QUEUE", create_queue },
+	{ "REMOVE_QUEUE", REMOVE_QUEUE, 1, WORKS, 0, -ETIMEDOUT, "DESTROY_QUEUE", destroy_queue },
+	{ "ADD_QUEUE (restore)", ADD_QUEUE, 1, LOST, 0, 0, "munmap", evict },
+	{ "REMOVE_QUEUE (eviction)", REMOVE_QUEUE, 1, WORKS, 0, 0, "munmap", evict },
+	{ "SUSPEND", SUSPEND, 1, LOST, 0, -ETIMEDOUT,
+	  "DESTROY_QUEUE", destroy_queue, "hws.stuck_xcc" },
+	{ "RESUME", RESUME, 1, LOST, 0, -ETIMEDOUT,
+	  "DESTROY_QUEUE", destroy_queue, "hws.stuck_xcc" },
+	{ "RESET", RESET, 1, LOST, 0, -ETIMEDOUT, "DESTROY_QUEUE", destroy_queue, "hws.stuck_xcc" },
+	{ "REMOVE_QUEUE (reset)", REMOVE_QUEUE, 2, LOST, 0, -ETIMEDOUT,
+	  "DESTROY_QUEUE", destroy_queue, "hws.stuck_xcc" },
+	{ "REMOVE_QUEUE (exit)", REMOVE_QUEUE, 1, WORKS, 0, 0, "exit", NULL },
+	{ "SET_SHADER_DEBUGGER", SET_SHADER_DEBUGGER, 1, WORKS, -ETIMEDOUT, -ETIMEDOUT,
+	  "RUNTIME_ENABLE", runtime },
+	{ "SET_SHADER_DEBUGGER (exit)", SET_SHADER_DEBUGGER, 1, WORKS, 0, 0, "exit", NULL },
+	{ "INV_TLBS", INV_TLBS, 1, WORKS, 0, -ETIMEDOUT, "UNMAP_MEMORY", unmap },
+	{ "WAIT_REG_MEM", WAIT_REG_MEM, 1, UNSENT, 0, 0, "CREATE_QUEUE", create_queue },
+	{ "QUERY_SCHEDULER_STATUS", QUERY_SCHEDULER_STATUS, 1, CARD_RESET, -ETIMEDOUT, -ETIMEDOUT,
+	  "CREATE_QUEUE", create_queue },
 };
 
 /* The process that meets the fault. */
@@ -318,6 +339,28 @@ static double next_process(void)
 	}
 }
 
+static bool is_hang(const char *fault)
+{
+	return !strcmp(fault, "mes.hang");
+}
+
+static void compare(const struct row *row, const char *fault, const struct outcome *out, int resets,
+		    const char *other)
+{
+	enum end end = row->end != UNSENT && is_hang(fault) ? CARD_RESET : row->end;
+
+	EXPECT_EQ(!out->hit, end == UNSENT);
+	if (!out->hit)
+		return;
+	EXPECT_EQ(resets, end == CARD_RESET);
+	EXPECT(!strcmp(other, end == CARD_RESET ? "lost its queue" : "works"), "%s", other);
+	/* An exit has no result. */
+	if (!row->act)
+		return;
+	EXPECT_RET(out->ret, is_hang(fault) ? row->ret_hang : row->ret);
+	EXPECT_EQ(out->event, end >= LOST);
+}
+
 static void run(const struct row *row, const char *fault)
 {
 	struct outcome *out = mmap(NULL, sizeof(*out), PROT_READ | PROT_WRITE,
@@ -363,23 +406,25 @@ static void run(const struct row *row, const char *fault)
 		ktap_note("%s, %s: not sent", row->frame, fault);
 	print_log(log);
 	close(log);
+	if (ktap_is_rkfd())
+		compare(row, fault, out, resets, other);
 	EXPECT(out->seconds < LONGEST_S * ktap_time_factor(), "%s took %.1f s", row->call,
 	       out->seconds);
 	munmap(out, sizeof(*out));
 }
 
 static const struct row at_bring_up[] = {
-	{ "SET_HW_RSRC of pipe 1", SET_HW_RSRC, 1 },
-	{ "SET_HW_RSRC_1 of pipe 1", SET_HW_RSRC_1, 1 },
-	{ "ADD_QUEUE of the ring", ADD_QUEUE, 1 },
-	{ "SET_HW_RSRC of pipe 0", SET_HW_RSRC, 2 },
-	{ "SET_HW_RSRC_1 of pipe 0", SET_HW_RSRC_1, 2 },
-	{ "QUERY_SCHEDULER_STATUS", QUERY_SCHEDULER_STATUS, 1 },
-	{ "CHANGE_CONFIG", CHANGE_CONFIG, 1 },
+	{ "SET_HW_RSRC of pipe 1", SET_HW_RSRC, 1, WORKS, -ETIMEDOUT, -ETIMEDOUT },
+	{ "SET_HW_RSRC_1 of pipe 1", SET_HW_RSRC_1, 1, WORKS, 0, -ETIMEDOUT },
+	{ "ADD_QUEUE of the ring", ADD_QUEUE, 1, WORKS, -ETIMEDOUT, -ETIMEDOUT },
+	{ "SET_HW_RSRC of pipe 0", SET_HW_RSRC, 2, WORKS, -ETIMEDOUT, -ETIMEDOUT },
+	{ "SET_HW_RSRC_1 of pipe 0", SET_HW_RSRC_1, 2, WORKS, 0, -ETIMEDOUT },
+	{ "QUERY_SCHEDULER_STATUS", QUERY_SCHEDULER_STATUS, 1, WORKS, -ETIMEDOUT, -ETIMEDOUT },
+	{ "CHANGE_CONFIG", CHANGE_CONFIG, 1, UNSENT, 0, 0 },
 };
 
 static const struct row at_unbind[] = {
-	{ "REMOVE_QUEUE of the ring", REMOVE_QUEUE, 1 },
+	{ "REMOVE_QUEUE of the ring", REMOVE_QUEUE, 1, WORKS, 0, 0 },
 };
 
 /* Unbinds or binds the driver with a fault, then binds it without one. */
@@ -407,6 +452,10 @@ static void rebind(const struct row *row, const char *fault, bool binds)
 		ktap_note("%s, %s: not sent", row->frame, fault);
 	print_log(log);
 	close(log);
+	if (ktap_is_rkfd()) {
+		EXPECT_EQ(hits(fault) == before, row->end == UNSENT);
+		EXPECT_RET(ret, is_hang(fault) ? row->ret_hang : row->ret);
+	}
 	ASSERT_OK(again);
 	EXPECT_OK(ktap_in_child(fixture_lives, NULL));
 }
