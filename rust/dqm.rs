@@ -35,6 +35,7 @@ use crate::{
 mod cpsch;
 mod file;
 mod mes;
+mod occupancy;
 mod queues;
 mod runlist;
 mod sched;

@@ -22,7 +22,7 @@ use super::{
 use crate::{
     card::gart::Buffer,
     gpu::{dump, Gpu},
-    hw::{MapProcess, QueueSpec},
+    hw::{MapProcess, QueueFormat, QueueSpec},
     mmu::{QueueOwner, Vm},
     mqd::{Mqd, QueuePlace},
 };
@@ -141,6 +141,15 @@ impl DqmProcess {
     /// Returns the time for which the queues were evicted, in ms, without an eviction in progress.
     pub(crate) fn evicted_ms(&self) -> u64 {
         self.evicted_ms.load(Relaxed)
+    }
+
+    /// Returns the packet format of the queue with this doorbell; `None` if it has none.
+    pub(super) fn format_of(&self, doorbell: u32) -> Option<QueueFormat> {
+        let state = self.state.lock();
+        state.queues.iter().find_map(|queue| {
+            let spec = &queue.state.lock().spec;
+            (spec.doorbell == doorbell).then_some(spec.format)
+        })
     }
 
     /// Returns the address of the first-level trap handler, 0 for none.

@@ -131,7 +131,7 @@ fn is_mapped(gpu: &Gpu, node: &NodeResources, doorbell: u32) -> Result<bool> {
 fn has_waves(gpu: &Gpu, node: &NodeResources) -> Result<bool> {
     let (hal, mmio) = (gpu.generation().gfx, gpu.mmio()?);
     for xcc in node.xccs.iter() {
-        if hal.has_waves(mmio, *xcc, gpu.config().num_se)? {
+        if hal.wave_queues(mmio, *xcc, gpu.config().num_se)? != 0 {
             return Ok(true);
         }
     }

@@ -104,8 +104,12 @@ pub(crate) trait GfxHal: Sync {
     /// Returns the doorbell of the active queue in an HQD slot of an XCC.
     fn doorbell_in(&self, mmio: &Mmio, xcc: Xcc, slot: HqdSlot) -> Result<Option<u32>>;
 
-    /// Returns whether waves of a compute queue are on an XCC with `engines` shader engines.
-    fn has_waves(&self, mmio: &Mmio, xcc: Xcc, engines: u32) -> Result<bool>;
+    /// Returns the compute queues with waves on an XCC with `engines` shader engines: a bit for
+    /// each HQD slot of MEC 1.
+    fn wave_queues(&self, mmio: &Mmio, xcc: Xcc, engines: u32) -> Result<u32>;
+
+    /// Returns the number of waves of a compute queue on an XCC.
+    fn wave_count(&self, mmio: &Mmio, xcc: Xcc, engines: u32, slot: HqdSlot) -> Result<u32>;
 
     /// Dumps the registers of an HQD slot. `ENOMEM` for the list.
     fn dump_hqd(&self, mmio: &Mmio, xcc: Xcc, slot: HqdSlot) -> Result<HqdDump>;
@@ -144,6 +148,7 @@ names! { $
             SPI_COMPUTE_QUEUE_RESET,
             RLC_SAFE_MODE { CMD, MESSAGE, },
             SPI_CSQ_WF_ACTIVE_STATUS,
+            SPI_CSQ_WF_ACTIVE_COUNT_0 { COUNT, },
             CPC_INT_CNTL { TIME_STAMP_INT_ENABLE, OPCODE_ERROR_INT_ENABLE, },
             CP_INT_CNTL_RING0 {
                 PRIV_REG_INT_ENABLE,
@@ -588,7 +593,7 @@ impl<T: GfxVersion> GfxHal for T {
         })
     }
 
-    fn has_waves(&self, mmio: &Mmio, xcc: Xcc, engines: u32) -> Result<bool> {
+    fn wave_queues(&self, mmio: &Mmio, xcc: Xcc, engines: u32) -> Result<u32> {
         let (n, b) = (T::NAMES, mmio.xcc(xcc)?);
         // C selects it, too (`kgd_gfx_v9_get_cu_occupancy`).
         let slot = HqdSlot {
@@ -603,7 +608,21 @@ impl<T: GfxVersion> GfxHal for T {
                 queues |= b.rd(n.SPI_CSQ_WF_ACTIVE_STATUS)?.raw();
             }
             n.select_array::<T>(b, None)?;
-            Ok(queues != 0)
+            Ok(queues)
+        })
+    }
+
+    fn wave_count(&self, mmio: &Mmio, xcc: Xcc, engines: u32, slot: HqdSlot) -> Result<u32> {
+        let (n, b) = (T::NAMES, mmio.xcc(xcc)?);
+        n.with_bank(mmio, b, slot, 0, || {
+            let mut waves = 0;
+            for se in 0..engines {
+                n.select_array::<T>(b, Some((se, 0)))?;
+                let count = b.rd_at(n.SPI_CSQ_WF_ACTIVE_COUNT_0, slot.queue)?;
+                waves += n.SPI_CSQ_WF_ACTIVE_COUNT_0__COUNT.get(count);
+            }
+            n.select_array::<T>(b, None)?;
+            Ok(waves)
         })
     }
 

@@ -172,6 +172,13 @@ impl ProcessDevice {
         self.evictor.as_ref().map_or(0, |e| e.evicted_ms())
     }
 
+    /// Returns how many compute units the waves of the process would fill. 0 without an address
+    /// space, errors as [`Dqm::cu_occupancy`](crate::dqm::Dqm::cu_occupancy).
+    pub(super) fn cu_occupancy(&self) -> Result<u64> {
+        let Ok(slot) = self.slot() else { return Ok(0) };
+        self.node.dqm().cu_occupancy(&slot)
+    }
+
     /// Returns the retry faults to be handled; `None` before `ACQUIRE_VM`.
     pub(super) fn retry_faults(&self) -> Option<&Arc<RetryFaults>> {
         self.retries.as_ref()

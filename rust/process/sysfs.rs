@@ -2,7 +2,7 @@
 
 //! Processes in sysfs: `proc/<pid>/` below the device, with statistics of GPUs and queues.
 //!
-//! The files show cached numbers and take no lock, as removing a directory waits for its readers.
+//! The files take no lock that is held while a directory is removed, as that waits for its readers.
 
 use core::fmt::Write;
 
@@ -66,11 +66,13 @@ fn number(name: &CStr, value: impl Fn() -> u64 + Send + Sync + 'static) -> Resul
 fn stats(top: &Dir, device: &Arc<ProcessDevice>) -> Result<Dir> {
     let name = CString::try_from_fmt(fmt!("stats_{}", device.id()))?;
     let device = device.clone();
-    let mut files = KVec::with_capacity(1, GFP_KERNEL)?;
-    files.push(
-        number(c"evicted_ms", move || device.evicted_ms())?,
-        GFP_KERNEL,
-    )?;
+    let occupied = device.clone();
+    let mut files = KVec::with_capacity(2, GFP_KERNEL)?;
+    files.push_within_capacity(number(c"evicted_ms", move || device.evicted_ms())?)?;
+    files.push_within_capacity(File::new(c"cu_occupancy", move |out: &mut Text<'_>| {
+        writeln!(out, "{}", occupied.cu_occupancy()?)?;
+        Ok(())
+    })?)?;
     Dir::new(&Parent::Dir(top), &name, files)
 }
 

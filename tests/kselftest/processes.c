@@ -262,3 +262,44 @@ int main(int argc, char **argv)
 		return after_exec(atoi(argv[2]));
 	return ktap_main(argc, argv);
 }
+
+static void expect_occupancy(struct kfd *k, uint64_t wanted)
+{
+	uint64_t now = ~0ull;
+
+	for (int i = 0; i < 100 && now != wanted; i++) {
+		now = process_number(k, "stats", "cu_occupancy");
+		usleep(now == wanted ? 0 : 100000);
+	}
+	EXPECT_EQ(now, wanted);
+}
+
+static void occupies_nothing(void *unused)
+{
+	struct fixture f;
+
+	(void)unused;
+	fixture_launch(&f);
+	expect_occupancy(&f.k, 0);
+}
+
+/* Waves in flight, in compute units that these would fill; without those of other processes. */
+TEST(cu_occupancy)
+{
+	/* Of all chips: simd_per_cu by max_waves_per_simd. */
+	enum { GROUPS = 80, WAVES_PER_CU = 32 };
+	struct fixture f;
+	uint32_t waves;
+
+	fixture_load(&f);
+	expect_occupancy(&f.k, 0);
+	ASSERT_OK(kfd_queue_create(&f.k, &f.q, 64));
+	expect_occupancy(&f.k, 0);
+	fixture_endless(&f, GROUPS);
+	waves = GROUPS * 64 / f.k.node.wave_front_size;
+	expect_occupancy(&f.k, (waves + WAVES_PER_CU - 1) / WAVES_PER_CU);
+	EXPECT_OK(ktap_in_child(occupies_nothing, NULL));
+	((volatile uint32_t *)f.data->va)[1] = 1;
+	ASSERT_OK(kfd_signal_wait(&f.k, &f.signal, WAIT_MS));
+	expect_occupancy(&f.k, 0);
+}

@@ -156,6 +156,10 @@ pub const CC_GC_SHADER_ARRAY_CONFIG__INACTIVE_WGPS: Field<name::CC_GC_SHADER_ARR
     Field::new(16, 0xffff0000);
 pub const regSPI_CSQ_WF_ACTIVE_STATUS: Reg<name::SPI_CSQ_WF_ACTIVE_STATUS> =
     Reg::new("regSPI_CSQ_WF_ACTIVE_STATUS", 0, 0x127b);
+pub const regSPI_CSQ_WF_ACTIVE_COUNT_0: Reg<name::SPI_CSQ_WF_ACTIVE_COUNT_0> =
+    Reg::new("regSPI_CSQ_WF_ACTIVE_COUNT_0", 0, 0x127c);
+pub const SPI_CSQ_WF_ACTIVE_COUNT_0__COUNT: Field<name::SPI_CSQ_WF_ACTIVE_COUNT_0> =
+    Field::new(0, 0x000007ff);
 pub const regGB_ADDR_CONFIG: Reg<name::GB_ADDR_CONFIG> = Reg::new("regGB_ADDR_CONFIG", 0, 0x13de);
 pub const regGCMC_VM_SYSTEM_APERTURE_DEFAULT_ADDR_LSB: Reg<
     name::MC_VM_SYSTEM_APERTURE_DEFAULT_ADDR_LSB,

@@ -76,6 +76,10 @@ pub const SQ_CONFIG1__DISABLE_XNACK_CHECK_IN_RETRY_DISABLE: Field<name::SQ_CONFI
     Field::new(12, 0x00001000);
 pub const regSPI_CSQ_WF_ACTIVE_STATUS: Reg<name::SPI_CSQ_WF_ACTIVE_STATUS> =
     Reg::new("regSPI_CSQ_WF_ACTIVE_STATUS", 0, 0x04db);
+pub const regSPI_CSQ_WF_ACTIVE_COUNT_0: Reg<name::SPI_CSQ_WF_ACTIVE_COUNT_0> =
+    Reg::new("regSPI_CSQ_WF_ACTIVE_COUNT_0", 0, 0x04dc);
+pub const SPI_CSQ_WF_ACTIVE_COUNT_0__COUNT: Field<name::SPI_CSQ_WF_ACTIVE_COUNT_0> =
+    Field::new(0, 0x000001ff);
 pub const regGB_ADDR_CONFIG: Reg<name::GB_ADDR_CONFIG> = Reg::new("regGB_ADDR_CONFIG", 0, 0x063e);
 pub const regVM_L2_CNTL: Reg<name::VM_L2_CNTL> = Reg::new("regVM_L2_CNTL", 0, 0x0820);
 pub const VM_L2_CNTL__ENABLE_L2_CACHE: Field<name::VM_L2_CNTL> = Field::new(0, 0x00000001);

@@ -202,6 +202,7 @@ pub enum SH_MEM_BASES {}
 pub enum SH_MEM_CONFIG {}
 pub enum SMUIO_MCM_CONFIG {}
 pub enum SPI_COMPUTE_QUEUE_RESET {}
+pub enum SPI_CSQ_WF_ACTIVE_COUNT_0 {}
 pub enum SPI_CSQ_WF_ACTIVE_STATUS {}
 pub enum SPI_GDBG_PER_VMID_CNTL {}
 pub enum SQ_CONFIG1 {}

@@ -17,7 +17,7 @@ use crate::chips::{Chip, Generation, XCCS_PER_AID};
 use crate::discovery;
 use crate::dma::GuestMemory;
 use crate::engines::cp::shared::SharedQueues;
-use crate::engines::cp::{self, Cp};
+use crate::engines::cp::{Cp, WaveReg};
 use crate::engines::doorbells::Doorbells;
 use crate::engines::firmware::{Firmware, Fw};
 use crate::engines::gc::Gc;
@@ -623,12 +623,15 @@ impl Gpu {
         let Some(xcc) = self.xcc(slot.instance) else {
             return 0;
         };
+        if let (Unit::Cp, Some(reg)) = (slot.unit, WaveReg::new(self.chip.generation, slot.id)) {
+            let (number, se) = (xcc.cp.xcc(), xcc.gc.selected_engine());
+            let (sel, all) = (xcc.gc.selector(), self.xccs.iter());
+            return match reg {
+                WaveReg::Status => all.fold(0, |map, x| map | x.cp.wave_queues(number, se)),
+                WaveReg::Count(n) => all.map(|x| x.cp.wave_count(sel, n, number, se)).sum(),
+            };
+        }
         match slot.unit {
-            Unit::Cp if cp::is_wave_status(self.chip.generation, slot.id) => {
-                let se = xcc.gc.selected_engine();
-                let all = self.xccs.iter();
-                all.fold(0, |map, other| map | other.cp.wave_queues(xcc.cp.xcc(), se))
-            }
             Unit::Cp => xcc.cp.reg_read(self, xcc.gc.selector(), slot.id),
             Unit::Mes => xcc.mes.reg_read(&self.strict, xcc.gc.selector(), slot.id),
             _ => xcc.gc.reg_read(self, slot),

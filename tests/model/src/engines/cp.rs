@@ -138,11 +138,32 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(|e| e.into_inner())
 }
 
-/// Returns whether a register is `SPI_CSQ_WF_ACTIVE_STATUS`, which `GRBM_GFX_INDEX` selects.
-pub fn is_wave_status(generation: Generation, reg: RegId) -> bool {
-    reg == match generation {
-        Generation::Gfx9 => gc::regSPI_CSQ_WF_ACTIVE_STATUS.into(),
-        Generation::Gfx12 => gc12::regSPI_CSQ_WF_ACTIVE_STATUS.into(),
+/// A register about waves, which `GRBM_GFX_INDEX` selects.
+pub enum WaveReg {
+    /// `SPI_CSQ_WF_ACTIVE_STATUS`.
+    Status,
+    /// `SPI_CSQ_WF_ACTIVE_COUNT_n`: of queue n of the selected pipe.
+    Count(u8),
+}
+
+impl WaveReg {
+    /// Returns the register at `reg`, if it is one.
+    pub fn new(generation: Generation, reg: RegId) -> Option<Self> {
+        let (status, first): (RegId, RegId) = match generation {
+            Generation::Gfx9 => (
+                gc::regSPI_CSQ_WF_ACTIVE_STATUS.into(),
+                gc::regSPI_CSQ_WF_ACTIVE_COUNT_0.into(),
+            ),
+            Generation::Gfx12 => (
+                gc12::regSPI_CSQ_WF_ACTIVE_STATUS.into(),
+                gc12::regSPI_CSQ_WF_ACTIVE_COUNT_0.into(),
+            ),
+        };
+        if reg == status {
+            return Some(Self::Status);
+        }
+        let n = reg.off.checked_sub(first.off)?;
+        (reg.seg == first.seg && n < 8).then_some(Self::Count(n as u8))
     }
 }
 
@@ -169,6 +190,14 @@ impl Cp {
     /// [`Banks::wave_queues`].
     pub fn wave_queues(&self, xcc: u8, se: Option<u32>) -> u32 {
         lock(&self.banks).wave_queues(xcc, se)
+    }
+
+    /// Returns the number of waves on `xcc` of a queue that executes its packets here, see
+    /// [`Banks::wave_count`].
+    pub fn wave_count(&self, sel: Selector, queue: u8, xcc: u8, se: Option<u32>) -> u32 {
+        let slot = Slot::selected(self.generation, Selector { queue, ..sel });
+        let banks = lock(&self.banks);
+        slot.map_or(0, |slot| banks.wave_count(slot.0.into(), xcc, se))
     }
 
     /// Handles a register read through the bank that `sel` selects.

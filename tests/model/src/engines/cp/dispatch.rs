@@ -265,12 +265,12 @@ impl Job {
         groups * u64::from(self.dispatch.waves_per_workgroup())
     }
 
-    /// Returns whether waves that started and did not end are on `xcc`, in shader engine `se` of
+    /// Returns the number of waves that started and did not end on `xcc`, in shader engine `se` of
     /// it or in any.
-    pub fn has_waves_on(&self, xcc: u8, se: Option<u32>) -> bool {
+    pub fn waves_on(&self, xcc: u8, se: Option<u32>) -> u32 {
         let state = lock(&self.state);
         let shares = || self.shares.iter().zip(&state.spaces);
-        state.live.values().any(|(unit, _)| {
+        let groups = state.live.values().filter(|(unit, _)| {
             shares().any(|(share, space)| {
                 let first = share.units.start;
                 let cus = self.place.cus as usize;
@@ -282,7 +282,8 @@ impl Job {
                         .and_then(|cus| cus.first())
                         .is_some_and(|cu| se.is_none_or(|se| cu.se == se))
             })
-        })
+        });
+        groups.count() as u32 * self.dispatch.waves_per_workgroup()
     }
 
     /// Returns the address space of the workgroup that stopped with an error.

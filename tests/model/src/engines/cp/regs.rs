@@ -39,6 +39,9 @@ const fn decl(reg: Reg) -> Decl {
     Decl::new(reg.name, Ip::Gc, id(reg)).unit(Unit::Cp)
 }
 
+/// Name of the registers with the number of waves of each queue of a pipe.
+const COUNTS: &str = "regSPI_CSQ_WF_ACTIVE_COUNT_*";
+
 /// Returns the registers of this unit.
 pub fn registers(generation: Generation) -> Vec<Decl> {
     let all = |name, first: Reg, count| {
@@ -47,11 +50,10 @@ pub fn registers(generation: Generation) -> Vec<Decl> {
             .unit(Unit::Cp)
     };
     let mut decls = match generation {
-        Generation::Gfx9 => vec![all(
-            "regCP_HQD_*",
-            gc::regCP_HQD_GFX_CONTROL,
-            LAST - FIRST + 1,
-        )],
+        Generation::Gfx9 => vec![
+            all("regCP_HQD_*", gc::regCP_HQD_GFX_CONTROL, LAST - FIRST + 1),
+            all(COUNTS, gc::regSPI_CSQ_WF_ACTIVE_COUNT_0, 8),
+        ],
         Generation::Gfx12 => vec![
             all("regCP_HQD_GFX_*", gc12::regCP_HQD_GFX_CONTROL, 2),
             all(
@@ -62,6 +64,7 @@ pub fn registers(generation: Generation) -> Vec<Decl> {
             decl(gc12::regCP_MEC_RS64_CNTL),
             decl(gc12::regCP_ME_CNTL),
             decl(gc12::regCP_INT_CNTL_RING0),
+            all(COUNTS, gc12::regSPI_CSQ_WF_ACTIVE_COUNT_0, 4),
         ],
     };
     if generation == Generation::Gfx12 {
@@ -328,13 +331,27 @@ impl Banks {
         }
     }
 
-    /// Returns the slots of MEC1 whose queues have waves on `xcc`, in shader engine `se` of it or
-    /// in any: the bits of `SPI_CSQ_WF_ACTIVE_STATUS`.
+    /// Returns the number of waves on `xcc` of the queue in slot `n` of MEC1, in shader engine `se`
+    /// of it or in any.
+    pub fn wave_count(&self, n: usize, xcc: u8, se: Option<u32>) -> u32 {
+        match (self.jobs.get(n), self.hqd.get(n)) {
+            (Some(jobs), Some(bank)) if bank.active() => {
+                jobs.iter().map(|job| job.waves_on(xcc, se)).sum()
+            }
+            _ => 0,
+        }
+    }
+
+    /// Returns the queues of MEC1 with waves there: the bits of `SPI_CSQ_WF_ACTIVE_STATUS`, pipe
+    /// after pipe.
     pub fn wave_queues(&self, xcc: u8, se: Option<u32>) -> u32 {
-        let slots = (0..u32::BITS).zip(&self.jobs).zip(&self.hqd);
-        slots.fold(0, |map, ((n, jobs), bank)| {
-            let has_waves = bank.active() && jobs.iter().any(|job| job.has_waves_on(xcc, se));
-            map | u32::from(has_waves) << n
+        let (pipes, queues) = match self.generation {
+            Generation::Gfx9 => (4, 8),
+            Generation::Gfx12 => (2, 4),
+        };
+        (0..pipes * queues).fold(0, |map, bit| {
+            let slot = Slot::new(0, bit / queues, bit % queues);
+            map | u32::from(self.wave_count(slot.0.into(), xcc, se) > 0) << bit
         })
     }
 

@@ -77,6 +77,7 @@ fn stalled_queue_continues_at_the_next_doorbell() {
         card.ring_doorbell(user, 0);
         let own = 1 << slot.0;
         card.until("waves", |c| c.engine.banks().wave_queues(0, Some(0)) == own);
+        assert_eq!(card.engine.banks().wave_count(slot.0.into(), 0, Some(0)), 1);
         assert_eq!(card.engine.banks().wave_queues(0, Some(1)), 0);
         assert_eq!(card.engine.banks().wave_queues(1, None), 0);
         card.mock().put32(GATE_OPEN, 1);
