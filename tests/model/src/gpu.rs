@@ -643,6 +643,8 @@ impl Gpu {
             return;
         };
         match slot.unit {
+            // Read-only.
+            Unit::Cp if WaveReg::new(self.chip.generation, slot.id).is_some() => {}
             Unit::Cp => xcc.cp.reg_write(self, xcc.gc.selector(), slot.id, value),
             Unit::Mes => {
                 let missing = |n| {
