@@ -62,7 +62,8 @@ impl<T> HandleTable<T> {
     /// Returns the handle that [`Self::add`] will return, unless it fails.
     pub(super) fn next_handle(&self) -> u32 {
         let free = |handle: &u32| self.get(*handle).is_none();
-        (1..).find(free).unwrap_or(u32::MAX)
+        let first = u32::try_from(self.first_free).unwrap_or(u32::MAX);
+        (first..).find(free).unwrap_or(u32::MAX)
     }
 
     /// Returns the value of a handle.

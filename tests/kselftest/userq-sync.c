@@ -202,18 +202,27 @@ static int wait_for(struct uq *q, uint32_t *syncobjs, uint32_t count, uint32_t *
 	return ret;
 }
 
+/* Submits packets that wait where USERQ_WAIT says, and set OTHER to 7. */
+static void submit_waiter(struct uq *q, const struct drm_amdgpu_userq_fence_info *info)
+{
+	uint32_t words[32], n;
+
+	n = pm4_wait(words, info->va, (uint32_t)info->value);
+	n += pm4_write_data(words + n, word(q->cs, OTHER), 7);
+	uq_put(q, words, n);
+	uq_ring(q);
+}
+
 /* A queue waits for another one in the memory that USERQ_WAIT returns. */
 TEST(queue_waits_for_queue)
 {
 	struct drm_amdgpu_userq_fence_info info[4];
-	uint32_t sync[2], words[32], n, room = 0;
+	uint32_t sync[2], room = 0;
 	struct cs_bo bo;
 	struct uq a, b;
 	struct cs cs;
 
-	uq_open(&a, &cs);
-	uq_prepare(&b, &cs);
-	ASSERT_OK(uq_start(&b));
+	uq_open_two(&a, &b, &cs);
 	uq_bo_new(&cs, &bo, 4096, AMDGPU_GEM_DOMAIN_GTT);
 	for (int i = 0; i < 2; i++)
 		ASSERT_OK(syncobj_create(cs.fd, 0, &sync[i]));
@@ -229,10 +238,7 @@ TEST(queue_waits_for_queue)
 	ASSERT_EQ(room, 1);
 	EXPECT_EQ(info[0].value, a.next);
 	EXPECT(info[0].va != 0);
-	n = pm4_wait(words, info[0].va, (uint32_t)info[0].value);
-	n += pm4_write_data(words + n, word(&cs, OTHER), 7);
-	uq_put(&b, words, n);
-	uq_ring(&b);
+	submit_waiter(&b, &info[0]);
 	open_gate(&cs, 1);
 	EXPECT(becomes(&cs.data.words[DONE], 1, WAIT_MS));
 	usleep(50000);
@@ -247,7 +253,7 @@ TEST(queue_waits_for_queue)
 TEST(queue_waits_for_itself)
 {
 	struct drm_amdgpu_userq_fence_info info[4];
-	uint32_t sync, words[32], n, room = 4;
+	uint32_t sync, room = 4;
 	struct cs cs;
 	struct uq q;
 
@@ -257,10 +263,7 @@ TEST(queue_waits_for_itself)
 	ASSERT_OK(signal_all(&q, &sync, 1, NULL, NULL));
 	ASSERT_OK(wait_for(&q, &sync, 1, NULL, info, &room));
 	ASSERT_EQ(room, 1);
-	n = pm4_wait(words, info[0].va, (uint32_t)info[0].value);
-	n += pm4_write_data(words + n, word(&cs, OTHER), 7);
-	uq_put(&q, words, n);
-	uq_ring(&q);
+	submit_waiter(&q, &info[0]);
 	open_gate(&cs, 1);
 	EXPECT(becomes(&cs.data.words[OTHER], 7, WAIT_MS));
 	EXPECT_OK(uq_free(&cs, q.id));
@@ -343,22 +346,17 @@ TEST(free_waits)
 TEST_TIMEOUT(hang, 180)
 {
 	struct drm_amdgpu_userq_fence_info info[4];
-	uint32_t words[32], n, sync, room = 4;
+	uint32_t sync, room = 4;
 	struct uq stuck, waiter, next;
 	struct cs cs;
 
-	uq_open(&stuck, &cs);
-	uq_prepare(&waiter, &cs);
-	ASSERT_OK(uq_start(&waiter));
+	uq_open_two(&stuck, &waiter, &cs);
 	ASSERT_OK(syncobj_create(cs.fd, 0, &sync));
 	submit(&stuck, 1);
 	ASSERT_OK(signal_all(&stuck, &sync, 1, NULL, NULL));
 	ASSERT_OK(wait_for(&waiter, &sync, 1, NULL, info, &room));
 	ASSERT_EQ(room, 1);
-	n = pm4_wait(words, info[0].va, (uint32_t)info[0].value);
-	n += pm4_write_data(words + n, word(&cs, OTHER), 7);
-	uq_put(&waiter, words, n);
-	uq_ring(&waiter);
+	submit_waiter(&waiter, &info[0]);
 	ASSERT_OK(wait_ms(&cs, sync, 120000));
 	EXPECT_EQ(syncobj_status(cs.fd, sync), -ECANCELED);
 	EXPECT(becomes(&cs.data.words[OTHER], 7, WAIT_MS));
@@ -381,9 +379,7 @@ TEST_TIMEOUT(signal_after_hang, 180)
 	struct uq stuck, waiter;
 	struct cs cs;
 
-	uq_open(&stuck, &cs);
-	uq_prepare(&waiter, &cs);
-	ASSERT_OK(uq_start(&waiter));
+	uq_open_two(&stuck, &waiter, &cs);
 	ASSERT_OK(syncobj_create(cs.fd, 0, &sync));
 	submit(&stuck, 1);
 	ASSERT_OK(signal_all(&stuck, &sync, 1, NULL, NULL));

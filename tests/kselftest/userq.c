@@ -357,9 +357,7 @@ TEST(doorbell_buffers)
 /* Starts two queues of a file. The first works. */
 static void start_two(struct uq *a, struct uq *b, struct cs *cs)
 {
-	uq_open(a, cs);
-	uq_prepare(b, cs);
-	ASSERT_OK(uq_start(b));
+	uq_open_two(a, b, cs);
 	EXPECT(uq_works(a));
 }
 

@@ -39,6 +39,8 @@ void uq_unmap(struct uq *q);
 void uq_release(struct uq *q);
 /* Opens the render node, skips without compute queues, and creates one. */
 void uq_open(struct uq *q, struct cs *cs);
+/* Same with two queues of the file. */
+void uq_open_two(struct uq *a, struct uq *b, struct cs *cs);
 /* Appends packets to the ring. Their fence is not awaited. */
 void uq_put(struct uq *q, const uint32_t *words, uint32_t count);
 /* Stores the write pointer and rings the doorbell. */

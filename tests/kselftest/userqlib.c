@@ -124,6 +124,13 @@ void uq_open(struct uq *q, struct cs *cs)
 	ASSERT_OK(uq_start(q));
 }
 
+void uq_open_two(struct uq *a, struct uq *b, struct cs *cs)
+{
+	uq_open(a, cs);
+	uq_prepare(b, cs);
+	ASSERT_OK(uq_start(b));
+}
+
 void uq_put(struct uq *q, const uint32_t *words, uint32_t count)
 {
 	uint64_t dwords = q->ring.size / 4;
