@@ -5,6 +5,7 @@
 //! as seqno, and is signaled once the position has reached it. Other queues may poll the slot.
 
 use kernel::{
+    bitmap::BitmapVec,
     new_mutex,
     num::casts::usize_as_u64,
     page::PAGE_SIZE,
@@ -52,7 +53,7 @@ struct FencePage {
     bo: BoRef,
     number: usize,
     #[pin]
-    used: Mutex<[bool; SLOTS]>,
+    used: Mutex<BitmapVec>,
 }
 
 /// A slot. Dropping it frees it.
@@ -65,8 +66,8 @@ impl FencePage {
     /// Returns a free slot.
     fn take(self: &Arc<Self>) -> Option<Slot> {
         let mut used = self.used.lock();
-        let index = used.iter().position(|used| !used)?;
-        used[index] = true;
+        let index = used.next_zero_bit(0)?;
+        used.set_bit(index);
         Some(Slot {
             page: self.clone(),
             index,
@@ -105,7 +106,7 @@ impl Slot {
 
 impl Drop for Slot {
     fn drop(&mut self) {
-        self.page.used.lock()[self.index] = false;
+        self.page.used.lock().clear_bit(self.index);
     }
 }
 
@@ -158,12 +159,13 @@ impl FencePool {
             GFP_KERNEL,
         )?;
         let addr = bo.kernel_addr()?;
+        let used = BitmapVec::new(SLOTS, GFP_KERNEL)?;
         let page = Arc::pin_init(
             pin_init!(FencePage {
                 addr,
                 bo,
                 number,
-                used <- new_mutex!([false; SLOTS], "rkfd_fence_page"),
+                used <- new_mutex!(used, "rkfd_fence_page"),
             }),
             GFP_KERNEL,
         )?;
