@@ -95,8 +95,11 @@ uint64_t cs_now(void);
 
 int syncobj_create(int fd, uint32_t flags, uint32_t *handle);
 int syncobj_wait(int fd, uint32_t handle, int64_t timeout);
-/* Returns the state of its fence: 1 signaled, 0 pending, or a negative errno. */
+/* Returns a sync file with its fence. */
+int syncobj_sync_file(int fd, uint32_t handle);
+/* Return the state of its fence: 1 signaled, 0 pending, or a negative errno. */
 int syncobj_status(int fd, uint32_t handle);
+int sync_file_status(int file);
 int syncobj_timeline_wait(int fd, uint32_t handle, uint64_t point, int64_t timeout);
 
 #endif

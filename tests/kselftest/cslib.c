@@ -289,18 +289,31 @@ int syncobj_create(int fd, uint32_t flags, uint32_t *handle)
 	return ret;
 }
 
-int syncobj_status(int fd, uint32_t handle)
+int syncobj_sync_file(int fd, uint32_t handle)
 {
 	struct drm_syncobj_handle args = {
 		.handle = handle,
 		.flags = DRM_SYNCOBJ_HANDLE_TO_FD_FLAGS_EXPORT_SYNC_FILE,
 	};
-	struct sync_file_info info = { 0 };
 
 	ASSERT_OK(kfd_ioctl(fd, DRM_IOCTL_SYNCOBJ_HANDLE_TO_FD, &args));
-	ASSERT_OK(kfd_ioctl(args.fd, SYNC_IOC_FILE_INFO, &info));
-	close(args.fd);
+	return args.fd;
+}
+
+int sync_file_status(int file)
+{
+	struct sync_file_info info = { 0 };
+
+	ASSERT_OK(kfd_ioctl(file, SYNC_IOC_FILE_INFO, &info));
 	return info.status;
+}
+
+int syncobj_status(int fd, uint32_t handle)
+{
+	int file = syncobj_sync_file(fd, handle), status = sync_file_status(file);
+
+	close(file);
+	return status;
 }
 
 int syncobj_wait(int fd, uint32_t handle, int64_t timeout)

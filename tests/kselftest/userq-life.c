@@ -84,6 +84,51 @@ TEST_TIMEOUT(suspend, 180)
 	ASSERT_OK(ktap_in_child(works_in_child, NULL));
 }
 
+/* A fence that is pending when the device is suspended is signaled after the resume. */
+TEST_TIMEOUT(suspend_with_a_fence, 180)
+{
+	uint32_t sync;
+	struct cs cs;
+	struct uq q;
+
+	uq_open(&q, &cs);
+	need_sleep();
+	ASSERT_OK(syncobj_create(cs.fd, 0, &sync));
+	uq_submit(&q, 1);
+	ASSERT_OK(uq_signal(&q, &sync, 1, NULL, NULL));
+	ASSERT_OK(try_to_sleep("devices"));
+	EXPECT_RET(uq_wait_ms(&cs, sync, 0), -ETIME);
+	EXPECT_EQ(cs.data.words[UQ_DONE], 0);
+	uq_open_gate(&cs, 1);
+	ASSERT_OK(uq_wait_ms(&cs, sync, WAIT_MS));
+	EXPECT_EQ(syncobj_status(cs.fd, sync), 1);
+	EXPECT_EQ(cs.data.words[UQ_DONE], 1);
+	EXPECT(uq_works(&q));
+}
+
+/* A reset of the card ends pending fences with an error, and the queue with them. */
+TEST_TIMEOUT(reset_with_a_fence, 180)
+{
+	uint32_t sync;
+	struct cs cs;
+	struct uq q;
+
+	uq_open(&q, &cs);
+	device_need_reset();
+	ASSERT_OK(syncobj_create(cs.fd, 0, &sync));
+	uq_submit(&q, 1);
+	ASSERT_OK(uq_signal(&q, &sync, 1, NULL, NULL));
+	device_reset();
+	/* Before lockup_timeout (4 s) ends it. */
+	EXPECT_OK(uq_wait_ms(&cs, sync, 500));
+	EXPECT_EQ(syncobj_status(cs.fd, sync), -ECANCELED);
+	uq_open_gate(&cs, 1);
+	usleep(50000);
+	EXPECT_EQ(cs.data.words[UQ_DONE], 0);
+	EXPECT_OK(uq_free(&cs, q.id));
+	ASSERT_OK(ktap_in_child(works_in_child, NULL));
+}
+
 TEST_TIMEOUT(unbind, 180)
 {
 	struct cs cs;
@@ -95,6 +140,29 @@ TEST_TIMEOUT(unbind, 180)
 	ASSERT_OK(device_unbind());
 	EXPECT_RET(uq_start(&q), -ENODEV);
 	EXPECT_RET(uq_free(&cs, q.id), -ENODEV);
+	close(cs.fd);
+	ASSERT_OK(device_bind());
+	ASSERT_OK(ktap_in_child(works_in_child, NULL));
+}
+
+/* An unbind ends pending fences with an error: nothing waits for a device that is not there. */
+TEST_TIMEOUT(unbind_with_a_fence, 180)
+{
+	uint32_t sync;
+	struct cs cs;
+	struct uq q;
+	int file;
+
+	uq_open(&q, &cs);
+	ASSERT_OK(syncobj_create(cs.fd, 0, &sync));
+	uq_submit(&q, 1);
+	ASSERT_OK(uq_signal(&q, &sync, 1, NULL, NULL));
+	file = syncobj_sync_file(cs.fd, sync);
+	EXPECT_EQ(sync_file_status(file), 0);
+	device_find();
+	ASSERT_OK(device_unbind());
+	EXPECT_EQ(sync_file_status(file), -ECANCELED);
+	EXPECT_RET(uq_wait_ms(&cs, sync, 0), -ENODEV);
 	close(cs.fd);
 	ASSERT_OK(device_bind());
 	ASSERT_OK(ktap_in_child(works_in_child, NULL));

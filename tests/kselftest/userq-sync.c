@@ -11,55 +11,10 @@
 
 #include "userq.h"
 
-#define MS 1000000ull
 #define MAX_HANDLES 65536u
 
-static int wait_ms(struct cs *cs, uint32_t syncobj, unsigned int ms)
-{
-	return syncobj_wait(cs->fd, syncobj, (int64_t)(cs_now() + ms * MS));
-}
-
-/* Dwords of `cs->data`: the gate that a queue waits for, and what it writes then. */
-enum { GATE = 0, DONE = 4, OTHER = 8 };
-
-static uint64_t word(struct cs *cs, uint32_t n)
-{
-	return cs->data.va + n * 4;
-}
-
-/* Submits packets that wait for the gate, set DONE to `value`, and signal. */
-static void submit(struct uq *q, uint32_t value)
-{
-	uint32_t words[32], n;
-
-	n = pm4_wait(words, word(q->cs, GATE), value);
-	n += pm4_write_data(words + n, word(q->cs, DONE), value);
-	n += pm4_release_mem(words + n, 0, 0, 0, 0);
-	n += pm4_signal(words + n);
-	uq_put(q, words, n);
-	uq_ring(q);
-}
-
-static void open_gate(struct cs *cs, uint32_t value)
-{
-	cs->data.words[GATE] = value;
-}
-
-static int signal_all(struct uq *q, uint32_t *syncobjs, uint32_t count, uint32_t *reads,
-		      uint32_t *writes)
-{
-	struct drm_amdgpu_userq_signal args = {
-		.queue_id = q->id,
-		.syncobj_handles = kfd_va(syncobjs),
-		.num_syncobj_handles = (uint16_t)count,
-		.bo_read_handles = kfd_va(reads),
-		.num_bo_read_handles = !!reads,
-		.bo_write_handles = kfd_va(writes),
-		.num_bo_write_handles = !!writes,
-	};
-
-	return kfd_ioctl(q->cs->fd, DRM_IOCTL_AMDGPU_USERQ_SIGNAL, &args);
-}
+/* A dword of `cs->data`. */
+enum { OTHER = 8 };
 
 static int gem_busy(struct cs *cs, uint32_t handle, uint64_t timeout, uint32_t *busy)
 {
@@ -80,14 +35,14 @@ TEST(signal_syncobj)
 	for (int i = 0; i < 2; i++)
 		ASSERT_OK(syncobj_create(cs.fd, 0, &sync[i]));
 	for (uint32_t i = 1; i <= 100; i++) {
-		submit(&q, i);
-		ASSERT_OK(signal_all(&q, sync, 2, NULL, NULL));
+		uq_submit(&q, i);
+		ASSERT_OK(uq_signal(&q, sync, 2, NULL, NULL));
 		if (i == 1 || i == 100)
-			EXPECT_RET(wait_ms(&cs, sync[0], 50), -ETIME);
-		open_gate(&cs, i);
-		ASSERT_OK(wait_ms(&cs, sync[0], WAIT_MS));
-		ASSERT_EQ(cs.data.words[DONE], i);
-		ASSERT_OK(wait_ms(&cs, sync[1], 0));
+			EXPECT_RET(uq_wait_ms(&cs, sync[0], 50), -ETIME);
+		uq_open_gate(&cs, i);
+		ASSERT_OK(uq_wait_ms(&cs, sync[0], WAIT_MS));
+		ASSERT_EQ(cs.data.words[UQ_DONE], i);
+		ASSERT_OK(uq_wait_ms(&cs, sync[1], 0));
 	}
 	EXPECT_OK(uq_free(&cs, q.id));
 }
@@ -101,11 +56,11 @@ TEST(signal_late)
 
 	uq_open(&q, &cs);
 	ASSERT_OK(syncobj_create(cs.fd, 0, &sync));
-	open_gate(&cs, 1);
-	submit(&q, 1);
+	uq_open_gate(&cs, 1);
+	uq_submit(&q, 1);
 	ASSERT(becomes(&q.rptr.words[0], (uint32_t)q.next, WAIT_MS));
-	ASSERT_OK(signal_all(&q, &sync, 1, NULL, NULL));
-	EXPECT_OK(wait_ms(&cs, sync, WAIT_MS));
+	ASSERT_OK(uq_signal(&q, &sync, 1, NULL, NULL));
+	EXPECT_OK(uq_wait_ms(&cs, sync, WAIT_MS));
 }
 
 /* Fences of one queue are signaled in order, by one packet if it comes last. */
@@ -119,15 +74,15 @@ TEST(signal_many)
 	uq_open(&q, &cs);
 	for (uint32_t i = 0; i < FENCES; i++) {
 		ASSERT_OK(syncobj_create(cs.fd, 0, &sync[i]));
-		submit(&q, i + 1);
-		ASSERT_OK(signal_all(&q, &sync[i], 1, NULL, NULL));
+		uq_submit(&q, i + 1);
+		ASSERT_OK(uq_signal(&q, &sync[i], 1, NULL, NULL));
 	}
-	open_gate(&cs, 3);
-	EXPECT_OK(wait_ms(&cs, sync[2], WAIT_MS));
-	EXPECT_RET(wait_ms(&cs, sync[3], 50), -ETIME);
-	open_gate(&cs, FENCES);
+	uq_open_gate(&cs, 3);
+	EXPECT_OK(uq_wait_ms(&cs, sync[2], WAIT_MS));
+	EXPECT_RET(uq_wait_ms(&cs, sync[3], 50), -ETIME);
+	uq_open_gate(&cs, FENCES);
 	for (uint32_t i = FENCES; i-- > 0;)
-		EXPECT_OK(wait_ms(&cs, sync[i], WAIT_MS));
+		EXPECT_OK(uq_wait_ms(&cs, sync[i], WAIT_MS));
 }
 
 TEST(signal_buffers)
@@ -140,16 +95,16 @@ TEST(signal_buffers)
 	uq_open(&q, &cs);
 	uq_bo_new(&cs, &read, 4096, AMDGPU_GEM_DOMAIN_GTT);
 	uq_bo_new(&cs, &write, 4096, AMDGPU_GEM_DOMAIN_VRAM);
-	submit(&q, 1);
-	ASSERT_OK(signal_all(&q, NULL, 0, &read.handle, &write.handle));
+	uq_submit(&q, 1);
+	ASSERT_OK(uq_signal(&q, NULL, 0, &read.handle, &write.handle));
 	EXPECT_OK(gem_busy(&cs, read.handle, 0, &busy));
 	EXPECT_EQ(busy, 1);
-	EXPECT_OK(gem_busy(&cs, write.handle, cs_now() + 50 * MS, &busy));
+	EXPECT_OK(gem_busy(&cs, write.handle, cs_now() + 50 * UQ_MS, &busy));
 	EXPECT_EQ(busy, 1);
-	open_gate(&cs, 1);
+	uq_open_gate(&cs, 1);
 	EXPECT_OK(gem_busy(&cs, write.handle, FOREVER, &busy));
 	EXPECT_EQ(busy, 0);
-	EXPECT_EQ(cs.data.words[DONE], 1);
+	EXPECT_EQ(cs.data.words[UQ_DONE], 1);
 	EXPECT_OK(gem_busy(&cs, read.handle, FOREVER, &busy));
 	EXPECT_EQ(busy, 0);
 }
@@ -166,22 +121,22 @@ TEST(job_waits_for_queue)
 
 	uq_open(&q, &cs);
 	ASSERT_OK(syncobj_create(cs.fd, 0, &sem.handle));
-	submit(&q, 1);
-	ASSERT_OK(signal_all(&q, &sem.handle, 1, NULL, NULL));
+	uq_submit(&q, 1);
+	ASSERT_OK(uq_signal(&q, &sem.handle, 1, NULL, NULL));
 	bos[0] = (struct drm_amdgpu_bo_list_entry){ cs.code.handle, 0 };
 	bos[1] = (struct drm_amdgpu_bo_list_entry){ cs.data.handle, 0 };
 	cs_job(&job, &cs, 0);
 	cs_add_bos(&job, bos, 2);
 	cs_add(&job, AMDGPU_CHUNK_ID_SYNCOBJ_IN, &sem, sizeof(sem));
-	cs_add_ib(&job, cs_write(&cs, word(&cs, OTHER), 9));
+	cs_add_ib(&job, cs_write(&cs, uq_word(&cs, OTHER), 9));
 	ASSERT_OK(cs_submit(&job, &handle));
-	EXPECT_OK(cs_wait(&cs, 0, handle, 50 * MS, &none));
+	EXPECT_OK(cs_wait(&cs, 0, handle, 50 * UQ_MS, &none));
 	EXPECT_EQ(none, 1);
 	EXPECT_EQ(cs.data.words[OTHER], 0);
-	open_gate(&cs, 1);
+	uq_open_gate(&cs, 1);
 	cs_done(&cs, 0, handle);
 	EXPECT_EQ(cs.data.words[OTHER], 9);
-	EXPECT_EQ(cs.data.words[DONE], 1);
+	EXPECT_EQ(cs.data.words[UQ_DONE], 1);
 }
 
 static int wait_for(struct uq *q, uint32_t *syncobjs, uint32_t count, uint32_t *bo,
@@ -208,7 +163,7 @@ static void submit_waiter(struct uq *q, const struct drm_amdgpu_userq_fence_info
 	uint32_t words[32], n;
 
 	n = pm4_wait(words, info->va, (uint32_t)info->value);
-	n += pm4_write_data(words + n, word(q->cs, OTHER), 7);
+	n += pm4_write_data(words + n, uq_word(q->cs, OTHER), 7);
 	uq_put(q, words, n);
 	uq_ring(q);
 }
@@ -226,10 +181,10 @@ TEST(queue_waits_for_queue)
 	uq_bo_new(&cs, &bo, 4096, AMDGPU_GEM_DOMAIN_GTT);
 	for (int i = 0; i < 2; i++)
 		ASSERT_OK(syncobj_create(cs.fd, 0, &sync[i]));
-	submit(&a, 1);
-	ASSERT_OK(signal_all(&a, &sync[0], 1, NULL, NULL));
-	submit(&a, 2);
-	ASSERT_OK(signal_all(&a, &sync[1], 1, NULL, &bo.handle));
+	uq_submit(&a, 1);
+	ASSERT_OK(uq_signal(&a, &sync[0], 1, NULL, NULL));
+	uq_submit(&a, 2);
+	ASSERT_OK(uq_signal(&a, &sync[1], 1, NULL, &bo.handle));
 	/* First how many, then where; the later one of a queue includes the earlier. */
 	EXPECT_OK(wait_for(&b, sync, 2, &bo.handle, NULL, &room));
 	EXPECT(room >= 3, "%u", room);
@@ -239,14 +194,14 @@ TEST(queue_waits_for_queue)
 	EXPECT_EQ(info[0].value, a.next);
 	EXPECT(info[0].va != 0);
 	submit_waiter(&b, &info[0]);
-	open_gate(&cs, 1);
-	EXPECT(becomes(&cs.data.words[DONE], 1, WAIT_MS));
+	uq_open_gate(&cs, 1);
+	EXPECT(becomes(&cs.data.words[UQ_DONE], 1, WAIT_MS));
 	usleep(50000);
 	EXPECT_EQ(cs.data.words[OTHER], 0);
-	open_gate(&cs, 2);
+	uq_open_gate(&cs, 2);
 	EXPECT(becomes(&cs.data.words[OTHER], 7, WAIT_MS));
-	EXPECT_EQ(cs.data.words[DONE], 2);
-	EXPECT_OK(wait_ms(&cs, sync[1], WAIT_MS));
+	EXPECT_EQ(cs.data.words[UQ_DONE], 2);
+	EXPECT_OK(uq_wait_ms(&cs, sync[1], WAIT_MS));
 }
 
 /* A queue may wait for its own fence, which is signaled by then. */
@@ -259,12 +214,12 @@ TEST(queue_waits_for_itself)
 
 	uq_open(&q, &cs);
 	ASSERT_OK(syncobj_create(cs.fd, 0, &sync));
-	submit(&q, 1);
-	ASSERT_OK(signal_all(&q, &sync, 1, NULL, NULL));
+	uq_submit(&q, 1);
+	ASSERT_OK(uq_signal(&q, &sync, 1, NULL, NULL));
 	ASSERT_OK(wait_for(&q, &sync, 1, NULL, info, &room));
 	ASSERT_EQ(room, 1);
 	submit_waiter(&q, &info[0]);
-	open_gate(&cs, 1);
+	uq_open_gate(&cs, 1);
 	EXPECT(becomes(&cs.data.words[OTHER], 7, WAIT_MS));
 	EXPECT_OK(uq_free(&cs, q.id));
 }
@@ -281,22 +236,22 @@ TEST(write_pointer_goes_back)
 	wptr = (volatile uint64_t *)q.wptr.words;
 	for (int i = 0; i < 2; i++)
 		ASSERT_OK(syncobj_create(cs.fd, 0, &sync[i]));
-	submit(&q, 1);
-	ASSERT_OK(signal_all(&q, &sync[0], 1, NULL, NULL));
+	uq_submit(&q, 1);
+	ASSERT_OK(uq_signal(&q, &sync[0], 1, NULL, NULL));
 	*wptr = 1;
-	ASSERT_OK(signal_all(&q, &sync[1], 1, NULL, NULL));
+	ASSERT_OK(uq_signal(&q, &sync[1], 1, NULL, NULL));
 	*wptr = q.next;
-	EXPECT_RET(wait_ms(&cs, sync[1], 50), -ETIME);
-	EXPECT_RET(wait_ms(&cs, sync[0], 0), -ETIME);
-	open_gate(&cs, 1);
-	EXPECT_OK(wait_ms(&cs, sync[0], WAIT_MS));
-	EXPECT_OK(wait_ms(&cs, sync[1], WAIT_MS));
+	EXPECT_RET(uq_wait_ms(&cs, sync[1], 50), -ETIME);
+	EXPECT_RET(uq_wait_ms(&cs, sync[0], 0), -ETIME);
+	uq_open_gate(&cs, 1);
+	EXPECT_OK(uq_wait_ms(&cs, sync[0], WAIT_MS));
+	EXPECT_OK(uq_wait_ms(&cs, sync[1], WAIT_MS));
 }
 
 static void *open_late(void *arg)
 {
 	usleep(200000);
-	open_gate(arg, 1);
+	uq_open_gate(arg, 1);
 	return NULL;
 }
 
@@ -311,11 +266,11 @@ TEST(wait_for_a_job)
 	struct uq q;
 
 	uq_open(&q, &cs);
-	ASSERT_OK(cs_run(&cs, 0, cs_poll(&cs, word(&cs, GATE), 1), &handle));
+	ASSERT_OK(cs_run(&cs, 0, cs_poll(&cs, uq_word(&cs, UQ_GATE), 1), &handle));
 	ASSERT(!pthread_create(&thread, NULL, open_late, &cs));
 	EXPECT_OK(wait_for(&q, NULL, 0, &cs.data.handle, info, &room));
 	EXPECT_EQ(room, 0);
-	EXPECT_EQ(cs.data.words[GATE], 1);
+	EXPECT_EQ(cs.data.words[UQ_GATE], 1);
 	pthread_join(thread, NULL);
 }
 
@@ -329,13 +284,13 @@ TEST(free_waits)
 
 	uq_open(&q, &cs);
 	ASSERT_OK(syncobj_create(cs.fd, 0, &sync));
-	submit(&q, 1);
-	ASSERT_OK(signal_all(&q, &sync, 1, NULL, NULL));
+	uq_submit(&q, 1);
+	ASSERT_OK(uq_signal(&q, &sync, 1, NULL, NULL));
 	ASSERT(!pthread_create(&thread, NULL, open_late, &cs));
 	EXPECT_OK(uq_free(&cs, q.id));
-	EXPECT_EQ(cs.data.words[GATE], 1);
-	EXPECT_EQ(cs.data.words[DONE], 1);
-	EXPECT_OK(wait_ms(&cs, sync, 0));
+	EXPECT_EQ(cs.data.words[UQ_GATE], 1);
+	EXPECT_EQ(cs.data.words[UQ_DONE], 1);
+	EXPECT_OK(uq_wait_ms(&cs, sync, 0));
 	pthread_join(thread, NULL);
 }
 
@@ -352,18 +307,18 @@ TEST_TIMEOUT(hang, 180)
 
 	uq_open_two(&stuck, &waiter, &cs);
 	ASSERT_OK(syncobj_create(cs.fd, 0, &sync));
-	submit(&stuck, 1);
-	ASSERT_OK(signal_all(&stuck, &sync, 1, NULL, NULL));
+	uq_submit(&stuck, 1);
+	ASSERT_OK(uq_signal(&stuck, &sync, 1, NULL, NULL));
 	ASSERT_OK(wait_for(&waiter, &sync, 1, NULL, info, &room));
 	ASSERT_EQ(room, 1);
 	submit_waiter(&waiter, &info[0]);
-	ASSERT_OK(wait_ms(&cs, sync, 120000));
+	ASSERT_OK(uq_wait_ms(&cs, sync, 120000));
 	EXPECT_EQ(syncobj_status(cs.fd, sync), -ECANCELED);
 	EXPECT(becomes(&cs.data.words[OTHER], 7, WAIT_MS));
-	EXPECT_EQ(cs.data.words[DONE], 0);
-	open_gate(&cs, 1);
+	EXPECT_EQ(cs.data.words[UQ_DONE], 0);
+	uq_open_gate(&cs, 1);
 	usleep(50000);
-	EXPECT_EQ(cs.data.words[DONE], 0);
+	EXPECT_EQ(cs.data.words[UQ_DONE], 0);
 	EXPECT(uq_works(&waiter));
 	EXPECT_OK(uq_free(&cs, stuck.id));
 	uq_prepare(&next, &cs);
@@ -381,13 +336,13 @@ TEST_TIMEOUT(signal_after_hang, 180)
 
 	uq_open_two(&stuck, &waiter, &cs);
 	ASSERT_OK(syncobj_create(cs.fd, 0, &sync));
-	submit(&stuck, 1);
-	ASSERT_OK(signal_all(&stuck, &sync, 1, NULL, NULL));
-	ASSERT_OK(wait_ms(&cs, sync, 120000));
-	uq_put(&stuck, words, pm4_write_data(words, word(&cs, DONE), 1));
+	uq_submit(&stuck, 1);
+	ASSERT_OK(uq_signal(&stuck, &sync, 1, NULL, NULL));
+	ASSERT_OK(uq_wait_ms(&cs, sync, 120000));
+	uq_put(&stuck, words, pm4_write_data(words, uq_word(&cs, UQ_DONE), 1));
 	uq_ring(&stuck);
-	ASSERT_OK(signal_all(&stuck, &sync, 1, NULL, NULL));
-	EXPECT_OK(wait_ms(&cs, sync, WAIT_MS));
+	ASSERT_OK(uq_signal(&stuck, &sync, 1, NULL, NULL));
+	EXPECT_OK(uq_wait_ms(&cs, sync, WAIT_MS));
 	EXPECT_EQ(syncobj_status(cs.fd, sync), -ECANCELED);
 	EXPECT_OK(wait_for(&waiter, &sync, 1, NULL, info, &room));
 	EXPECT_EQ(room, 0);
@@ -403,20 +358,20 @@ TEST(bad_signals)
 
 	uq_open(&q, &cs);
 	ASSERT_OK(syncobj_create(cs.fd, 0, &sync));
-	EXPECT_RET(signal_all(&q, &none, 1, NULL, NULL), -ENOENT);
-	EXPECT_RET(signal_all(&q, (void *)4096, 1, NULL, NULL), -EFAULT);
-	EXPECT_RET(signal_all(&q, NULL, 0, &none, NULL), -ENOENT);
-	EXPECT_RET(signal_all(&q, NULL, 0, NULL, &none), -ENOENT);
-	EXPECT_RET(signal_all(&q, NULL, 0, NULL, (void *)4096), -EFAULT);
+	EXPECT_RET(uq_signal(&q, &none, 1, NULL, NULL), -ENOENT);
+	EXPECT_RET(uq_signal(&q, (void *)4096, 1, NULL, NULL), -EFAULT);
+	EXPECT_RET(uq_signal(&q, NULL, 0, &none, NULL), -ENOENT);
+	EXPECT_RET(uq_signal(&q, NULL, 0, NULL, &none), -ENOENT);
+	EXPECT_RET(uq_signal(&q, NULL, 0, NULL, (void *)4096), -EFAULT);
 	args.queue_id = q.id;
 	args.num_bo_read_handles = MAX_HANDLES + 1;
 	EXPECT_RET(kfd_ioctl(cs.fd, DRM_IOCTL_AMDGPU_USERQ_SIGNAL, &args), -EINVAL);
 	q.id++;
-	EXPECT_RET(signal_all(&q, &sync, 1, NULL, NULL), -ENOENT);
+	EXPECT_RET(uq_signal(&q, &sync, 1, NULL, NULL), -ENOENT);
 	/* Without a fence. */
-	EXPECT_RET(wait_ms(&cs, sync, 0), -EINVAL);
+	EXPECT_RET(uq_wait_ms(&cs, sync, 0), -EINVAL);
 	q.id--;
-	EXPECT_OK(signal_all(&q, NULL, 0, NULL, NULL));
+	EXPECT_OK(uq_signal(&q, NULL, 0, NULL, NULL));
 }
 
 TEST(bad_waits)
@@ -434,13 +389,13 @@ TEST(bad_waits)
 	EXPECT_EQ(room, 4);
 	EXPECT_OK(wait_for(&q, NULL, 0, NULL, info, &room));
 	EXPECT_EQ(room, 0);
-	submit(&q, 1);
-	ASSERT_OK(signal_all(&q, &sync, 1, NULL, NULL));
+	uq_submit(&q, 1);
+	ASSERT_OK(uq_signal(&q, &sync, 1, NULL, NULL));
 	room = 4;
 	EXPECT_RET(wait_for(&q, &sync, 1, NULL, (void *)4096, &room), -EFAULT);
 	q.id++;
 	room = 4;
 	EXPECT_RET(wait_for(&q, &sync, 1, NULL, info, &room), -EINVAL);
-	open_gate(&cs, 1);
-	EXPECT_OK(wait_ms(&cs, sync, WAIT_MS));
+	uq_open_gate(&cs, 1);
+	EXPECT_OK(uq_wait_ms(&cs, sync, WAIT_MS));
 }

@@ -3,6 +3,7 @@
  * Tests user queues of the render node while buffers of their file are evicted. With little VRAM
  * (512 MiB).
  */
+#include <pthread.h>
 #include <unistd.h>
 
 #include "fixture.h"
@@ -57,6 +58,52 @@ TEST_TIMEOUT(eviction, 300)
 	EXPECT(uq_works(&q));
 	EXPECT_EQ(vram.words[0], 7);
 	EXPECT_EQ(vram.words[1000], pattern_word(1000, 3));
+}
+
+static void *open_late(void *arg)
+{
+	usleep(300000);
+	uq_open_gate(arg, 1);
+	return NULL;
+}
+
+/* An eviction waits for the fences of the file: its queue is not stopped in the middle of a job. */
+TEST_TIMEOUT(eviction_with_a_fence, 300)
+{
+	struct cs_bo vram, fill;
+	struct kfd k = { 0 };
+	struct cs cs, other;
+	pthread_t thread;
+	uint64_t before;
+	uint32_t sync;
+	struct uq q;
+
+	ASSERT_OK(kfd_topology_find_gpu(&k.node));
+	uq_open(&q, &cs);
+	k.drm = cs.fd;
+	if (vram_bytes(&k) > 1024 * MIB)
+		SKIP("more VRAM than needed");
+	uq_bo_new(&cs, &vram, 4 * MIB, AMDGPU_GEM_DOMAIN_VRAM);
+	pattern((uint32_t *)vram.words, vram.size, 3);
+	ASSERT_OK(syncobj_create(cs.fd, 0, &sync));
+	cs_open(&other);
+	before = evictions(cs.fd);
+	uq_submit(&q, 1);
+	ASSERT_OK(uq_signal(&q, &sync, 1, NULL, NULL));
+	ASSERT(!pthread_create(&thread, NULL, open_late, &cs));
+	for (uint64_t used = 0; used < vram_bytes(&k); used += CHUNK) {
+		cs_bo_new(&other, &fill, CHUNK, AMDGPU_GEM_DOMAIN_VRAM);
+		fill.words[0] = 1;
+		if (evictions(cs.fd) > before)
+			EXPECT_OK(uq_wait_ms(&cs, sync, 0));
+	}
+	EXPECT(evictions(cs.fd) > before, "nothing was evicted");
+	pthread_join(thread, NULL);
+	EXPECT_OK(uq_wait_ms(&cs, sync, WAIT_MS));
+	EXPECT_EQ(cs.data.words[UQ_DONE], 1);
+	EXPECT(uq_works(&q));
+	EXPECT_EQ(vram.words[1000], pattern_word(1000, 3));
+	close(other.fd);
 }
 
 /* Opens the device and a queue; skips with much VRAM. Returns the number of chunks in VRAM. */

@@ -48,4 +48,24 @@ void uq_ring(struct uq *q);
 /* Writes a dword of `cs->data` by the queue, with a fence behind it; returns whether it arrives. */
 bool uq_works(struct uq *q);
 
+
+/* Nanoseconds. */
+#define UQ_MS 1000000ull
+/* Dwords of `cs->data`: the gate that a queue waits for, and what it writes then. */
+enum { UQ_GATE = 0, UQ_DONE = 4 };
+
+/* Returns the address of a dword of `cs->data`. */
+uint64_t uq_word(struct cs *cs, uint32_t n);
+/* Submits packets that wait for the gate, set UQ_DONE to `value`, and signal. */
+void uq_submit(struct uq *q, uint32_t value);
+/* Ends the wait of packets for `value`. */
+void uq_open_gate(struct cs *cs, uint32_t value);
+/*
+ * USERQ_SIGNAL with `count` syncobjs, and at most one buffer each that is read and written. Returns
+ * 0 or a negative errno.
+ */
+int uq_signal(struct uq *q, uint32_t *syncobjs, uint32_t count, uint32_t *reads, uint32_t *writes);
+/* Waits for a syncobj at most `ms`. Returns 0 or a negative errno. */
+int uq_wait_ms(struct cs *cs, uint32_t syncobj, unsigned int ms);
+
 #endif

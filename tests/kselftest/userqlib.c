@@ -160,3 +160,45 @@ bool uq_works(struct uq *q)
 	return EXPECT(becomes(&q->cs->data.words[2], value, WAIT_MS)) &&
 	       EXPECT_EQ(q->cs->data.words[0], value);
 }
+
+uint64_t uq_word(struct cs *cs, uint32_t n)
+{
+	return cs->data.va + n * 4;
+}
+
+void uq_submit(struct uq *q, uint32_t value)
+{
+	uint32_t words[32], n;
+
+	n = pm4_wait(words, uq_word(q->cs, UQ_GATE), value);
+	n += pm4_write_data(words + n, uq_word(q->cs, UQ_DONE), value);
+	n += pm4_release_mem(words + n, 0, 0, 0, 0);
+	n += pm4_signal(words + n);
+	uq_put(q, words, n);
+	uq_ring(q);
+}
+
+void uq_open_gate(struct cs *cs, uint32_t value)
+{
+	cs->data.words[UQ_GATE] = value;
+}
+
+int uq_signal(struct uq *q, uint32_t *syncobjs, uint32_t count, uint32_t *reads, uint32_t *writes)
+{
+	struct drm_amdgpu_userq_signal args = {
+		.queue_id = q->id,
+		.syncobj_handles = kfd_va(syncobjs),
+		.num_syncobj_handles = (uint16_t)count,
+		.bo_read_handles = kfd_va(reads),
+		.num_bo_read_handles = !!reads,
+		.bo_write_handles = kfd_va(writes),
+		.num_bo_write_handles = !!writes,
+	};
+
+	return kfd_ioctl(q->cs->fd, DRM_IOCTL_AMDGPU_USERQ_SIGNAL, &args);
+}
+
+int uq_wait_ms(struct cs *cs, uint32_t syncobj, unsigned int ms)
+{
+	return syncobj_wait(cs->fd, syncobj, (int64_t)(cs_now() + ms * UQ_MS));
+}
