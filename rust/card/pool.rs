@@ -21,10 +21,7 @@ use kernel::{
     },
 };
 
-use super::{
-    memory::MemoryPartition,
-    page_map::{PageMap, PAGE},
-};
+use super::{memory::MemoryPartition, page_map::PageMap};
 use crate::kapi::iomem::WcBar;
 
 /// The allocatable part of VRAM.
@@ -109,27 +106,28 @@ impl VramPool {
         self.held.pieces()
     }
 
-    /// Takes the page at an offset out of use for good; its contents are not touched. Returns false
-    /// if it is already. `EBUSY` when it is allocated, `ENOMEM` without memory.
-    pub(super) fn retire(&self, page: u64) -> Result<bool> {
+    /// Takes pages out of use for good; their contents are not touched. Returns false if it has
+    /// before. `EBUSY` when one is allocated, `ENOMEM` without memory.
+    pub(super) fn retire(&self, pages: Range<u64>) -> Result<bool> {
         let mut retired = self.retired.lock();
-        if retired.get(&page).is_some() {
+        if retired.get(&pages.start).is_some() {
             return Ok(false);
         }
+        let (first, bytes) = (pages.start, pages.end - pages.start);
         let block = KBox::pin_init(
             self.buddy.alloc_blocks(
-                GpuBuddyAllocMode::Range(page..page + PAGE),
-                PAGE,
+                GpuBuddyAllocMode::Range(pages),
+                bytes,
                 Alignment::new::<SZ_4K>(),
                 GpuBuddyAllocFlags::default(),
             ),
             GFP_KERNEL,
         );
         let block = block.map_err(|e| if e == ENOSPC { EBUSY } else { e })?;
-        retired.try_create_and_insert(page, block, GFP_KERNEL)?;
-        self.taken.fetch_add(PAGE, Relaxed);
+        retired.try_create_and_insert(first, block, GFP_KERNEL)?;
+        self.taken.fetch_add(bytes, Relaxed);
         let partitions = self.partitions.iter();
-        partitions.for_each(|memory| memory.take(&[(page, PAGE)]));
+        partitions.for_each(|memory| memory.take(&[(first, bytes)]));
         Ok(true)
     }
 

@@ -9,18 +9,24 @@
 
 mod xgmi;
 
+use core::ops::Range;
+
 use kernel::{
     device, fmt,
     io::poll::read_poll_timeout,
     new_mutex,
     page::PAGE_SIZE,
     prelude::*,
+    sizes::SZ_1M,
     sync::{Arc, Mutex},
     time::Delta,
 };
 use rkfd_abi::{
-    bits::{hi32, lo32},
-    psp::{self, cmd, cmd_buf, frame, load_ip_fw, load_ta, load_toc, resp, setup_tmr, status},
+    bits::{hi32, join, lo32},
+    psp::{
+        self, cmd, cmd_buf, frame, fw_reserve, load_ip_fw, load_ta, load_toc, resp, setup_tmr,
+        status,
+    },
 };
 
 use super::gart::{Buffer, Gart};
@@ -66,6 +72,8 @@ struct State {
     xgmi: Option<u32>,
     /// The id of the hive, 0 without one.
     hive_id: u64,
+    /// The ranges of VRAM that firmware uses, from the first start on.
+    memory: Option<[Range<u64>; 2]>,
     /// The last fence.
     fence: u32,
 }
@@ -170,6 +178,7 @@ impl Psp {
                     session: None,
                     xgmi: None,
                     hive_id: 0,
+                    memory: None,
                     fence: 0,
                 }),
             }),
@@ -232,6 +241,9 @@ impl Psp {
             self.boot(cx, &state)?;
         }
         self.create_ring(cx, &mut state)?;
+        if state.memory.is_none() {
+            state.memory = Some(self.firmware_memory(cx, &mut state)?);
+        }
         if let Some(part) = &self.plan.list {
             self.load_list(cx, &mut state, part)?;
         }
@@ -396,6 +408,43 @@ impl Psp {
         self.mailbox(cx, "create a ring", response)?;
         state.ring = true;
         Ok(())
+    }
+
+    /// Asks for the ranges of VRAM that firmware uses; they are empty without
+    /// (`psp_get_fw_reservation_info`).
+    fn firmware_memory(&self, cx: &PspContext<'_>, state: &mut State) -> Result<[Range<u64>; 2]> {
+        let mut ranges = [0..0, 0..0];
+        let since = self.hal.tells_memory_since();
+        if since.is_none_or(|since| self.plan.versions.os < since) {
+            return Ok(ranges);
+        }
+        let commands = [cmd::FB_FW_RESERV_ADDR, cmd::FB_FW_RESERV_EXT_ADDR];
+        for (range, command) in ranges.iter_mut().zip(commands) {
+            match self.submit(cx, state, command, &[])?.status {
+                status::SUCCESS => {
+                    let shared = &state.buffers.as_ref().ok_or(ENODEV)?.shared;
+                    let word = |at| shared.read32(COMMAND + cmd_buf::RESP + resp::URESP + at);
+                    let start = join(word(fw_reserve::BASE_LO)?, word(fw_reserve::BASE_HI)?);
+                    let bytes = u64::from(word(fw_reserve::SIZE)?);
+                    let end = start.checked_add(bytes.next_multiple_of(SZ_1M as u64));
+                    *range = start..end.ok_or(EINVAL)?;
+                }
+                status::UNKNOWN_COMMAND => {}
+                status => {
+                    dev_warn!(
+                        cx.dev,
+                        "the security processor does not tell the memory of firmware: {}\n",
+                        Status(status)
+                    );
+                }
+            }
+        }
+        Ok(ranges)
+    }
+
+    /// Returns the ranges of VRAM that firmware uses; they are empty if it did not tell.
+    pub(crate) fn memory(&self) -> Option<[Range<u64>; 2]> {
+        self.state.lock().memory.clone()
     }
 
     /// Lets it use the memory that the card's own firmware has set aside when it booted.

@@ -59,11 +59,13 @@ pub(crate) enum VramUser {
     Svm,
     /// Bad pages, which are never used again.
     Retired,
+    /// Firmware, besides what the VBIOS states. Never freed.
+    Firmware,
 }
 
 impl VramUser {
     /// All of them, in the order of their values.
-    const ALL: [Self; 7] = [
+    const ALL: [Self; 8] = [
         Self::Driver,
         Self::Mqd,
         Self::Table,
@@ -71,6 +73,7 @@ impl VramUser {
         Self::Render,
         Self::Svm,
         Self::Retired,
+        Self::Firmware,
     ];
 
     /// Returns the name in debugfs.
@@ -83,6 +86,7 @@ impl VramUser {
             Self::Render => "render_bos",
             Self::Svm => "svm",
             Self::Retired => "retired",
+            Self::Firmware => "firmware",
         }
     }
 }
@@ -266,7 +270,12 @@ impl Vram {
     /// Returns the bytes that can be reserved in a partition when page tables need `tables` bytes
     /// there. Memory of the driver may be in any partition.
     fn reservable(&self, memory: &MemoryPartition, tables: u64) -> u64 {
-        let fixed = [VramUser::Driver, VramUser::Mqd, VramUser::Retired];
+        let fixed = [
+            VramUser::Driver,
+            VramUser::Mqd,
+            VramUser::Retired,
+            VramUser::Firmware,
+        ];
         let kernel: u64 = fixed.map(|user| self.used_by(user)).iter().sum();
         (memory.usable().end - memory.usable().start)
             .saturating_sub(kernel)
@@ -290,11 +299,21 @@ impl Vram {
     /// Takes the page at an offset out of use for good. Returns false for a page that is beyond
     /// the usable VRAM, or retired already. `EBUSY` when it is allocated, `ENOMEM` without memory.
     pub(crate) fn retire(&self, page: u64) -> Result<bool> {
-        let new = page < self.usable() && self.pool.retire(page)?;
+        let new = page < self.usable() && self.pool.retire(page..page + PAGE)?;
         if new {
             self.by_user[VramUser::Retired as usize].fetch_add(PAGE, Relaxed);
         }
         Ok(new)
+    }
+
+    /// Leaves a range to firmware for good, as far as it was usable. Errors as [`Vram::retire`].
+    pub(crate) fn leave_to_firmware(&self, range: &Range<u64>) -> Result {
+        let end = range.end.next_multiple_of(PAGE).min(self.usable());
+        let start = range.start / PAGE * PAGE;
+        if start < end && self.pool.retire(start..end)? {
+            self.by_user[VramUser::Firmware as usize].fetch_add(end - start, Relaxed);
+        }
+        Ok(())
     }
 
     /// Allocates `size` zeroed bytes in one piece, which never move. The HDP is not flushed.

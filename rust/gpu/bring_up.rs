@@ -62,6 +62,7 @@ impl Gpu {
         g.nbio.route_doorbells(mmio, g.caps)?;
         g.nbio.open_selfring(mmio, self.doorbells().phys())?;
         self.psp().start(&self.psp_context()?)?;
+        self.leave_firmware_memory()?;
         if let Some(smu) = self.smu() {
             smu.start(mmio, self.gart()).inspect_err(|e| {
                 dev_err!(self.dev(), "the SMU does not start: {e:?}\n");
@@ -100,6 +101,21 @@ impl Gpu {
                 let host: Arc<dyn SdmaHost> = self.clone();
                 self.sdma.populate(Sdma::start(self.card(), &host)?);
             }
+        }
+        Ok(())
+    }
+
+    /// Leaves the VRAM that firmware uses to it. `EBUSY` when the driver has allocated there.
+    fn leave_firmware_memory(&self) -> Result {
+        for range in self.psp().memory().into_iter().flatten() {
+            self.vram().leave_to_firmware(&range).inspect_err(|e| {
+                dev_err!(
+                    self.dev(),
+                    "VRAM {:#x} to {:#x}, which firmware uses, is allocated: {e:?}\n",
+                    range.start,
+                    range.end
+                );
+            })?;
         }
         Ok(())
     }

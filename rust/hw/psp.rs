@@ -109,6 +109,10 @@ pub(crate) trait PspHal: Sync {
     /// firmware, and firmware is loaded once after a reset.
     fn autoloads(&self) -> bool;
 
+    /// Returns the first version of the secure OS that tells the VRAM which firmware uses
+    /// (FB_FW_RESERV_ADDR); `None` if none does.
+    fn tells_memory_since(&self) -> Option<u32>;
+
     /// Returns what to load from the files on this card with `sdma` SDMA engines and the PCI device
     /// id `device`. `ENOMEM` for the lists.
     fn plan(
@@ -159,6 +163,8 @@ pub(super) trait PspVersion: Sync {
     const FILES: &'static [FirmwareFile];
     /// See [`PspHal::autoloads`].
     const AUTOLOAD: bool = false;
+    /// See [`PspHal::tells_memory_since`].
+    const MEMORY_SINCE: Option<u32> = None;
 
     /// See [`PspHal::plan`].
     fn plan(
@@ -232,6 +238,10 @@ impl<T: PspVersion> PspHal for T {
 
     fn autoloads(&self) -> bool {
         T::AUTOLOAD
+    }
+
+    fn tells_memory_since(&self) -> Option<u32> {
+        T::MEMORY_SINCE
     }
 
     fn plan(

@@ -18,12 +18,12 @@
 /* Users of VRAM, in the order of the file, then other figures. */
 enum {
 	RESERVED, DRIVER, MQDS, PAGE_TABLES, KFD_BOS, RENDER_BOS, SVM, RETIRED,
-	USERS, USED = USERS, UNCLEARED, SIZE, FIGURES
+	FIRMWARE, USERS, USED = USERS, UNCLEARED, SIZE, FIGURES
 };
 
-static const char *const names[FIGURES] = { "reserved",   "driver", "mqds",    "page_tables",
-					    "kfd_bos",    "render_bos", "svm", "retired",
-					    "used",       "uncleared", "size" };
+static const char *const names[FIGURES] = { "reserved", "driver",     "mqds",    "page_tables",
+					    "kfd_bos",  "render_bos", "svm",     "retired",
+					    "firmware", "used",       "uncleared", "size" };
 
 struct ledger {
 	uint64_t bytes[FIGURES];
@@ -131,6 +131,18 @@ TEST(bad_pages_are_retired)
 		SKIP("no " LEDGER);
 	fixture_open(&k);
 	EXPECT_EQ(ledger(&k).bytes[RETIRED], (pages ? strtoul(pages, NULL, 0) : 0) * 4096);
+}
+
+/* $FIRMWARE_MEMORY is the number of MiB that firmware uses besides the end of VRAM. */
+TEST(firmware_memory_is_reserved)
+{
+	const char *mib = getenv("FIRMWARE_MEMORY");
+	struct kfd k;
+
+	if (!has_ledger())
+		SKIP("no " LEDGER);
+	fixture_open(&k);
+	EXPECT_EQ(ledger(&k).bytes[FIRMWARE], (mib ? strtoul(mib, NULL, 0) : 0) * MIB);
 }
 
 TEST(each_user_has_its_line)

@@ -205,6 +205,8 @@ fn entry_points(images: &[Image<'_>; 9]) -> Result<EntryPoints, Bad> {
 impl PspVersion for Psp {
     const FILES: &'static [FirmwareFile] = &FILES;
     const AUTOLOAD: bool = true;
+    // `psp_update_fw_reservation`.
+    const MEMORY_SINCE: Option<u32> = Some(0x3a_0e14);
 
     fn plan(
         _mmio: &Mmio,

@@ -131,6 +131,7 @@ mod tests {
             vram: 64 << 20,
             hive_node: None,
             vbios: None,
+            firmware_memory: None,
             bad_pages: Vec::new(),
             strict: Arc::new(Strict::quiet()),
             trace: Arc::new(Trace::to_writer(Box::new(std::io::sink()))),

@@ -22,7 +22,7 @@ use crate::engines::doorbells::Doorbells;
 use crate::engines::firmware::{Firmware, Fw};
 use crate::engines::gc::Gc;
 use crate::engines::gmc::l2::Caches;
-use crate::engines::gmc::placement::{firmware_region, Placement};
+use crate::engines::gmc::placement::{firmware_regions, Placement};
 use crate::engines::gmc::{Gmc, Hub};
 use crate::engines::hdp::Hdp;
 use crate::engines::ih::{Ih, Msix};
@@ -172,6 +172,8 @@ pub struct Options {
     /// Bytes at the end of video memory that the VBIOS reserves, below the size of that; `None` for
     /// a card of gfx9 without a VBIOS. The VBIOS of gfx12 has its own number.
     pub vbios: Option<u64>,
+    /// Bytes of video memory that the firmware of gfx12 uses besides those at the end.
+    pub firmware_memory: Option<u64>,
     /// Addresses in video memory whose rows the EEPROM of a card of gfx9 lists as bad; if there are
     /// none, the card has neither EEPROM nor RAS.
     pub bad_pages: Vec<u64>,
@@ -195,6 +197,7 @@ impl Gpu {
             vram,
             hive_node,
             vbios,
+            firmware_memory,
             bad_pages,
             boot,
             strict,
@@ -207,7 +210,7 @@ impl Gpu {
         let ras = u32::from(!bad_pages.is_empty()) << ras_block::UMC;
         let regs =
             RegisterMap::build(chip, &declare::all(chip, vram, ras)).map_err(io::Error::other)?;
-        let firmware = firmware_region(chip, vram, vbios);
+        let firmware = firmware_regions(chip, vram, vbios, firmware_memory);
         let rom = Rom::new(chip, vram, vbios);
         let bad = bad_pages.iter().flat_map(|address| row(*address, vram));
         let bad = bad.collect();
@@ -236,7 +239,7 @@ impl Gpu {
         let gmc = gmc
             .with_adversary(adversary.clone())
             .with_l2(l2.clone())
-            .with_firmware_region(firmware)
+            .with_firmware_regions(firmware)
             .with_bad_pages(bad);
         let gmc = Arc::new(gmc);
         let ih = Ih::new(

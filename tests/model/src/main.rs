@@ -44,6 +44,9 @@ usage: rkfd-gpu --socket PATH [options]
   --vbios SIZE         the card has an expansion ROM with a VBIOS, which reserves SIZE at the end
                        of video memory for the boot firmware (default: no VBIOS, as passed to a
                        virtual machine; gfx9 only)
+  --firmware-memory SIZE
+                       the firmware uses SIZE at a quarter of video memory, which only the PSP
+                       tells, besides the end (default: none; gfx12 only)
   --bad-page ADDRESS   the memory has RAS, and the EEPROM of the card lists the row of ADDRESS in
                        video memory as bad, in mode NPS1; may repeat (mi300x, mi300x-1xcc only)
   --boot cold|warm     cold: only the PSP boot loader runs, as after a power cycle (default);
@@ -101,6 +104,7 @@ struct Args {
     vram: Option<u64>,
     hive_node: Option<u8>,
     vbios: Option<u64>,
+    firmware_memory: Option<u64>,
     bad_pages: Vec<u64>,
     boot: Option<Boot>,
     trace: Option<PathBuf>,
@@ -166,6 +170,11 @@ fn parse_args(mut words: impl Iterator<Item = String>) -> Result<Args, String> {
             "--vbios" => {
                 let text = value()?;
                 args.vbios = Some(parse_size(&text).ok_or(format!("{text}: not a size"))?);
+            }
+            "--firmware-memory" => {
+                let text = value()?;
+                let size = parse_size(&text).ok_or(format!("{text}: not a size"))?;
+                args.firmware_memory = Some(size);
             }
             "--bad-page" => {
                 let text = value()?;
@@ -239,6 +248,17 @@ fn run() -> Result<ExitCode, String> {
     {
         return Err("--vbios: not a multiple of 1K below the size of video memory".into());
     }
+    if args.firmware_memory.is_some() && chip.generation != Generation::Gfx12 {
+        return Err(format!("--firmware-memory: not on {}", chip.name));
+    }
+    if args
+        .firmware_memory
+        .is_some_and(|size| size > vram / 4 || size % (1 << 20) != 0)
+    {
+        return Err(
+            "--firmware-memory: not a multiple of 1M up to a quarter of video memory".into(),
+        );
+    }
     if !args.bad_pages.is_empty() && chip.pci_ids != mi300x::CHIP.pci_ids {
         return Err(format!(
             "--bad-page: the rows of {} are not known",
@@ -266,6 +286,7 @@ fn run() -> Result<ExitCode, String> {
         vram,
         hive_node: args.hive_node,
         vbios: args.vbios,
+        firmware_memory: args.firmware_memory,
         bad_pages: args.bad_pages,
         boot,
         strict: Arc::new(Strict::new(args.expect)),

@@ -60,14 +60,19 @@ fn irqs() -> Vec<IrqInfo> {
 }
 
 /// Returns the parts of the frame buffer BAR that the guest maps. Other accesses reach the model:
-/// to bad pages, to the region of the boot firmware, of which the driver reads the discovery table,
-/// and beyond VRAM.
+/// to bad pages, to the regions of the boot firmware, from which the driver reads the discovery
+/// table, and beyond VRAM.
 fn mapped_areas(gpu: &Gpu, size: u64) -> Vec<SparseArea> {
-    let end = size.min(gpu.gmc.firmware_region().start);
-    let holes = gpu.gmc.bad_pages().range(..end).copied();
-    let starts = std::iter::once(0).chain(holes.clone().map(|page| page + 0x1000));
-    let areas = starts.zip(holes.chain([end]));
-    areas
+    let [last, second] = gpu.gmc.firmware_regions().clone();
+    let end = size.min(last.start);
+    let bad = gpu.gmc.bad_pages().range(..end);
+    let mut holes: Vec<_> = bad.map(|page| *page..page + 0x1000).collect();
+    holes.extend(Some(second).filter(|second| !second.is_empty()));
+    holes.sort_by_key(|hole| hole.start);
+    let starts = std::iter::once(0).chain(holes.iter().map(|hole| hole.end));
+    let ends = holes.iter().map(|hole| hole.start).chain([end]);
+    starts
+        .zip(ends)
         .filter(|(start, end)| start < end)
         .map(|(offset, end)| SparseArea {
             area: vfio_region_sparse_mmap_area {
@@ -276,7 +281,7 @@ impl ServerBackend for Device {
             VFIO_PCI_BAR2_REGION_INDEX => self.write_doorbell(offset, data),
             VFIO_PCI_BAR0_REGION_INDEX => {
                 self.check_page(offset);
-                if self.gpu.gmc.firmware_region().contains(&offset) {
+                if self.gpu.gmc.is_firmware(offset) {
                     strict!(
                         self.gpu.strict,
                         "bar0",

@@ -205,7 +205,7 @@ pub struct Gmc {
     l2: Option<Arc<Caches>>,
     gfx: Vec<HubState>,
     mm: Vec<HubState>,
-    firmware: Range<u64>,
+    firmware: [Range<u64>; 2],
     bad: BTreeSet<u64>,
 }
 
@@ -275,14 +275,20 @@ impl Gmc {
             l2: None,
             gfx,
             mm,
-            firmware: 0..0,
+            firmware: [0..0, 0..0],
             bad: BTreeSet::new(),
         }
     }
 
-    /// Returns the region of VRAM that belongs to the boot firmware.
-    pub fn firmware_region(&self) -> &Range<u64> {
+    /// Returns the regions of VRAM that belong to the boot firmware. The first is at the end, the
+    /// second may be empty.
+    pub fn firmware_regions(&self) -> &[Range<u64>; 2] {
         &self.firmware
+    }
+
+    /// Returns whether an offset in VRAM belongs to the boot firmware.
+    pub fn is_firmware(&self, offset: u64) -> bool {
+        self.firmware.iter().any(|region| region.contains(&offset))
     }
 
     /// Sets the adversary, if there is one.
@@ -302,9 +308,9 @@ impl Gmc {
         self
     }
 
-    /// Sets the region of VRAM that belongs to the boot firmware; there is none by default.
-    pub fn with_firmware_region(mut self, region: Range<u64>) -> Self {
-        self.firmware = region;
+    /// Sets the regions of VRAM that belong to the boot firmware; there are none by default.
+    pub fn with_firmware_regions(mut self, regions: [Range<u64>; 2]) -> Self {
+        self.firmware = regions;
         self
     }
 
@@ -453,7 +459,7 @@ impl Gmc {
             Some(entry) => entry,
             None => {
                 let entry = self.walk(hub, vmid, va).map_err(fault)?;
-                if !entry.system && self.firmware.contains(&entry.page) {
+                if !entry.system && self.is_firmware(entry.page) {
                     strict!(
                         self.strict,
                         "gmc",

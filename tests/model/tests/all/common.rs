@@ -76,6 +76,7 @@ fn with_options(
         vram: VRAM,
         hive_node,
         vbios: None,
+        firmware_memory: None,
         bad_pages: Vec::new(),
         boot,
         strict: Arc::new(Strict::quiet()),

@@ -11,7 +11,7 @@
 use std::ops::Range;
 
 use crate::chips::{Chip, Generation};
-use crate::discovery::TMR_OFFSET;
+use crate::engines::rom::reserved_by_firmware;
 
 /// GPUs of a hive.
 pub const HIVE_GPUS: u8 = 8;
@@ -25,18 +25,24 @@ const FIRMWARE: u64 = 280 << 20;
 /// Smallest VRAM with these; a smaller one has an eighth, so that there is room for tests.
 const LEAST: u64 = 512 << 20;
 
-/// Returns the region of the boot firmware, on gfx12 that of the discovery table, in `vram` bytes.
-/// `vbios` is its size in the tables of a VBIOS, if the card of gfx9 has one.
-pub fn firmware_region(chip: &Chip, vram: u64, vbios: Option<u64>) -> Range<u64> {
+/// Returns the regions of the boot firmware in `vram` bytes: one at the end, and a second one,
+/// which may be empty. `vbios` is the size of the first in the tables of a VBIOS, if the card of
+/// gfx9 has one, `second` that of the second region, for firmware of gfx12 that has one.
+pub fn firmware_regions(
+    chip: &Chip,
+    vram: u64,
+    vbios: Option<u64>,
+    second: Option<u64>,
+) -> [Range<u64>; 2] {
     let size = match chip.generation {
         Generation::Gfx9 => match vbios {
             Some(size) => size,
             None if vram >= LEAST => FIRMWARE,
             None => vram / 8,
         },
-        Generation::Gfx12 => TMR_OFFSET,
+        Generation::Gfx12 => reserved_by_firmware(vram),
     };
-    vram - size..vram
+    [vram - size..vram, vram / 4..vram / 4 + second.unwrap_or(0)]
 }
 
 /// The FB aperture and the part of it that is the card's VRAM.
@@ -118,7 +124,7 @@ impl Placement {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::chips::mi300x::CHIP;
+    use crate::chips::{mi300x::CHIP, rx9070};
 
     #[test]
     fn vram_of_a_hive_is_a_segment_of_the_aperture() {
@@ -137,5 +143,15 @@ mod tests {
             fifth.aperture_last() + 1 - fifth.aperture(),
             8 * (192 << 30)
         );
+    }
+
+    #[test]
+    fn second_region_of_firmware_is_apart_from_the_first() {
+        let vram = 1 << 30;
+        let [end, none] = firmware_regions(&rx9070::CHIP, vram, None, None);
+        assert!(end.end == vram && none.is_empty());
+        let [same, second] = firmware_regions(&rx9070::CHIP, vram, None, Some(64 << 20));
+        assert!(same == end && second.end < end.start);
+        assert_eq!(second.end - second.start, 64 << 20);
     }
 }

@@ -6,6 +6,8 @@
 //! Linux continues after an error status (`psp_cmd_submit_buf` only warns), so the driver then
 //! observes an engine without firmware.
 
+use std::ops::Range;
+
 use gpu_regs::{gc_12_0_0 as gc12, gc_9_4_3 as gc, nbio_7_9_0 as nbio};
 use rkfd_abi::psp::{
     cmd, cmd_buf, fw_reserve, fw_type, load_ip_fw, load_ta, load_toc, memory_part, resp, setup_tmr,
@@ -17,7 +19,7 @@ use super::targets::{self, Target};
 use super::xgmi::{self, Xgmi};
 use crate::chips::Generation;
 use crate::engines::firmware::Fw;
-use crate::engines::{memory, rom};
+use crate::engines::memory;
 use crate::gpu::Gpu;
 use crate::regs::Ip;
 use crate::{event, strict};
@@ -46,18 +48,16 @@ impl Os {
     pub fn started(gpu: &Gpu) -> Self {
         let tmr = match gpu.chip.generation {
             Generation::Gfx9 => None,
-            Generation::Gfx12 => Some((gpu.placement.end() - reserved(gpu), false)),
+            Generation::Gfx12 => {
+                let region = &gpu.gmc.firmware_regions()[0];
+                Some((gpu.placement.start() + region.start, false))
+            }
         };
         Self {
             tmr,
             ..Self::default()
         }
     }
-}
-
-/// Returns the bytes at the end of video memory that the boot firmware of gfx12 reserves.
-fn reserved(gpu: &Gpu) -> u64 {
-    rom::reserved_by_firmware(gpu.vram.len())
 }
 
 /// A trusted application that is loaded.
@@ -145,12 +145,8 @@ pub fn run(gpu: &Gpu, os: &mut Os, command: &Command) -> Reply {
     let gfx12 = gpu.chip.generation == Generation::Gfx12;
     let result = match id {
         cmd::AUTOLOAD_RLC if gfx12 => autoload(gpu, os),
-        cmd::FB_FW_RESERV_ADDR if gfx12 => Ok(Reply {
-            reserved: (gpu.vram.len() - reserved(gpu), reserved(gpu) as u32),
-            ..Reply::default()
-        }),
-        // Nothing besides that.
-        cmd::FB_FW_RESERV_EXT_ADDR if gfx12 => Ok(Reply::default()),
+        cmd::FB_FW_RESERV_ADDR if gfx12 => Ok(reserved(gpu, 0)),
+        cmd::FB_FW_RESERV_EXT_ADDR if gfx12 => Ok(reserved(gpu, 1)),
         cmd::SRIOV_SPATIAL_PART | cmd::FB_NPS_MODE if gfx12 => unknown(gpu, id),
         cmd::SETUP_TMR => setup_region(gpu, os, command),
         cmd::DESTROY_TMR => destroy_region(gpu, os),
@@ -187,6 +183,18 @@ fn unknown(gpu: &Gpu, id: u32) -> Result<Reply, u32> {
     }
 }
 
+/// Answers with a region of the boot firmware, zeroes without.
+fn reserved(gpu: &Gpu, region: usize) -> Reply {
+    let Range { start, end } = gpu.gmc.firmware_regions()[region];
+    match start < end {
+        true => Reply {
+            reserved: (start, (end - start) as u32),
+            ..Reply::default()
+        },
+        false => Reply::default(),
+    }
+}
+
 /// Checks the alignment of an address.
 fn aligned(gpu: &Gpu, what: &str, addr: u64) -> Result<(), u32> {
     if addr % ADDRESS_ALIGN != 0 || addr & !ADDRESS.mask != 0 {
@@ -220,7 +228,7 @@ fn setup_region(gpu: &Gpu, os: &mut Os, command: &Command) -> Result<Reply, u32>
     }
     if addr == 0 && size == 0 {
         // Boot firmware has reserved one (psp->boot_time_tmr).
-        let start = gpu.placement.start() + gpu.gmc.firmware_region().start;
+        let start = gpu.placement.start() + gpu.gmc.firmware_regions()[0].start;
         os.tmr = Some((start, false));
         return Ok(Reply::default());
     }
