@@ -17,6 +17,15 @@ pub(crate) mod packet;
 pub(crate) mod sdma;
 pub(crate) mod writer;
 
+/// Returns how many ms a job may take; `None` without a limit (module parameter `lockup_timeout`).
+pub(crate) fn lockup_ms() -> Option<u32> {
+    const DEFAULT: u32 = 10_000;
+    match crate::module_parameters::lockup_timeout.value() {
+        0 => Some(DEFAULT),
+        ms => ms.try_into().ok(),
+    }
+}
+
 /// Maximum dwords of a [`Batch`].
 const MAX_BATCH: usize = 64;
 

@@ -138,9 +138,9 @@ module! {
     license: "GPL",
     imports_ns: ["DMA_BUF"],
     params: {
-        lockup_timeout: u32 {
-            default: 10000,
-            description: "Time in ms that a job of a DMA engine may take before the engine is reset (default 10000)",
+        lockup_timeout: i32 {
+            default: 0,
+            description: "Time in ms that a job of a DMA engine may take before the engine is reset (0: 10000, default; negative: no limit)",
         },
         queue_preemption_timeout_ms: u32 {
             default: 9000,

@@ -32,6 +32,7 @@ use crate::{
     mmu::{Access, Bo, BoFlags, BoRef, KernelAddr, Vm},
     node::Node,
     process::Quiesce,
+    ring::lockup_ms,
 };
 
 /// Bytes of a slot.
@@ -115,7 +116,7 @@ impl Drop for Slot {
 pub(super) struct FencePool {
     #[pin]
     pages: Mutex<KVec<Arc<FencePage>>>,
-    /// Those of queues that exist.
+    /// Those of queues that exist, in the order of their fence contexts.
     #[pin]
     queues: Mutex<KVVec<Arc<Delayed<UserFences>>>>,
     /// Work queue of the detection of hangs.
@@ -195,9 +196,15 @@ impl FencePool {
     /// Returns the fences of the queue with this fence context.
     pub(super) fn find(&self, context: u64) -> Option<Arc<Delayed<UserFences>>> {
         let queues = self.queues.lock();
-        let found = queues.iter().find(|q| q.timeline.context() == context);
-        found.cloned()
+        find_index(&queues, context)
+            .ok()
+            .map(|at| queues[at].clone())
     }
+}
+
+/// Returns where the fences of a queue are, or belong if they are not there.
+fn find_index(queues: &[Arc<Delayed<UserFences>>], context: u64) -> Result<usize, usize> {
+    queues.binary_search_by_key(&context, |fences| fences.timeline.context())
 }
 
 /// A fence that is not signaled.
@@ -306,7 +313,11 @@ impl UserFences {
             Delayed::new(new_delayed_work!("rkfd_userq"), fences),
             GFP_KERNEL,
         )?;
-        pool.queues.lock().push(this.clone(), GFP_KERNEL)?;
+        let mut queues = pool.queues.lock();
+        queues.reserve(1, GFP_KERNEL)?;
+        let (Ok(at) | Err(at)) = find_index(&queues, this.timeline.context());
+        queues.insert_within_capacity(at, this.clone())?;
+        drop(queues);
         Ok(this)
     }
 
@@ -379,11 +390,10 @@ impl UserFences {
         state.pending.push(KBox::write(room, pending));
         let before = state.last.replace(out.clone());
         this.count.fetch_add(1, Relaxed);
-        // Fails if it is queued already. Not after `end()`, which is followed by a flush.
-        let _ = this
-            .pool
-            .hangs
-            .enqueue_delayed(this.clone(), hang_timeout());
+        if let Some(timeout) = hang_timeout() {
+            // Fails if it is queued already. Not after `end()`, which is followed by a flush.
+            let _ = this.pool.hangs.enqueue_delayed(this.clone(), timeout);
+        }
         drop(state);
         drop(before);
         this.check();
@@ -448,35 +458,38 @@ impl UserFences {
         let queue = this.state.lock().queue.take();
         drop(queue);
         this.end();
-        this.pool
-            .queues
-            .lock()
-            .retain(|other| !Arc::ptr_eq(other, this));
+        let mut queues = this.pool.queues.lock();
+        if let Ok(at) = find_index(&queues, this.timeline.context()) {
+            // Cannot fail: it is there.
+            let _ = queues.remove(at);
+        }
+        drop(queues);
         this.flush();
     }
 }
 
-/// Returns the time that a queue may take for a fence.
-fn hang_timeout() -> Delta {
-    Delta::from_millis(crate::module_parameters::lockup_timeout.value().into())
+/// Returns the time that a queue may take for a fence; `None` without a limit.
+fn hang_timeout() -> Option<Delta> {
+    Some(Delta::from_millis(lockup_ms()?.into()))
 }
 
 /// How many times the timeout a fence may take whose queue may poll fences of others.
 const POLL_FACTOR: i64 = 4;
 
 impl UserFences {
-    /// Returns the time left for the first fence, and the queue to stop; `None` without fences. The
-    /// time begins when the fence before is signaled.
+    /// Returns the time left for the first fence, and the queue to stop; `None` without fences, or
+    /// without a limit. The time begins when the fence before is signaled.
     fn time_left(&self) -> Option<(Delta, Option<QueueOfNode>)> {
+        let timeout = hang_timeout()?;
         let mut state = self.state.lock();
         let progress = state.progress.elapsed();
         let first = state.pending.first()?;
         let age = first.since.elapsed();
-        let mut left = hang_timeout() - age.min(progress);
+        let mut left = timeout - age.min(progress);
         // A queue that hangs is not to stop those that wait for it.
         let polls = first.uses.iter().any(|other| other.is_pending());
-        if left <= Delta::ZERO && polls && age < hang_timeout() * POLL_FACTOR {
-            left = hang_timeout();
+        if left <= Delta::ZERO && polls && age < timeout * POLL_FACTOR {
+            left = timeout;
         }
         Some((left, state.queue.clone()))
     }

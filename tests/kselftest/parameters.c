@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 /*
  * Tests module parameters, whose values are in the environment: MAX_QUEUES, MAX_PROCESSES (1),
- * NO_LIMIT, SCHED_POLICY (1), NORETRY (0).
+ * NO_LIMIT, SCHED_POLICY (1), NORETRY (0), LOCKUP_TIMEOUT (0 or below).
  */
 #define _GNU_SOURCE
 #include <stdlib.h>
@@ -10,6 +10,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "cs.h"
 #include "device.h"
 #include "svm.h"
 
@@ -194,4 +195,18 @@ TEST_TIMEOUT(processes_begin_with_retry_faults, 120)
 	svm_mode_needed(&f.k, true);
 	EXPECT_EQ(svm_xnack(&f.k, -1), 1);
 	EXPECT(fixture_works(&f));
+}
+
+/* lockup_timeout: 0 is the default, and a negative one none. */
+TEST(jobs_have_time)
+{
+	uint64_t handle;
+	struct cs cs;
+
+	ASSERT(parameter("LOCKUP_TIMEOUT") <= 0);
+	cs_open(&cs);
+	ASSERT_OK(cs_run(&cs, 0, cs_poll(&cs, cs.data.va, 1), &handle));
+	usleep(500000);
+	cs.data.words[0] = 1;
+	cs_done(&cs, 0, handle);
 }

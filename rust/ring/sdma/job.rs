@@ -20,6 +20,7 @@ use crate::{
         fence::{Fence, Timeout},
         sched::{JobOps, Prepare, Scheduler},
     },
+    ring::lockup_ms,
     uapi,
 };
 
@@ -249,6 +250,6 @@ pub(super) fn scheduler(
         ring: ring.clone(),
         shared: shared.clone(),
     };
-    let timeout = Timeout::from_ms(crate::module_parameters::lockup_timeout.value());
+    let timeout = lockup_ms().map_or(Timeout::FOREVER, Timeout::from_ms);
     Scheduler::new(ring.name(), JOBS, timeout, dev, queue)
 }
