@@ -3,8 +3,13 @@
 #
 # Finds and applies the mutants of tests/mutants/families.
 #
-# usage: mutants.py list [FAMILY...]   prints one mutant per line: ID, boots and source, by tabs
-#        mutants.py apply ID TREE      changes the file of that mutant below TREE
+# usage: mutants.py list [FAMILY...]         prints a line for each mutant: ID, boots and source
+#        mutants.py apply TREE ID            changes the file of that mutant below TREE
+#        mutants.py select TREE EXCLUDED [FAMILY...]
+#                                            puts all mutants into TREE but those whose ID is a line
+#                                            of EXCLUDED: the module parameter `mutant` selects the
+#                                            one in that line of the list, from 1 on
+#        mutants.py blame LOG [FAMILY...]    prints the IDs of those at the errors of a build's log
 #
 # ID is FAMILY:FILE:LINE, followed by +N for the N-th further match in the line.
 
@@ -101,50 +106,118 @@ def words(text, pattern):
         yield code.count("\n", 0, match.start()) + 1, match.start(), match.end(), match.end()
 
 
+class Mutant:
+    """A change of one expression: from `start` to `end` of the text of `path`."""
+
+    def __init__(self, ident, boots, path, text, start, end, change):
+        self.ident, self.boots, self.path = ident, boots, path
+        self.start, self.end, self.change = start, end, change
+        self.first = text.count("\n", 0, start) + 1
+        self.last = text.count("\n", 0, end) + 1
+
+
+def read(path):
+    with open(os.path.join(ROOT, path), encoding="utf-8") as f:
+        return f.read()
+
+
 def mutants(wanted):
-    """Yields (id, boots, source line, path, replacement) of each mutant of the families."""
+    """Yields (mutant, source line) for each mutant of the families."""
     for name, operator, patterns, call, boots in families():
         if wanted and name not in wanted:
             continue
         paths = {p for pattern in patterns for p in glob.glob(pattern, root_dir=ROOT, recursive=True)}
         for path in sorted(paths):
-            with open(os.path.join(ROOT, path), encoding="utf-8") as f:
-                text = f.read()
+            text = read(path)
             seen = {}
             other = replacement(operator)
             found = sites(text, call) if other is None else words(text, call)
             for line, start, arguments, end in found:
                 number = seen[line] = seen.get(line, -1) + 1
                 ident = f"{name}:{path}:{line}" + (f"+{number}" if number else "")
+                change = other
                 if other is not None:
                     ident += operator
-                    changed = text[:start] + other + text[end:]
                 elif operator == "zero":
                     if text[arguments:end] == "(0)":
                         continue
-                    changed = text[:arguments] + "(0)" + text[end:]
+                    start, end, change = arguments + 1, end - 1, "0"
                 else:
-                    changed = text[:start] + OPERATORS[operator] + text[end:]
-                yield ident, boots, text.splitlines()[line - 1].strip(), path, changed
+                    change = OPERATORS[operator]
+                source = text.splitlines()[line - 1].strip()
+                yield Mutant(ident, boots, path, text, start, end, change), source
+
+
+def write(tree, path, text):
+    with open(os.path.join(tree, path), "w", encoding="utf-8") as f:
+        f.write(text)
+
+
+def apply(tree, ident):
+    """Changes the file of a mutant."""
+    for mutant, _ in mutants([ident.partition(":")[0]]):
+        if mutant.ident == ident:
+            text = read(mutant.path)
+            write(tree, mutant.path, text[: mutant.start] + mutant.change + text[mutant.end :])
+            return
+    sys.exit(f"no mutant {ident}")
+
+
+def select(tree, excluded, wanted):
+    """Puts all mutants but the excluded ones into the tree, by insertions: no line moves."""
+    insertions = {}
+    for number, (mutant, _) in enumerate(mutants(wanted), 1):
+        if mutant.ident in excluded:
+            continue
+        condition = f"crate::module_parameters::mutant.value() == {number}"
+        length = mutant.end - mutant.start
+        # At the same place: the longer expression starts first and ends last.
+        before = (mutant.start, 1, -length, number, f"(if {condition} {{ {mutant.change} }} else {{ ")
+        after = (mutant.end, 0, length, -number, " })")
+        insertions.setdefault(mutant.path, []).extend([before, after])
+    for path, parts in insertions.items():
+        text = read(path)
+        for at, *_, part in sorted(parts, reverse=True):
+            text = text[:at] + part + text[at:]
+        write(tree, path, text)
+    parameter = 'mutant: u32 { default: 0, description: "" }, '
+    text = read("rust/rkfd.rs")
+    at = re.search(r"\bparams: \{\s*", text).end()
+    write(tree, "rust/rkfd.rs", text[:at] + parameter + text[at:])
+
+
+def blame(log, wanted):
+    """Yields the IDs of the mutants at the errors of a log of the compiler."""
+    with open(log, encoding="utf-8", errors="replace") as f:
+        text = f.read()
+    places = re.findall(r"^error\b.*\n\s*--> ([^:\n]+):(\d+):", text, flags=re.M)
+    places = {(path, int(line)) for path, line in places}
+    for mutant, _ in mutants(wanted):
+        lines = range(mutant.first, mutant.last + 1)
+        if any(path == mutant.path and line in lines for path, line in places):
+            yield mutant.ident
 
 
 def main(arguments):
-    if arguments[:1] == ["list"]:
-        known = [family[0] for family in families()]
-        for name in arguments[1:]:
+    known = {family[0] for family in families()}
+    first = {"list": 1, "select": 3, "blame": 2}.get(arguments[0] if arguments else "")
+    if first is not None and len(arguments) >= first:
+        wanted = arguments[first:]
+        for name in wanted:
             if name not in known:
-                sys.exit(f"no family {name}: use one of {' '.join(known)}")
-        for ident, boots, source, _, _ in mutants(arguments[1:]):
-            print(ident, " ".join(boots), source, sep="\t")
+                sys.exit(f"no family {name}: use one of {' '.join(sorted(known))}")
+        if arguments[0] == "list":
+            for mutant, source in mutants(wanted):
+                print(mutant.ident, " ".join(mutant.boots), source, sep="\t")
+        elif arguments[0] == "select":
+            with open(arguments[2], encoding="utf-8") as f:
+                select(arguments[1], set(f.read().split("\n")), wanted)
+        else:
+            print("\n".join(blame(arguments[1], wanted)))
     elif arguments[:1] == ["apply"] and len(arguments) == 3:
-        for ident, _, _, path, changed in mutants([arguments[1].partition(":")[0]]):
-            if ident == arguments[1]:
-                with open(os.path.join(arguments[2], path), "w", encoding="utf-8") as f:
-                    f.write(changed)
-                return
-        sys.exit(f"no mutant {arguments[1]}")
+        apply(arguments[1], arguments[2])
     else:
-        sys.exit("usage: mutants.py list [FAMILY...] | apply ID TREE")
+        sys.exit("usage: see the first lines of mutants.py")
 
 
 main(sys.argv[1:])
