@@ -12,8 +12,16 @@
 
 #define WORDS 1024u
 
-/* Release fence of an AQL header. */
+/* Fences of an AQL header. */
+#define ACQUIRE (3u << 9)
 #define RELEASE (3u << 11)
+
+/* Writes a packet without the fences in `without`, and rings. */
+static void submit(struct fixture *f, struct aql_dispatch packet, uint32_t without)
+{
+	packet.header &= (uint16_t)~without;
+	kfd_queue_ring(&f->q, kfd_queue_write(&f->q, &packet));
+}
 
 /* Starts a kernel of `items` work-items and up to three arguments. */
 static void start(struct fixture *f, const char *name, uint32_t items, bool release, const void *a,
@@ -31,9 +39,7 @@ static void start(struct fixture *f, const char *name, uint32_t items, bool rele
 	kernarg[2] = c;
 	f->signal.s->value = 1;
 	kfd_fill_dispatch(&packet, &kernel, grid, group, kernarg, &f->signal);
-	if (!release)
-		packet.header &= ~RELEASE;
-	kfd_queue_ring(&f->q, kfd_queue_write(&f->q, &packet));
+	submit(f, packet, release ? 0 : RELEASE);
 }
 
 /* Returns the sum of the words of a buffer, as a kernel reads them. */
@@ -157,4 +163,117 @@ TEST_TIMEOUT(new_vram_is_zero_for_kernels, 90)
 TEST_TIMEOUT(new_vram_is_zero_after_unreleased_stores, 90)
 {
 	new_vram_is_zero(false);
+}
+
+/* Bytes of a kernel descriptor, position of the offset of its code there, most bytes of code. */
+#define DESCRIPTOR 64
+#define ENTRY_OFFSET 16
+#define CODE 256
+
+/* Copies a kernel to memory: its descriptor, and its code at CODE. */
+static void put_kernel(struct fixture *f, char *to, const char *name, struct kfd_kernel *kernel)
+{
+	const int64_t offset = CODE;
+	const char *descriptor;
+	int64_t entry;
+
+	ASSERT_OK(fixture_kernel(f, name, kernel));
+	descriptor = (const char *)(uintptr_t)kernel->descriptor;
+	memcpy(&entry, descriptor + ENTRY_OFFSET, sizeof(entry));
+	memcpy(to, descriptor, DESCRIPTOR);
+	memcpy(to + ENTRY_OFFSET, &offset, sizeof(offset));
+	memcpy(to + CODE, descriptor + entry, CODE);
+	kernel->descriptor = kfd_va(to);
+	ASSERT_OK(kfd_hdp_flush(&f->k));
+}
+
+/*
+ * Replaces the code of a kernel between dispatches. The new code runs after an acquire fence;
+ * without one the old or the new does.
+ */
+static void replace_code(uint32_t flags)
+{
+	const char *const names[] = { "constant_2", "constant_1" };
+	const uint32_t values[] = { 0x2222, 0x1111 };
+	const uint32_t grid[3] = { 64, 1, 1 };
+	const uint16_t group[3] = { 64, 1, 1 };
+	volatile uint32_t *word;
+	struct kfd_bo *bo;
+	struct fixture f;
+
+	fixture_launch(&f);
+	word = f.data->va;
+	*(uint64_t *)f.kernarg->va = kfd_va(f.data->va);
+	ASSERT_OK(kfd_bo_create(&f.k, KFD_PAGE, flags, &bo));
+	for (int n = 0; n < 24; n++) {
+		const bool acquires = n % 3 == 0;
+		struct aql_dispatch packet;
+		struct kfd_kernel kernel;
+
+		put_kernel(&f, bo->va, names[n & 1], &kernel);
+		*word = 0;
+		f.signal.s->value = 1;
+		kfd_fill_dispatch(&packet, &kernel, grid, group, f.kernarg->va, &f.signal);
+		submit(&f, packet, acquires ? 0 : ACQUIRE);
+		ASSERT_OK(kfd_signal_wait(&f.k, &f.signal, WAIT_MS));
+		EXPECT(*word == values[n & 1] || (!acquires && *word == values[~n & 1]),
+		       "%#x, expected %#x", *word, values[n & 1]);
+	}
+}
+
+TEST_TIMEOUT(replaced_code_runs_in_gtt, 90)
+{
+	replace_code(KFD_FLAGS_GTT);
+}
+
+TEST_TIMEOUT(replaced_code_runs_in_vram, 90)
+{
+	replace_code(KFD_FLAGS_VRAM);
+}
+
+/*
+ * Rewrites kernel arguments between dispatches. The new ones are loaded after an acquire fence;
+ * without one the old or the new are.
+ */
+static void rewrite_arguments(uint32_t flags)
+{
+	const uint32_t grid[3] = { 64, 1, 1 };
+	const uint16_t group[3] = { 64, 1, 1 };
+	volatile uint32_t *words;
+	struct kfd_bo *bo;
+	struct fixture f;
+
+	fixture_launch(&f);
+	words = f.data->va;
+	ASSERT_OK(kfd_bo_create(&f.k, KFD_PAGE, flags, &bo));
+	for (uint32_t n = 1; n <= 24; n++) {
+		const bool acquires = n % 3 == 1;
+		volatile uint64_t *kernarg = bo->va;
+		struct aql_dispatch packet;
+		struct kfd_kernel kernel;
+
+		ASSERT_OK(fixture_kernel(&f, "fill", &kernel));
+		kernarg[0] = kfd_va(f.data->va);
+		kernarg[1] = n;
+		ASSERT_OK(kfd_hdp_flush(&f.k));
+		words[0] = words[63] = ~0u;
+		f.signal.s->value = 1;
+		kfd_fill_dispatch(&packet, &kernel, grid, group, bo->va, &f.signal);
+		submit(&f, packet, acquires ? 0 : ACQUIRE);
+		ASSERT_OK(kfd_signal_wait(&f.k, &f.signal, WAIT_MS));
+		/* The last packet with an acquire fence has loaded n, n - 1 or n - 2. */
+		for (int at = 0; at < 64; at += 63)
+			EXPECT(words[at] <= n && words[at] + (n - 1) % 3 >= n, "%u, expected %u",
+			       words[at], n);
+	}
+}
+
+TEST_TIMEOUT(rewritten_arguments_are_loaded_from_gtt, 90)
+{
+	rewrite_arguments(KFD_FLAGS_GTT);
+}
+
+TEST_TIMEOUT(rewritten_arguments_are_loaded_from_vram, 90)
+{
+	rewrite_arguments(KFD_FLAGS_VRAM);
 }

@@ -273,6 +273,17 @@ ECHO(echo, DEVICE)
 // The same with the host, in any memory.
 ECHO(echo_system, SYSTEM)
 
+// Two kernels that differ in a constant only, for programs that replace their code.
+#define CONSTANT(name, value)					\
+	__kernel GROUP(64, 1, 1) void name(__global uint *to)	\
+	{							\
+		if (__builtin_amdgcn_workitem_id_x() == 0)	\
+			*to = value;				\
+	}
+
+CONSTANT(constant_1, 0x1111u)
+CONSTANT(constant_2, 0x2222u)
+
 // Adds the words of a buffer.
 __kernel GROUP(64, 1, 1) void total(__global const uint *words, __global uint *sum, uint count)
 {

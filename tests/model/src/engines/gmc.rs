@@ -11,10 +11,11 @@
 //! drops them, so a driver that omits a TLB flush keeps using the old mapping. In adversarial mode
 //! page directory entries are cached too, a request drops what its fields name, and it is
 //! acknowledged late, until when the old translations are used; shaders access memory through L2s
-//! ([`l2`]).
+//! ([`l2`]) and caches of the CUs ([`cu`]).
 
 pub mod bulk;
 pub mod cached;
+pub mod cu;
 pub mod directory;
 pub mod hub;
 pub mod l2;
@@ -39,6 +40,7 @@ use crate::regs::{Ip, RegId};
 use crate::strict;
 use crate::trace::{Detail, Trace};
 use crate::vram::Vram;
+use cu::{Cache, CuCaches};
 use directory::Directories;
 use hub::HubRegs;
 use l2::Caches;
@@ -203,6 +205,8 @@ pub struct Gmc {
     selfring: Arc<SelfRing>,
     adversary: Option<Arc<Adversary>>,
     l2: Option<Arc<Caches>>,
+    /// With L2s only.
+    cus: Option<CuCaches>,
     gfx: Vec<HubState>,
     mm: Vec<HubState>,
     firmware: [Range<u64>; 2],
@@ -273,6 +277,7 @@ impl Gmc {
             selfring,
             adversary: None,
             l2: None,
+            cus: None,
             gfx,
             mm,
             firmware: [0..0, 0..0],
@@ -302,8 +307,12 @@ impl Gmc {
         self
     }
 
-    /// Sets the L2s, if they are modelled.
+    /// Sets the L2s, if they are modelled. With an adversary the CUs have caches, too.
     pub fn with_l2(mut self, l2: Option<Arc<Caches>>) -> Self {
+        self.cus = match (&l2, &self.adversary) {
+            (Some(_), Some(adversary)) => Some(CuCaches::new(adversary.clone(), self.gfx.len())),
+            _ => None,
+        };
         self.l2 = l2;
         self
     }
@@ -340,6 +349,7 @@ impl Gmc {
             hub.drop_all();
         }
         self.l2.iter().for_each(|l2| l2.discard());
+        self.cus.iter().for_each(CuCaches::discard);
     }
 
     /// Handles a read of a register of `hub`.
@@ -413,9 +423,12 @@ impl Gmc {
     }
 
     /// Assigns a VMID of a hub to a process, as scheduler firmware does: sets the page-table root,
-    /// and flushes the former owner's TLB entries.
+    /// and flushes the former owner's TLB entries and the caches of the CUs.
     pub fn map_vmid(&self, hub: Hub, vmid: u8, page_table_base: u64) {
         let state = self.hub(hub);
+        if let (Some(cus), Hub::Gfx(xcc)) = (&self.cus, hub) {
+            cus.invalidate(xcc, &Cache::ALL);
+        }
         state.regs.set_root(vmid, page_table_base);
         self.drop_vmid(state, vmid);
     }

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use crate::common::{self, VRAM};
 use gpu_model::chips::rx9070::CHIP;
+use gpu_model::engines::gmc::cu::Cache;
 use gpu_model::engines::gmc::Access;
 use gpu_model::engines::sdma::rlc::{RlcMap, UserQueues};
 use gpu_model::gpu::Gpu;
@@ -532,8 +533,14 @@ fn store(card: &Card, at: u64, value: u64) {
 fn load(card: &Card, at: u64) -> u64 {
     let mut data = [0; 8];
     let gmc = &card.gpu.gmc;
-    gmc.shader_load((0, VMID), USER + at, &mut data, Access::Read, Scope::Wave)
-        .unwrap();
+    gmc.shader_load(
+        (0, VMID),
+        USER + at,
+        &mut data,
+        Access::Read,
+        (Scope::Wave, None),
+    )
+    .unwrap();
     u64::from_le_bytes(data)
 }
 
@@ -552,6 +559,40 @@ fn gcr_requests_act_on_the_l2() {
         assert_eq!(card.get32(WORK), 7 * write_back);
         assert_eq!(load(&card, 0), 7);
         card.assert_clean();
+    }
+}
+
+#[test]
+fn gcr_requests_act_on_the_caches_of_cus() {
+    for cache in Cache::ALL {
+        for (control, invalidates) in [
+            (0, false),
+            (gcr::GLK_INV.mask, cache == Cache::Scalar),
+            (gcr::GLI_INV.put(1), cache == Cache::Code),
+        ] {
+            let trial = |_| {
+                let mut card = Card::of(common::adverse(&CHIP, 3)).started();
+                let load = |card: &Card| {
+                    let mut data = [0; 8];
+                    let how = (Scope::Wave, Some(cache));
+                    let gmc = &card.gpu.gmc;
+                    gmc.shader_load((0, VMID), USER, &mut data, Access::Read, how)
+                        .unwrap();
+                    u64::from_le_bytes(data)
+                };
+                assert_eq!(load(&card), 0);
+                store(&card, 0, 7);
+                let control = pkt::gcr_req::GCR_CONTROL_15_0.put(control);
+                card.run(0, &[pkt::gcr_req::HEADER, 0, control, 0, 0]);
+                load(&card)
+            };
+            // The adversary may fetch a line again.
+            let seen: Vec<u64> = (0..4).map(trial).collect();
+            match invalidates {
+                true => assert_eq!(seen, [7; 4], "{cache:?} {control:#x}"),
+                false => assert!(seen.contains(&0), "{cache:?} {control:#x}"),
+            }
+        }
     }
 }
 

@@ -238,7 +238,7 @@ fn page_tables_in_guest_memory() {
     let mut code = [0; 4];
     let (space, access) = ((0, 4), Access::Execute);
     gpu.gmc
-        .shader_load(space, VA + 8, &mut code, access, Scope::Wave)
+        .shader_load(space, VA + 8, &mut code, access, (Scope::Wave, None))
         .unwrap();
     assert_eq!(code, [0x88, 0x77, 0x66, 0x55]);
 }

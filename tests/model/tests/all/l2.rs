@@ -9,6 +9,7 @@ use crate::common::{addr, adverse, enable_context, hub_read, hub_write, init_hdp
 use crate::common::{until, FB};
 use gpu_model::chips::mi300x::{CHIP, ONE_XCC};
 use gpu_model::chips::Chip;
+use gpu_model::engines::gmc::cu::Cache;
 use gpu_model::engines::gmc::{Access, Hub, Rmw, HEAVYWEIGHT};
 use gpu_model::gpu::{Gpu, Reset};
 use gpu_model::regs::Ip;
@@ -30,7 +31,14 @@ struct Card(Arc<Gpu>);
 impl Card {
     /// Returns a card whose page at `VA` is mapped with `flags`.
     fn new(chip: &'static Chip, flags: u64) -> Self {
-        let card = Self(adverse(chip, 3));
+        let card = Self(adverse(chip, 3)).mapped(flags);
+        card.0.vram.write(PAGE, &OLD.to_le_bytes()).unwrap();
+        card
+    }
+
+    /// Maps the page.
+    fn mapped(self, flags: u64) -> Self {
+        let (chip, card) = (self.0.chip, self);
         let base = pte::VALID;
         for (n, shift) in [39, 30, 21].into_iter().enumerate() {
             card.table(TABLES[n], shift, TABLES[n + 1] | base);
@@ -42,7 +50,6 @@ impl Card {
             enable_context(&card.0, hub, VMID.into(), 3, 0, TABLES[0] | base);
         }
         init_hdp(&card.0);
-        card.0.vram.write(PAGE, &OLD.to_le_bytes()).unwrap();
         card
     }
 
@@ -53,11 +60,32 @@ impl Card {
 
     /// A load of a shader.
     fn load(&self, xcc: u8) -> u64 {
+        self.load_by(xcc, None)
+    }
+
+    /// A load of a shader through a cache of the CUs.
+    fn load_by(&self, xcc: u8, cache: Option<Cache>) -> u64 {
         let mut data = [0; 8];
-        let gmc = &self.0.gmc;
-        gmc.shader_load((xcc, VMID), VA, &mut data, Access::Read, Scope::Wave)
+        let (gmc, how) = (&self.0.gmc, (Scope::Wave, cache));
+        gmc.shader_load((xcc, VMID), VA, &mut data, Access::Read, how)
             .unwrap();
         u64::from_le_bytes(data)
+    }
+
+    /// Writes memory and probes the L2s.
+    fn replace(&self) {
+        self.0.hdp.write(PAGE, &NEW.to_le_bytes()).unwrap();
+        self.0.hdp.flush();
+    }
+
+    /// Flushes the TLB of the VMID.
+    fn flush_tlb(&self, kind: u32) {
+        let request = gc::VM_INVALIDATE_ENG0_REQ__PER_VMID_INVALIDATE_REQ.put(1 << VMID)
+            | gc::VM_INVALIDATE_ENG0_REQ__FLUSH_TYPE.put(kind);
+        let hub = Hub::Gfx(0);
+        hub_write(&self.0, hub, gc::regVM_INVALIDATE_ENG0_REQ.at(17), request);
+        let ack = gc::regVM_INVALIDATE_ENG0_ACK.at(17);
+        until(&self.0, "no ACK", || hub_read(&self.0, hub, ack) != 0);
     }
 
     /// A store of a shader.
@@ -183,13 +211,66 @@ fn heavyweight_tlb_flushes_flush_the_l2() {
         let card = Card::new(&ONE_XCC, mtype(pte::MTYPE_NC));
         assert_eq!(card.load(0), OLD);
         card.0.vram.write(PAGE, &NEW.to_le_bytes()).unwrap();
-        let request = gc::VM_INVALIDATE_ENG0_REQ__PER_VMID_INVALIDATE_REQ.put(1 << VMID)
-            | gc::VM_INVALIDATE_ENG0_REQ__FLUSH_TYPE.put(kind);
-        let hub = Hub::Gfx(0);
-        hub_write(&card.0, hub, gc::regVM_INVALIDATE_ENG0_REQ.at(17), request);
-        let ack = gc::regVM_INVALIDATE_ENG0_ACK.at(17);
-        until(&card.0, "no ACK", || hub_read(&card.0, hub, ack) != 0);
+        card.flush_tlb(kind);
         assert_eq!(card.load(0), seen);
+    }
+}
+
+/// Returns what is loaded through a cache of the CUs that had the old value, after `act`, in some
+/// trials: the adversary may fetch a line again.
+fn after(flags: u64, cache: Cache, act: impl Fn(&Card)) -> Vec<u64> {
+    let trial = |_| {
+        let card = Card::new(&ONE_XCC, flags);
+        assert_eq!(card.load_by(0, Some(cache)), OLD);
+        card.replace();
+        act(&card);
+        card.load_by(0, Some(cache))
+    };
+    (0..4).map(trial).collect()
+}
+
+#[test]
+fn lines_of_cus_are_not_probed() {
+    for cache in Cache::ALL {
+        for field in [pte::MTYPE_RW, pte::MTYPE_UC, pte::MTYPE_CC] {
+            let seen = after(mtype(field), cache, |card| assert_eq!(card.load(0), NEW));
+            assert!(seen.contains(&OLD), "{cache:?} {field}");
+        }
+    }
+}
+
+#[test]
+fn tlb_flushes_do_not_invalidate_the_caches_of_cus() {
+    for cache in Cache::ALL {
+        let seen = after(mtype(pte::MTYPE_RW), cache, |card| {
+            card.flush_tlb(HEAVYWEIGHT)
+        });
+        assert!(seen.contains(&OLD), "{cache:?}");
+    }
+}
+
+#[test]
+fn new_owners_of_a_vmid_find_no_lines_of_cus() {
+    for cache in Cache::ALL {
+        let act = |card: &Card| {
+            let gmc = &card.0.gmc;
+            gmc.map_vmid(Hub::Gfx(0), VMID, gmc.root(Hub::Gfx(0), VMID));
+        };
+        let seen = after(mtype(pte::MTYPE_RW), cache, act);
+        assert_eq!(seen, [NEW; 4], "{cache:?}");
+    }
+}
+
+#[test]
+fn accesses_are_translated_before_they_hit_in_lines_of_cus() {
+    for cache in Cache::ALL {
+        let moved = |card: &Card| {
+            let flags = mtype(pte::MTYPE_RW) | pte::VALID | pte::READABLE;
+            card.0.vram.write(2 * PAGE, &NEW.to_le_bytes()).unwrap();
+            card.table(TABLES[3], 12, 2 * PAGE | flags);
+            card.0.gmc.invalidate(Hub::Gfx(0), 1 << VMID);
+        };
+        assert_eq!(after(mtype(pte::MTYPE_RW), cache, moved), [NEW; 4]);
     }
 }
 
@@ -200,4 +281,16 @@ fn resets_drop_stored_bytes() {
     card.0.reset(Reset::Mode1);
     card.0.gmc.l2().unwrap().write_back(0);
     assert_ne!(card.host(), NEW);
+}
+
+#[test]
+fn resets_drop_lines_of_cus() {
+    for cache in Cache::ALL {
+        let card = Card::new(&ONE_XCC, mtype(pte::MTYPE_RW));
+        assert_eq!(card.load_by(0, Some(cache)), OLD);
+        card.replace();
+        card.0.gmc.reset();
+        let card = card.mapped(mtype(pte::MTYPE_RW));
+        assert_eq!(card.load_by(0, Some(cache)), NEW);
+    }
 }

@@ -82,6 +82,10 @@ pub(crate) fn step(wave: &mut Wave, ctx: &mut Ctx<'_>, inst: &Inst) -> Step {
             }
             Ok(())
         }
+        Body::ScalarInvalidate => {
+            ctx.mem.invalidate_scalar();
+            Ok(())
+        }
         Body::CacheControl => Ok(()),
     }
 }
@@ -98,6 +102,7 @@ fn is_scalar(body: &Body) -> bool {
             | Body::Smem(_)
             | Body::ScalarLoad(_)
             | Body::ScalarAtomic(_)
+            | Body::ScalarInvalidate
             | Body::CacheControl
     )
 }

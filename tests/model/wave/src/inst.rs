@@ -74,12 +74,21 @@ pub(crate) struct Salu {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Smem {
     pub(crate) op: Op,
+    /// Globally coherent: a load misses in the scalar cache.
+    pub(crate) glc: bool,
     pub(crate) data: u8,
     pub(crate) base: u8,
     pub(crate) dwords: u8,
     pub(crate) offset: i32,
     /// Scalar register with an additional offset.
     pub(crate) soffset: Option<u8>,
+}
+
+impl Smem {
+    /// Returns the scope of a load.
+    pub(crate) fn scope(&self) -> Scope {
+        Scope::new(self.glc, false)
+    }
 }
 
 /// Scalar load of gfx1201.
@@ -96,6 +105,7 @@ pub(crate) struct ScalarLoad {
     pub(crate) offset: i32,
     /// Scalar register with an additional offset.
     pub(crate) soffset: Option<u8>,
+    pub(crate) scope: Scope,
 }
 
 /// Scalar atomic of gfx942.
@@ -392,7 +402,9 @@ pub(crate) enum Body {
         invalidate: bool,
         scope: Scope,
     },
-    /// Control of the other caches, of which there are none here.
+    /// `s_dcache_inv` of gfx1201.
+    ScalarInvalidate,
+    /// Prefetches and probes, which have no effect.
     CacheControl,
 }
 

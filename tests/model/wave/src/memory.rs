@@ -104,6 +104,18 @@ pub trait Memory: Sync {
     /// Makes later loads see what a scope has stored (`buffer_inv`, `global_inv`).
     fn invalidate(&self, _: Scope) {}
 
+    /// Reads as a scalar load of this scope does. It may hit in the scalar cache if that is
+    /// [`Scope::Wave`].
+    fn load_scalar(&self, va: u64, buf: &mut [u8], _: Scope) -> Result<(), Fault> {
+        self.read(va, buf)
+    }
+
+    /// Invalidates the scalar cache (`s_dcache_inv`). Scalar stores and atomics do the same.
+    fn invalidate_scalar(&self) {}
+
+    /// Invalidates the instruction cache (`s_icache_inv`).
+    fn invalidate_code(&self) {}
+
     /// Returns and clears the watchpoints that accesses have hit: bit n for watchpoint n.
     fn take_watched(&self) -> u32 {
         0

@@ -13,6 +13,7 @@ use gpu_wave::Scope;
 use super::shared::{SharedQueues, Space};
 use crate::chips::{Cu, Generation};
 use crate::engines::doorbells::Doorbells;
+use crate::engines::gmc::cu::Cache;
 use crate::engines::gmc::l2::Caches;
 use crate::engines::gmc::{Access, FaultKind, Hub, Rmw, VmFault};
 use crate::engines::ih::Entry;
@@ -80,8 +81,14 @@ pub trait Env: Sync {
     fn has_l2(&self) -> bool {
         false
     }
-    /// Loads for a shader, through the L2.
-    fn load(&self, vmid: u8, va: u64, buf: &mut [u8], _: Scope) -> Result<(), VmFault> {
+    /// Loads for a shader, through the L2, and through a cache of the CUs that the scope permits.
+    fn load(
+        &self,
+        vmid: u8,
+        va: u64,
+        buf: &mut [u8],
+        _: (Scope, Option<Cache>),
+    ) -> Result<(), VmFault> {
         self.read(vmid, va, buf)
     }
     /// Stores for a shader, through the L2.
@@ -94,6 +101,10 @@ pub trait Env: Sync {
     fn invalidate_l2(&self, _: Scope) {}
     /// Writes back and invalidates the whole L2.
     fn flush_l2(&self) {}
+    /// Invalidates caches of the CUs.
+    fn invalidate_cus(&self, _: &[Cache]) {}
+    /// Invalidates the caches of the CUs, or not: nothing requires it, and nothing forbids it.
+    fn may_invalidate_cus(&self) {}
     /// Atomic read-modify-write of 4 or 8 bytes; returns the old value.
     fn atomic(
         &self,
@@ -287,13 +298,27 @@ impl Env for XccEnv<'_> {
 
     fn fetch(&self, vmid: u8, va: u64, buf: &mut [u8]) -> Result<(), VmFault> {
         let (space, gmc) = ((self.xcc.instance, vmid), &self.gpu.gmc);
-        let result = gmc.shader_load(space, va, buf, Access::Execute, Scope::Wave);
+        let result = gmc.shader_load(
+            space,
+            va,
+            buf,
+            Access::Execute,
+            (Scope::Wave, Some(Cache::Code)),
+        );
         result.map_err(|fault| self.seen(fault))
     }
 
-    fn load(&self, vmid: u8, va: u64, buf: &mut [u8], scope: Scope) -> Result<(), VmFault> {
+    fn load(
+        &self,
+        vmid: u8,
+        va: u64,
+        buf: &mut [u8],
+        (scope, cache): (Scope, Option<Cache>),
+    ) -> Result<(), VmFault> {
         let (space, gmc) = ((self.xcc.instance, vmid), &self.gpu.gmc);
-        let result = gmc.shader_load(space, va, buf, Access::Read, self.effective(scope));
+        let cache = cache.filter(|_| scope == Scope::Wave);
+        let how = (self.effective(scope), cache);
+        let result = gmc.shader_load(space, va, buf, Access::Read, how);
         result.map_err(|fault| self.seen(fault))
     }
 
@@ -323,6 +348,18 @@ impl Env for XccEnv<'_> {
     fn flush_l2(&self) {
         if let Some(l2) = self.gpu.gmc.l2() {
             l2.flush(self.xcc.instance);
+        }
+    }
+
+    fn invalidate_cus(&self, caches: &[Cache]) {
+        if let Some(cus) = self.gpu.gmc.cus() {
+            cus.invalidate(self.xcc.instance, caches);
+        }
+    }
+
+    fn may_invalidate_cus(&self) {
+        if let Some(cus) = self.gpu.gmc.cus() {
+            cus.may_invalidate(self.xcc.instance, &Cache::ALL);
         }
     }
 
@@ -607,8 +644,24 @@ impl gpu_wave::Memory for ShaderMemory<'_> {
         let va = Self::translate(va);
         self.note(va, buf.len(), Watched::Read);
         self.env
-            .load(self.vmid, va, buf, scope)
+            .load(self.vmid, va, buf, (scope, None))
             .map_err(shader_fault)
+    }
+
+    fn load_scalar(&self, va: u64, buf: &mut [u8], scope: Scope) -> Result<(), gpu_wave::Fault> {
+        let va = Self::translate(va);
+        self.note(va, buf.len(), Watched::Read);
+        self.env
+            .load(self.vmid, va, buf, (scope, Some(Cache::Scalar)))
+            .map_err(shader_fault)
+    }
+
+    fn invalidate_scalar(&self) {
+        self.env.invalidate_cus(&[Cache::Scalar]);
+    }
+
+    fn invalidate_code(&self) {
+        self.env.invalidate_cus(&[Cache::Code]);
     }
 
     fn store(&self, va: u64, data: &[u8], scope: Scope) -> Result<(), gpu_wave::Fault> {
@@ -625,6 +678,10 @@ impl gpu_wave::Memory for ShaderMemory<'_> {
 
     fn invalidate(&self, scope: Scope) {
         self.env.invalidate_l2(scope);
+        // On gfx12 the scope includes the scalar cache.
+        if self.env.generation() == Generation::Gfx12 && scope > Scope::Wave {
+            self.env.invalidate_cus(&[Cache::Scalar]);
+        }
     }
 
     fn fetch(&self, va: u64, buf: &mut [u8]) -> Result<(), gpu_wave::Fault> {

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! Fences of packets: actions on the L2s of the XCCs that execute a queue. Without L2s (see
-//! [`l2`](crate::engines::gmc::l2)) they have no effect.
+//! Fences of packets: actions on the caches of the XCCs that execute a queue, the L2s and those of
+//! the CUs. Without caches (see [`l2`](crate::engines::gmc::l2), [`cu`](crate::engines::gmc::cu))
+//! they have no effect.
 
 use gpu_wave::Scope;
 use rkfd_abi::aql::header;
@@ -12,6 +13,7 @@ use super::env::Env;
 use super::pm4::Packet;
 use super::queue::Queue;
 use crate::chips::Generation;
+use crate::engines::gmc::cu::Cache;
 
 /// Returns the scope of a fence in an AQL header.
 fn scope(fence: u32) -> Scope {
@@ -28,9 +30,16 @@ pub(super) fn release_scope(head: u32) -> Scope {
 }
 
 impl Engine<'_> {
-    /// Calls `f` for each XCC that executes a queue, if there are L2s and the fence has a scope.
+    /// Calls `f` for each XCC that executes a queue, if there are caches and the fence has a scope.
     fn on_l2s(&self, queue: &Queue, scope: Scope, f: impl Fn(&dyn Env)) {
-        if scope == Scope::Wave || !self.env.has_l2() {
+        if scope != Scope::Wave {
+            self.on_xccs(queue, f);
+        }
+    }
+
+    /// Calls `f` for each XCC that executes a queue, if there are caches.
+    fn on_xccs(&self, queue: &Queue, f: impl Fn(&dyn Env)) {
+        if !self.env.has_l2() {
             return;
         }
         for site in self.sites(queue) {
@@ -48,7 +57,13 @@ impl Engine<'_> {
     /// Executes the acquire fence of an AQL packet.
     pub(super) fn acquire(&self, queue: &Queue, head: u32) {
         let scope = scope(header::ACQUIRE_FENCE_SCOPE.get(head));
-        self.on_l2s(queue, scope, |env| env.invalidate_l2(scope));
+        self.on_xccs(queue, |env| match scope {
+            Scope::Wave => env.may_invalidate_cus(),
+            _ => {
+                env.invalidate_l2(scope);
+                env.invalidate_cus(&Cache::ALL);
+            }
+        });
     }
 
     /// Executes a release fence.
@@ -63,6 +78,8 @@ impl Engine<'_> {
         match self.generation() {
             Generation::Gfx9 => {
                 self.actions(queue, p.has(am::TC_ACTION_ENA), p.has(am::TC_WB_ACTION_ENA));
+                let scalar = p.has(am::SH_KCACHE_ACTION_ENA) || p.has(am::SH_KCACHE_VOL_ACTION_ENA);
+                self.invalidate_cus(queue, [scalar, p.has(am::SH_ICACHE_ACTION_ENA)]);
             }
             Generation::Gfx12 => {
                 self.rinse(
@@ -70,6 +87,8 @@ impl Engine<'_> {
                     p.has(am12::GCR_CNTL_GL2_INV),
                     p.has(am12::GCR_CNTL_GL2_WB),
                 );
+                let code = p.get(am12::GCR_CNTL_GLI_INV) != 0;
+                self.invalidate_cus(queue, [p.has(am12::GCR_CNTL_GLK_INV), code]);
             }
         }
     }
@@ -85,6 +104,13 @@ impl Engine<'_> {
             Generation::Gfx12 => {
                 self.rinse(queue, p.has(rm12::GCR_GL2_INV), p.has(rm12::GCR_GL2_WB));
             }
+        }
+    }
+
+    /// Invalidates the caches of the CUs that are selected: scalar, instructions.
+    fn invalidate_cus(&self, queue: &Queue, selected: [bool; Cache::ALL.len()]) {
+        for (cache, _) in Cache::ALL.into_iter().zip(selected).filter(|(_, on)| *on) {
+            self.on_xccs(queue, |env| env.invalidate_cus(&[cache]));
         }
     }
 

@@ -13,6 +13,7 @@ use super::engine::Engine;
 use super::queue::{Class, Config, Format, Halt, Leaving, Queue, Unmap, Work};
 use super::slot::Slot;
 use crate::chips::Generation;
+use crate::engines::gmc::cu::Cache;
 use crate::knobs::Knob;
 use crate::{event, strict};
 
@@ -85,6 +86,8 @@ impl Engine<'_> {
             config.doorbell.unwrap_or(u32::MAX),
             config.mqd
         );
+        // Their VMID may have been that of another process.
+        self.env.invalidate_cus(&Cache::ALL);
         self.queues[usize::from(slot.0)] = Some(Queue {
             slot,
             class,

@@ -13,6 +13,7 @@ use super::env::Env;
 use super::shared::SharedQueues;
 use crate::chips::{Cu, Generation};
 use crate::engines::doorbells::Doorbells;
+use crate::engines::gmc::cu::Cache;
 use crate::engines::gmc::{Access, FaultKind, Hub, Rmw, VmFault};
 use crate::engines::ih::Entry;
 use crate::engines::mes::regs::Pipes;
@@ -51,6 +52,10 @@ pub enum Act {
     InvalidateL2(Scope),
     /// Wrote back and invalidated the L2.
     FlushL2,
+    /// Invalidated caches of the CUs.
+    InvalidateCus(Vec<Cache>),
+    /// Invalidated the caches of the CUs, or not.
+    MayInvalidateCus,
 }
 
 struct State {
@@ -311,6 +316,17 @@ impl Env for Mock {
 
     fn flush_l2(&self) {
         self.lock().acts.push(Act::FlushL2);
+    }
+
+    fn invalidate_cus(&self, caches: &[Cache]) {
+        let mut state = self.lock();
+        if state.has_l2 {
+            state.acts.push(Act::InvalidateCus(caches.to_vec()));
+        }
+    }
+
+    fn may_invalidate_cus(&self) {
+        self.lock().acts.push(Act::MayInvalidateCus);
     }
 
     fn fetch(&self, vmid: u8, va: u64, buf: &mut [u8]) -> Result<(), VmFault> {

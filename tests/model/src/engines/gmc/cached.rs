@@ -4,6 +4,7 @@
 
 use gpu_wave::Scope;
 
+use super::cu::{Cache, CuCaches};
 use super::l2::{Caches, NoMemory};
 use super::{Access, Gmc, Hub, Pa, VmFault};
 
@@ -13,14 +14,19 @@ impl Gmc {
         self.l2.as_deref()
     }
 
-    /// Loads or fetches for a shader of an XCC.
+    /// Returns the caches of the CUs, which exist in adversarial mode.
+    pub fn cus(&self) -> Option<&CuCaches> {
+        self.cus.as_ref()
+    }
+
+    /// Loads or fetches for a shader of an XCC, through a cache of the CUs if one may hit.
     pub fn shader_load(
         &self,
         (xcc, vmid): (u8, u8),
         va: u64,
         buf: &mut [u8],
         access: Access,
-        scope: Scope,
+        (scope, cache): (Scope, Option<Cache>),
     ) -> Result<(), VmFault> {
         let hub = Hub::Gfx(xcc);
         let Some(l2) = &self.l2 else {
@@ -33,6 +39,14 @@ impl Gmc {
             let pa = self.lookup(hub, vmid, at, access)?;
             let len = (buf.len() - done).min(pa.left as usize);
             let piece = &mut buf[done..done + len];
+            let hit = cache.zip(self.cus()).is_some_and(|(cache, cus)| {
+                let fill = |pa, line: &mut [u8]| l2.fill(xcc, pa, line);
+                cus.read((xcc, vmid), cache, pa, piece, fill).is_ok()
+            });
+            if hit {
+                done += len;
+                continue;
+            }
             if Caches::caches(pa) {
                 l2.read(xcc, pa, piece, scope)
                     .map_err(|NoMemory| self.bus_fault(hub, vmid, at, access, pa))?;

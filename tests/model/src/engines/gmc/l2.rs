@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
 //! L2 caches, in adversarial mode: one per XCC, between its shaders and memory. Gfx12 has one.
+//! Between them and the shaders are the caches of the CUs ([`cu`](super::cu)).
 //!
 //! A line has 128 bytes of a physical address, and a mask of those that were stored and not written
 //! back. The PTE's MTYPE decides what happens to an access (LLVM, AMDGPUUsage, "Memory Model
-//! GFX942" and "Memory Model GFX12"; the choices of the C driver are in
-//! `gmc_v9_0_get_coherence_flags` and `gmc_v12_0_get_vm_pte`, which knows UC and NC only):
+//! GFX942", for RW and NC; "Memory Model GFX12" has NC and UC, and the scopes; the choices of the C
+//! driver are in `gmc_v9_0_get_coherence_flags` and `gmc_v12_0_get_vm_pte`, which knows UC and NC
+//! only):
 //!
 //! * UC: no line.
 //! * CC: stores are written through, and a line is invalidated by writes of others: like no line.
@@ -39,8 +41,6 @@
 //! * the HWS and MES write lines back when they unmap a queue;
 //! * a heavyweight TLB flush writes back and invalidates all lines. The C driver says that it does
 //!   so for PTEs in the L2 of gfx9 (`gmc_v9_0_hw_init`).
-//!
-//! The caches of the CUs (vector L1, scalar, instructions) are not modelled.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -263,16 +263,34 @@ impl Caches {
             }
             if !line.filled && !line.data.covers(start, range.len()) {
                 match self.memory.read(key) {
-                    Ok(data) => line.data.fill(&data),
+                    Ok(data) => {
+                        line.data.fill(&data);
+                        line.filled = true;
+                        line.mtype = pa.mtype;
+                    }
                     Err(e) => result = Err(e),
                 }
-                line.filled = true;
-                line.mtype = pa.mtype;
             }
             let end = start + range.len();
             buf[range].copy_from_slice(&line.data.bytes()[start..end]);
         });
         self.probe_others(xcc, &written);
+        result
+    }
+
+    /// Reads a line of a cache of the CUs of an XCC.
+    pub fn fill(&self, xcc: u8, pa: Pa, buf: &mut [u8]) -> Result<(), NoMemory> {
+        if Self::caches(pa) {
+            return self.read(xcc, pa, buf, Scope::Wave);
+        }
+        self.sync(xcc, pa.target, buf.len());
+        let mut result = Ok(());
+        lines(pa.target, buf.len(), |key, start, range| {
+            match self.memory.read(key) {
+                Ok(data) => buf[range.clone()].copy_from_slice(&data[start..start + range.len()]),
+                Err(e) => result = Err(e),
+            };
+        });
         result
     }
 

@@ -10,6 +10,7 @@ use super::context::Context;
 use super::engine::{Engine, Outcome};
 use super::error::PacketError;
 use super::exec::address;
+use crate::engines::gmc::cu::Cache;
 use crate::engines::gmc::{Hub, Rmw, VmFault};
 
 impl Engine<'_> {
@@ -35,7 +36,8 @@ impl Engine<'_> {
         })
     }
 
-    /// Executes GCR_REQ: its actions on the L2, all of it, whatever the range is.
+    /// Executes GCR_REQ: its actions on the L2 and on the caches of the CUs, all of them, whatever
+    /// the range is.
     fn caches(&mut self, context: &Context, words: &[u32]) -> Outcome {
         use v7::gcr_req as p;
         let low = p::GCR_CONTROL_15_0.get(words);
@@ -57,6 +59,14 @@ impl Engine<'_> {
             }
             if gcr::GL2_INV.get(control) != 0 {
                 l2.invalidate(xcc);
+            }
+        }
+        if let (Some(cus), Hub::Gfx(xcc)) = (self.gpu.gmc.cus(), self.hub()) {
+            if gcr::GLK_INV.get(control) != 0 {
+                cus.invalidate(xcc, &[Cache::Scalar]);
+            }
+            if gcr::GLI_INV.get(control) != 0 {
+                cus.invalidate(xcc, &[Cache::Code]);
             }
         }
         Outcome::Next(p::DWORDS as u64)

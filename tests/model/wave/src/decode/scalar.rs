@@ -208,6 +208,7 @@ pub(super) fn smem(word: u32, second: u32, limits: &Limits) -> Decoded {
     let dwords = dwords as u8;
     let smem = Smem {
         op: info.op,
+        glc: bits(word, 16, 16) == 1,
         data,
         base,
         dwords,

@@ -158,8 +158,13 @@ fn other(w: &mut Wave, ctx: &mut Ctx<'_>, i: &Salu, bytes: u8) -> Step {
     let index = w.scalar(i.src[0]);
     match i.op {
         // Counters and caches: all accesses complete before the next instruction.
-        s_nop | s_waitcnt | s_wakeup | s_icache_inv | s_incperflevel | s_decperflevel
-        | s_ttracedata => {}
+        s_nop | s_waitcnt | s_wakeup | s_incperflevel | s_decperflevel | s_ttracedata => {}
+        s_icache_inv => {
+            ctx.mem.invalidate_code();
+            ctx.dispatch.invalidate_code();
+            // The next slice finds the page of the program counter anew.
+            w.state = State::Yield;
+        }
         s_setprio => w.priority = (imm & 3) as u8,
         s_sleep => w.state = State::Yield,
         s_barrier => w.state = State::Barrier,

@@ -78,9 +78,13 @@ fn scalar_offset(w: &Wave, soffset: Option<u8>) -> u64 {
 pub(super) fn step(w: &mut Wave, ctx: &mut Ctx<'_>, i: &Smem) -> Step {
     use Op::*;
     match i.op {
-        // Memory is coherent.
-        s_dcache_inv | s_dcache_wb | s_dcache_inv_vol | s_dcache_wb_vol | s_dcache_discard
-        | s_dcache_discard_x2 | s_atc_probe | s_atc_probe_buffer => Ok(()),
+        s_dcache_inv | s_dcache_inv_vol => {
+            ctx.mem.invalidate_scalar();
+            Ok(())
+        }
+        // Stores go to memory at once.
+        s_dcache_wb | s_dcache_wb_vol | s_dcache_discard | s_dcache_discard_x2 | s_atc_probe
+        | s_atc_probe_buffer => Ok(()),
         s_memtime => {
             w.set_s64(i.data, ctx.host.shader_clock());
             Ok(())
@@ -100,7 +104,8 @@ pub(super) fn step(w: &mut Wave, ctx: &mut Ctx<'_>, i: &Smem) -> Step {
             let va = address(w, i, w.s64(i.base))?;
             let mut bytes = [0; MAX_DWORDS * 4];
             let bytes = &mut bytes[..usize::from(i.dwords) * 4];
-            ctx.mem.read(va, bytes).map_err(|fault| Halt::Fault {
+            let loaded = ctx.mem.load_scalar(va, bytes, i.scope());
+            loaded.map_err(|fault| Halt::Fault {
                 fault,
                 write: false,
             })?;
@@ -115,21 +120,17 @@ pub(super) fn step(w: &mut Wave, ctx: &mut Ctx<'_>, i: &Smem) -> Step {
         | s_scratch_store_dwordx4 => {
             let va = address(w, i, w.s64(i.base))?;
             let bytes = dwords(w, i);
-            ctx.mem
-                .write(va, &bytes[..usize::from(i.dwords) * 4])
-                .map_err(|fault| Halt::Fault { fault, write: true })
+            store(ctx, va, &bytes[..usize::from(i.dwords) * 4])
         }
         s_buffer_store_dword | s_buffer_store_dwordx2 | s_buffer_store_dwordx4 => {
             let (va, size) = buffer_cell(w, i)?;
             let bytes = dwords(w, i);
             // Dwords beyond the buffer are dropped.
             let inside = size.min(u64::from(i.dwords) * 4) as usize;
-            if inside > 0 {
-                ctx.mem
-                    .write(va, &bytes[..inside])
-                    .map_err(|fault| Halt::Fault { fault, write: true })?;
+            match inside {
+                0 => Ok(()),
+                inside => store(ctx, va, &bytes[..inside]),
             }
-            Ok(())
         }
         s_buffer_load_dword
         | s_buffer_load_dwordx2
@@ -143,7 +144,7 @@ pub(super) fn step(w: &mut Wave, ctx: &mut Ctx<'_>, i: &Smem) -> Step {
             let inside = size.min(bytes.len() as u64) as usize;
             if inside > 0 {
                 ctx.mem
-                    .read(va, &mut bytes[..inside])
+                    .load_scalar(va, &mut bytes[..inside], i.scope())
                     .map_err(|fault| Halt::Fault {
                         fault,
                         write: false,
@@ -154,6 +155,13 @@ pub(super) fn step(w: &mut Wave, ctx: &mut Ctx<'_>, i: &Smem) -> Step {
         }
         other => Err(Halt::Illegal(format!("{other:?} is not implemented"))),
     }
+}
+
+/// Stores, and drops what the scalar cache has of it.
+fn store(ctx: &Ctx<'_>, va: u64, data: &[u8]) -> Step {
+    let stored = ctx.mem.write(va, data);
+    ctx.mem.invalidate_scalar();
+    stored.map_err(|fault| Halt::Fault { fault, write: true })
 }
 
 fn put(w: &mut Wave, data: u8, bytes: &[u8]) {
@@ -196,6 +204,7 @@ pub(super) fn atomic(w: &mut Wave, ctx: &mut Ctx<'_>, i: &ScalarAtomic) -> Step 
     if inside {
         let mut change = |old: u64| atomic::apply(i.op, i.size, old, data, data2, false);
         old = ctx.mem.atomic(va, i.size, &mut change).map_err(refused)?;
+        ctx.mem.invalidate_scalar();
     }
     if i.returns {
         put(w, i.data, &old.to_le_bytes()[..usize::from(i.size)]);
@@ -227,7 +236,7 @@ pub(super) fn load(w: &mut Wave, ctx: &mut Ctx<'_>, i: &ScalarLoad) -> Step {
     // A sub-dword load that crosses the end of a buffer returns zero.
     if inside >= size.min(4) {
         ctx.mem
-            .read(va, &mut bytes[..inside])
+            .load_scalar(va, &mut bytes[..inside], i.scope)
             .map_err(|fault| Halt::Fault {
                 fault,
                 write: false,

@@ -16,6 +16,9 @@ enum Call {
     Store(Scope),
     WriteBack(Scope),
     Invalidate(Scope),
+    LoadScalar(Scope),
+    InvalidateScalar,
+    InvalidateCode,
 }
 
 struct Recording<'a> {
@@ -62,6 +65,19 @@ impl Memory for Recording<'_> {
 
     fn invalidate(&self, scope: Scope) {
         self.note(Call::Invalidate(scope));
+    }
+
+    fn load_scalar(&self, va: u64, buf: &mut [u8], scope: Scope) -> Result<(), Fault> {
+        self.note(Call::LoadScalar(scope));
+        self.ram.read(va, buf)
+    }
+
+    fn invalidate_scalar(&self) {
+        self.note(Call::InvalidateScalar);
+    }
+
+    fn invalidate_code(&self) {
+        self.note(Call::InvalidateCode);
     }
 }
 
@@ -127,11 +143,48 @@ fn accesses_have_the_scope_of_sc0_and_sc1() {
 }
 
 #[test]
-fn scalar_accesses_have_the_scope_of_the_wave() {
-    assert_eq!(
-        calls("s_load_dword s8, s[0:1], 0x0\n s_dcache_inv\n s_dcache_wb"),
-        []
-    );
+fn scalar_loads_miss_with_glc() {
+    for (asm, expected) in [
+        (
+            "s_load_dword s8, s[0:1], 0x0",
+            &[Call::LoadScalar(Scope::Wave)][..],
+        ),
+        (
+            "s_load_dwordx2 s[8:9], s[0:1], 0x0 glc",
+            &[Call::LoadScalar(Scope::Workgroup)],
+        ),
+        (
+            "s_buffer_load_dword s8, s[4:7], 0x0 glc",
+            &[Call::LoadScalar(Scope::Workgroup)],
+        ),
+        ("s_dcache_inv", &[Call::InvalidateScalar]),
+        ("s_dcache_wb", &[]),
+        ("s_icache_inv", &[Call::InvalidateCode]),
+    ] {
+        assert_eq!(calls(asm), expected, "{asm}");
+    }
+}
+
+/// A wave that replaces its next instruction sees the new one after `s_icache_inv` only.
+#[test]
+fn code_is_fetched_again_after_an_invalidation() {
+    for (inv, expected) in [("", 1), ("s_icache_inv", 2)] {
+        let code = format!(
+            "s_mov_b32 s8, 0\n v_mov_b32 v5, 0xbe890082\n\
+             loop:\n s_add_u32 s8, s8, 1\n s_getpc_b64 s[2:3]\n\
+             base:\n s_add_u32 s2, s2, patch-base\n s_addc_u32 s3, s3, 0\n\
+             v_mov_b32 v2, s2\n v_mov_b32 v3, s3\n {inv}\n\
+             patch:\n s_mov_b32 s9, 1\n\
+             flat_store_dword v[2:3], v5\n s_waitcnt 0\n\
+             s_cmp_eq_u32 s8, 2\n s_cbranch_scc0 loop\n\
+             v_mov_b32 v2, s0\n v_mov_b32 v3, s1\n v_mov_b32 v5, s9\n\
+             flat_store_dword v[2:3], v5\n s_waitcnt 0\n s_endpgm\n"
+        );
+        let ram = Ram::new(CODE, (DATA - CODE) as usize + 0x1000);
+        ram.put_u32(CODE, &llvm::assemble_for(Target::Gfx942, &code));
+        run_workgroup(&ram, &Recorder::default(), &one_wave(), [0, 0, 0]).unwrap();
+        assert_eq!(ram.get_u32(DATA, 1), [expected], "{inv}");
+    }
 }
 
 #[test]
@@ -159,6 +212,11 @@ fn accesses_of_gfx1201_have_their_scope() {
             ("global_wb", &both[..1]),
             ("global_inv", &both[1..]),
             ("global_wbinv", &both),
+            ("s_load_b32 s8, s[0:1], 0x0", &[Call::LoadScalar(scope)]),
+            (
+                "s_buffer_load_b64 s[8:9], s[4:7], 0x0",
+                &[Call::LoadScalar(scope)],
+            ),
         ] {
             let code = format!(
                 "v_mov_b32 v2, s0\n v_mov_b32 v3, s1\n v_mov_b32 v4, 0\n s_mov_b32 exec_lo, 1\n\

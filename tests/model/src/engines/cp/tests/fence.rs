@@ -6,10 +6,17 @@ use gpu_wave::Scope;
 
 use super::aql::{start, GATE_OPEN, KERNARG};
 use super::*;
+use crate::engines::gmc::cu::Cache;
 
 /// Returns the acts on the L2.
 pub(super) fn on_l2(acts: &[Act]) -> Vec<&Act> {
     let is = |act: &&Act| matches!(act, Act::WriteBack(_) | Act::InvalidateL2(_) | Act::FlushL2);
+    acts.iter().filter(is).collect()
+}
+
+/// Returns the acts on the caches of the CUs.
+pub(super) fn on_cus(acts: &[Act]) -> Vec<&Act> {
+    let is = |act: &&Act| matches!(act, Act::InvalidateCus(_) | Act::MayInvalidateCus);
     acts.iter().filter(is).collect()
 }
 
@@ -47,6 +54,16 @@ fn scopes_of_aql_packets() {
                     expected.push(act);
                 }
                 assert_eq!(on_l2(&acts), expected.iter().collect::<Vec<_>>());
+                let cus = match acquire {
+                    0 => Act::MayInvalidateCus,
+                    _ => Act::InvalidateCus(Cache::ALL.to_vec()),
+                };
+                assert_eq!(on_cus(&acts), [&cus]);
+                if acquire != 0 {
+                    // A line that is filled in between would have what the L2 had.
+                    let at = |act: &Act| acts.iter().position(|a| a == act);
+                    assert!(at(&Act::InvalidateL2(scopes[acquire])) < at(&cus));
+                }
             }
         }
         card.assert_clean();
@@ -116,6 +133,44 @@ fn actions_of_pm4_packets() {
             }
         }
         card.assert_clean();
+    });
+}
+
+#[test]
+fn packets_name_the_caches_of_cus() {
+    with_card(|card| {
+        card.start_kiq();
+        card.mock().add_l2();
+        for (control, expected) in [
+            (0, &[][..]),
+            (1 << 27, &[Cache::Scalar]),
+            (1 << 28, &[Cache::Scalar]),
+            (1 << 29, &[Cache::Code]),
+            (1 << 30, &[]),
+            (1 << 27 | 1 << 29 | 1 << 23, &[Cache::Scalar, Cache::Code]),
+        ] {
+            card.mock().acts();
+            let acquire = pm4::header(op::ACQUIRE_MEM, 6);
+            card.kiq(&[acquire, control, !0, !0, 0, 0, 10]);
+            card.settle();
+            let expected: Vec<_> = expected
+                .iter()
+                .map(|cache| Act::InvalidateCus(vec![*cache]))
+                .collect();
+            let acts = card.mock().acts();
+            assert_eq!(on_cus(&acts), expected.iter().collect::<Vec<_>>());
+        }
+        card.assert_clean();
+    });
+}
+
+#[test]
+fn caches_of_cus_are_invalidated_when_a_queue_is_mapped() {
+    with_card(|card| {
+        card.mock().add_l2();
+        start(card);
+        let all = Act::InvalidateCus(Cache::ALL.to_vec());
+        assert!(card.mock().acts().contains(&all));
     });
 }
 

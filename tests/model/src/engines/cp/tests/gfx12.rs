@@ -11,8 +11,9 @@ use rkfd_abi::pm4::gfx12;
 use super::super::queue::{Class, Halt, Unmap};
 use super::super::save::Map;
 use super::super::testing::Act;
-use super::fence::on_l2;
+use super::fence::{on_cus, on_l2};
 use super::*;
+use crate::engines::gmc::cu::Cache;
 use crate::engines::mes::{Hardware, Load};
 
 const PASID: u16 = 9;
@@ -314,13 +315,19 @@ fn gcr_actions_of_packets() {
             acquire[0] = am::PACKET.header();
             am::GCR_CNTL_GL2_WB.set(&mut acquire, wb);
             am::GCR_CNTL_GL2_INV.set(&mut acquire, inv);
-            // Those of the other caches.
-            am::GCR_CNTL_GLV_INV.set(&mut acquire, 1);
-            am::GCR_CNTL_GLK_INV.set(&mut acquire, 1);
+            // Those of the CUs.
+            am::GCR_CNTL_GLK_INV.set(&mut acquire, wb);
+            am::GCR_CNTL_GLI_INV.set(&mut acquire, inv);
+            let scalar = Act::InvalidateCus(vec![Cache::Scalar]);
+            let code = Act::InvalidateCus(vec![Cache::Code]);
+            let selected = [(wb, &scalar), (inv, &code)];
+            let cus = selected.iter().filter(|(on, _)| *on == 1);
+            let cus: Vec<_> = cus.map(|(_, act)| *act).collect();
             submit(card, user, &acquire);
             card.settle();
             let acts = card.mock().acts();
             assert_eq!(on_l2(&acts), expected, "acquire {wb} {inv}");
+            assert_eq!(on_cus(&acts), cus, "acquire {wb} {inv}");
         }
         card.assert_clean();
     });

@@ -53,7 +53,7 @@ pub(super) fn buffer([word, second, third]: [u32; WORDS], limits: &Limits) -> De
             saddr: Some(sgpr(limits, bits(second, 17, 9), 4)?),
             soffset,
             offset: bits(third, 31, 8) as i32,
-            scope: scope(second),
+            scope: scope(bits(second, 19, 18)),
         }),
     })
 }

@@ -111,9 +111,9 @@ fn offset(third: u32) -> i32 {
     third as i32 >> 8
 }
 
-/// Returns the scope of an access, in its second word.
-pub(super) fn scope(second: u32) -> Scope {
-    match bits(second, 19, 18) {
+/// Returns the scope with this number.
+pub(super) fn scope(field: u32) -> Scope {
+    match field {
         0 => Scope::Wave,
         1 => Scope::Workgroup,
         2 => Scope::Agent,
@@ -143,7 +143,7 @@ fn build(
             saddr,
             soffset: Src::None,
             offset: offset(third),
-            scope: scope(second),
+            scope: scope(bits(second, 19, 18)),
         }),
     })
 }
@@ -170,7 +170,7 @@ pub(super) fn global(words: [u32; WORDS], limits: &Limits) -> Decoded {
                 body: Body::L2 {
                     write_back: code != 0x2b,
                     invalidate: code != 0x2c,
-                    scope: scope(words[1]),
+                    scope: scope(bits(words[1], 19, 18)),
                 },
             })
         }

@@ -3,6 +3,7 @@
 //! SMEM of gfx1201: scalar loads, cache control and prefetch.
 
 use super::super::{bits, illegal, violation, Decoded, Limits};
+use super::flat::scope;
 use super::operand::{sgpr, sgpr_dst, NULL};
 use crate::inst::{Body, Inst, ScalarLoad};
 
@@ -34,8 +35,15 @@ pub(super) fn smem(word: u32, second: u32, limits: &Limits) -> Decoded {
     let buffer = match code {
         0x00..=0x0f => false,
         0x10..=0x1f => true,
-        // s_dcache_inv; s_atc_probe, s_prefetch_* of data and instructions: never fault.
-        0x21 | 0x25 | 0x28 => return hint,
+        // s_dcache_inv.
+        0x21 => {
+            return Ok(Inst {
+                bytes: 0,
+                body: Body::ScalarInvalidate,
+            })
+        }
+        // s_atc_probe, s_prefetch_* of data and instructions: never fault.
+        0x25 | 0x28 => return hint,
         0x22 | 0x24 | 0x26 => return base(2).and(hint),
         0x23 | 0x27 => return base(4).and(hint),
         _ => return illegal(format!("SMEM opcode {code:#x}")),
@@ -57,6 +65,7 @@ pub(super) fn smem(word: u32, second: u32, limits: &Limits) -> Decoded {
             signed,
             offset,
             soffset,
+            scope: scope(bits(word, 22, 21)),
         }),
     })
 }
