@@ -277,3 +277,68 @@ TEST_TIMEOUT(rewritten_arguments_are_loaded_from_vram, 90)
 {
 	rewrite_arguments(KFD_FLAGS_VRAM);
 }
+
+/* Workgroups, which run on different CUs, hand words over by acquire and release in the agent. */
+static void hand_over(uint32_t flags)
+{
+	volatile uint32_t *words;
+	struct kfd_bo *bo;
+	struct fixture f;
+
+	fixture_launch(&f);
+	ASSERT_OK(kfd_bo_create(&f.k, 2 * KFD_PAGE, flags, &bo));
+	words = bo->va;
+	for (int round = 0; round < 3; round++) {
+		memset(bo->va, 0, 2 * KFD_PAGE);
+		ASSERT_OK(kfd_hdp_flush(&f.k));
+		start(&f, "handover", 128, true, bo->va, kfd_va(bo->va) + KFD_PAGE, 20);
+		ASSERT_OK(kfd_signal_wait(&f.k, &f.signal, WAIT_MS));
+		EXPECT_EQ(words[KFD_PAGE / 4 + 128], 0);
+		for (uint32_t at = 0; at < 64; at++)
+			EXPECT_EQ(words[at], 20 * 1000 + at);
+	}
+}
+
+TEST_TIMEOUT(workgroups_hand_over_in_gtt, 90)
+{
+	hand_over(KFD_FLAGS_GTT);
+}
+
+TEST_TIMEOUT(workgroups_hand_over_in_cached_gtt, 90)
+{
+	hand_over(KFD_IOC_ALLOC_MEM_FLAGS_GTT | PLAIN);
+}
+
+TEST_TIMEOUT(workgroups_hand_over_in_vram, 90)
+{
+	hand_over(KFD_FLAGS_VRAM);
+}
+
+/* A kernel copies what the host and SDMA have rewritten since it last did. */
+TEST_TIMEOUT(kernels_copy_what_was_rewritten, 90)
+{
+	struct kfd_bo *from, *to;
+	struct sdma_queue q;
+	struct fixture f;
+
+	fixture_launch(&f);
+	ASSERT_OK(sdma_queue_create(&f.k, &q, KFD_IOC_QUEUE_TYPE_SDMA, 0, 65536));
+	ASSERT_OK(kfd_bo_create(&f.k, WORDS * 4, KFD_FLAGS_VRAM, &from));
+	ASSERT_OK(kfd_bo_create(&f.k, WORDS * 4, KFD_FLAGS_VRAM, &to));
+	for (uint32_t n = 1; n <= 8; n++) {
+		const uint32_t *copied = to->va;
+		uint32_t *words = from->va;
+
+		if (n & 1) {
+			fill(&f, &q, words, n);
+		} else {
+			for (uint32_t at = 0; at < WORDS; at++)
+				words[at] = n;
+			ASSERT_OK(kfd_hdp_flush(&f.k));
+		}
+		start(&f, "copy", WORDS, true, words, kfd_va(to->va), 0);
+		ASSERT_OK(kfd_signal_wait(&f.k, &f.signal, WAIT_MS));
+		EXPECT_EQ(copied[0], n);
+		EXPECT_EQ(copied[WORDS - 1], n);
+	}
+}

@@ -284,6 +284,33 @@ ECHO(echo_system, SYSTEM)
 CONSTANT(constant_1, 0x1111u)
 CONSTANT(constant_2, 0x2222u)
 
+// Each work-item of workgroup 0 loads a word and asks its partner in workgroup 1 for another value,
+// which it loads when the partner has answered: `rounds` times. Counts the values that were wrong.
+__kernel GROUP(64, 1, 1) void handover(__global uint *words, __global atomic_uint *flags, uint rounds)
+{
+	uint l = __builtin_amdgcn_workitem_id_x();
+	__global atomic_uint *asked = &flags[l], *answered = &flags[64 + l], *wrong = &flags[128];
+	uint last = 0;
+
+	for (uint n = 1; n <= rounds; n++) {
+		if (__builtin_amdgcn_workgroup_id_x() == 0) {
+			if (words[l] != last)
+				__opencl_atomic_fetch_add(wrong, 1u, __ATOMIC_RELAXED, DEVICE);
+			__opencl_atomic_store(asked, n, __ATOMIC_RELEASE, DEVICE);
+			while (__opencl_atomic_load(answered, __ATOMIC_ACQUIRE, DEVICE) != n)
+				__builtin_amdgcn_s_sleep(1);
+			last = n * 1000 + l;
+			if (words[l] != last)
+				__opencl_atomic_fetch_add(wrong, 1u, __ATOMIC_RELAXED, DEVICE);
+		} else {
+			while (__opencl_atomic_load(asked, __ATOMIC_ACQUIRE, DEVICE) != n)
+				__builtin_amdgcn_s_sleep(1);
+			words[l] = n * 1000 + l;
+			__opencl_atomic_store(answered, n, __ATOMIC_RELEASE, DEVICE);
+		}
+	}
+}
+
 // Adds the words of a buffer.
 __kernel GROUP(64, 1, 1) void total(__global const uint *words, __global uint *sum, uint count)
 {

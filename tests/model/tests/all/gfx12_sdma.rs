@@ -8,14 +8,14 @@ use std::time::Duration;
 
 use crate::common::{self, VRAM};
 use gpu_model::chips::rx9070::CHIP;
-use gpu_model::engines::gmc::cu::Cache;
+use gpu_model::engines::gmc::cu::{CuNumber, Via};
 use gpu_model::engines::gmc::Access;
 use gpu_model::engines::sdma::rlc::{RlcMap, UserQueues};
 use gpu_model::gpu::Gpu;
 use gpu_model::knobs::Knobs;
 use gpu_model::regs::Ip;
 use gpu_regs::{gc_12_0_0 as gc, nbif_6_3_1 as nbif, osssys_7_0_0 as oss, Reg};
-use gpu_wave::Scope;
+use gpu_wave::{Isa, Scope, WaveSlots};
 use rkfd_abi::mqd::v12_sdma::{dw, SdmaMqd};
 use rkfd_abi::pte;
 use rkfd_abi::sdma::v7::{self as pkt, gcr};
@@ -525,7 +525,7 @@ fn faults_go_to_graphics_hub() {
 fn store(card: &Card, at: u64, value: u64) {
     let data = value.to_le_bytes();
     let gmc = &card.gpu.gmc;
-    gmc.shader_store((0, VMID), USER + at, &data, Scope::Wave)
+    gmc.shader_store((0, VMID), USER + at, &data, (Scope::Wave, None))
         .unwrap();
 }
 
@@ -564,17 +564,19 @@ fn gcr_requests_act_on_the_l2() {
 
 #[test]
 fn gcr_requests_act_on_the_caches_of_cus() {
-    for cache in Cache::ALL {
+    let vector = Via::Vector(CuNumber::of(&WaveSlots::default(), Isa::Gfx1201));
+    for via in [Via::Scalar, Via::Code, vector] {
         for (control, invalidates) in [
             (0, false),
-            (gcr::GLK_INV.mask, cache == Cache::Scalar),
-            (gcr::GLI_INV.put(1), cache == Cache::Code),
+            (gcr::GLK_INV.mask, via == Via::Scalar),
+            (gcr::GLI_INV.put(1), via == Via::Code),
+            (gcr::GLV_INV.mask, via == vector),
         ] {
             let trial = |_| {
                 let mut card = Card::of(common::adverse(&CHIP, 3)).started();
                 let load = |card: &Card| {
                     let mut data = [0; 8];
-                    let how = (Scope::Wave, Some(cache));
+                    let how = (Scope::Wave, Some(via));
                     let gmc = &card.gpu.gmc;
                     gmc.shader_load((0, VMID), USER, &mut data, Access::Read, how)
                         .unwrap();
@@ -589,8 +591,8 @@ fn gcr_requests_act_on_the_caches_of_cus() {
             // The adversary may fetch a line again.
             let seen: Vec<u64> = (0..4).map(trial).collect();
             match invalidates {
-                true => assert_eq!(seen, [7; 4], "{cache:?} {control:#x}"),
-                false => assert!(seen.contains(&0), "{cache:?} {control:#x}"),
+                true => assert_eq!(seen, [7; 4], "{via:?} {control:#x}"),
+                false => assert!(seen.contains(&0), "{via:?} {control:#x}"),
             }
         }
     }

@@ -9,12 +9,12 @@ use crate::common::{addr, adverse, enable_context, hub_read, hub_write, init_hdp
 use crate::common::{until, FB};
 use gpu_model::chips::mi300x::{CHIP, ONE_XCC};
 use gpu_model::chips::Chip;
-use gpu_model::engines::gmc::cu::Cache;
+use gpu_model::engines::gmc::cu::{CuNumber, Via};
 use gpu_model::engines::gmc::{Access, Hub, Rmw, HEAVYWEIGHT};
 use gpu_model::gpu::{Gpu, Reset};
 use gpu_model::regs::Ip;
 use gpu_regs::{gc_9_4_3 as gc, mmhub_1_8_0 as mm};
-use gpu_wave::Scope;
+use gpu_wave::{Isa, Scope, WaveSlots};
 use rkfd_abi::pte;
 
 const VMID: u8 = 5;
@@ -64,9 +64,9 @@ impl Card {
     }
 
     /// A load of a shader through a cache of the CUs.
-    fn load_by(&self, xcc: u8, cache: Option<Cache>) -> u64 {
+    fn load_by(&self, xcc: u8, via: Option<Via>) -> u64 {
         let mut data = [0; 8];
-        let (gmc, how) = (&self.0.gmc, (Scope::Wave, cache));
+        let (gmc, how) = (&self.0.gmc, (Scope::Wave, via));
         gmc.shader_load((xcc, VMID), VA, &mut data, Access::Read, how)
             .unwrap();
         u64::from_le_bytes(data)
@@ -92,7 +92,7 @@ impl Card {
     fn store(&self, xcc: u8, value: u64) {
         let data = value.to_le_bytes();
         let gmc = &self.0.gmc;
-        gmc.shader_store((xcc, VMID), VA, &data, Scope::Wave)
+        gmc.shader_store((xcc, VMID), VA, &data, (Scope::Wave, None))
             .unwrap();
     }
 
@@ -216,61 +216,76 @@ fn heavyweight_tlb_flushes_flush_the_l2() {
     }
 }
 
+/// Returns a CU.
+fn cu(n: u32) -> CuNumber {
+    let slots = WaveSlots {
+        cu: n,
+        ..WaveSlots::default()
+    };
+    CuNumber::of(&slots, Isa::Gfx942)
+}
+
+/// Returns a cache of each kind.
+fn vias() -> [Via; 3] {
+    [Via::Scalar, Via::Code, Via::Vector(cu(1))]
+}
+
 /// Returns what is loaded through a cache of the CUs that had the old value, after `act`, in some
 /// trials: the adversary may fetch a line again.
-fn after(flags: u64, cache: Cache, act: impl Fn(&Card)) -> Vec<u64> {
+fn after(flags: u64, via: Via, act: impl Fn(&Card)) -> Vec<u64> {
     let trial = |_| {
         let card = Card::new(&ONE_XCC, flags);
-        assert_eq!(card.load_by(0, Some(cache)), OLD);
+        assert_eq!(card.load_by(0, Some(via)), OLD);
         card.replace();
         act(&card);
-        card.load_by(0, Some(cache))
+        card.load_by(0, Some(via))
     };
     (0..4).map(trial).collect()
 }
 
 #[test]
 fn lines_of_cus_are_not_probed() {
-    for cache in Cache::ALL {
+    for via in vias() {
         for field in [pte::MTYPE_RW, pte::MTYPE_UC, pte::MTYPE_CC] {
-            let seen = after(mtype(field), cache, |card| assert_eq!(card.load(0), NEW));
-            assert!(seen.contains(&OLD), "{cache:?} {field}");
+            let is_cached = field == pte::MTYPE_RW || matches!(via, Via::Scalar | Via::Code);
+            let seen = after(mtype(field), via, |card| assert_eq!(card.load(0), NEW));
+            assert_eq!(seen.contains(&OLD), is_cached, "{via:?} {field}");
         }
     }
 }
 
 #[test]
 fn tlb_flushes_do_not_invalidate_the_caches_of_cus() {
-    for cache in Cache::ALL {
-        let seen = after(mtype(pte::MTYPE_RW), cache, |card| {
+    for via in vias() {
+        let seen = after(mtype(pte::MTYPE_RW), via, |card| {
             card.flush_tlb(HEAVYWEIGHT)
         });
-        assert!(seen.contains(&OLD), "{cache:?}");
+        assert!(seen.contains(&OLD), "{via:?}");
     }
 }
 
 #[test]
 fn new_owners_of_a_vmid_find_no_lines_of_cus() {
-    for cache in Cache::ALL {
+    for via in vias() {
         let act = |card: &Card| {
             let gmc = &card.0.gmc;
             gmc.map_vmid(Hub::Gfx(0), VMID, gmc.root(Hub::Gfx(0), VMID));
         };
-        let seen = after(mtype(pte::MTYPE_RW), cache, act);
-        assert_eq!(seen, [NEW; 4], "{cache:?}");
+        let seen = after(mtype(pte::MTYPE_RW), via, act);
+        assert_eq!(seen, [NEW; 4], "{via:?}");
     }
 }
 
 #[test]
 fn accesses_are_translated_before_they_hit_in_lines_of_cus() {
-    for cache in Cache::ALL {
+    for via in vias() {
         let moved = |card: &Card| {
             let flags = mtype(pte::MTYPE_RW) | pte::VALID | pte::READABLE;
             card.0.vram.write(2 * PAGE, &NEW.to_le_bytes()).unwrap();
             card.table(TABLES[3], 12, 2 * PAGE | flags);
             card.0.gmc.invalidate(Hub::Gfx(0), 1 << VMID);
         };
-        assert_eq!(after(mtype(pte::MTYPE_RW), cache, moved), [NEW; 4]);
+        assert_eq!(after(mtype(pte::MTYPE_RW), via, moved), [NEW; 4]);
     }
 }
 
@@ -285,12 +300,52 @@ fn resets_drop_stored_bytes() {
 
 #[test]
 fn resets_drop_lines_of_cus() {
-    for cache in Cache::ALL {
+    for via in vias() {
         let card = Card::new(&ONE_XCC, mtype(pte::MTYPE_RW));
-        assert_eq!(card.load_by(0, Some(cache)), OLD);
+        assert_eq!(card.load_by(0, Some(via)), OLD);
         card.replace();
         card.0.gmc.reset();
         let card = card.mapped(mtype(pte::MTYPE_RW));
-        assert_eq!(card.load_by(0, Some(cache)), NEW);
+        assert_eq!(card.load_by(0, Some(via)), NEW);
+    }
+}
+
+#[test]
+fn stores_and_atomics_of_a_cu_drop_its_lines() {
+    let by = |n| Via::Vector(cu(n));
+    for (writer, own) in [(1, true), (2, false)] {
+        let store = |card: &Card| {
+            let (gmc, data) = (&card.0.gmc, NEW.to_le_bytes());
+            gmc.shader_store((0, VMID), VA, &data, (Scope::Wave, Some(cu(writer))))
+                .unwrap();
+        };
+        let add = |card: &Card| {
+            let (gmc, hub) = (&card.0.gmc, Hub::Gfx(0));
+            gmc.vm_atomic(hub, VMID, VA, 8, Rmw::Request, &mut |_| NEW)
+                .unwrap();
+            gmc.after_atomic((0, VMID), VA, 8, cu(writer));
+        };
+        let acts: [&dyn Fn(&Card); 2] = [&store, &add];
+        for act in acts {
+            let seen = after(mtype(pte::MTYPE_RW), by(1), act);
+            match own {
+                true => assert_eq!(seen, [NEW; 4]),
+                false => assert!(seen.contains(&OLD)),
+            }
+        }
+    }
+}
+
+#[test]
+fn loads_of_a_wider_scope_drop_lines_of_their_cu() {
+    for via in vias() {
+        let act = |card: &Card| {
+            let mut data = [0; 8];
+            let (gmc, how) = (&card.0.gmc, (Scope::Workgroup, Some(via)));
+            gmc.shader_load((0, VMID), VA, &mut data, Access::Read, how)
+                .unwrap();
+            assert_eq!(data, NEW.to_le_bytes());
+        };
+        assert_eq!(after(mtype(pte::MTYPE_RW), via, act), [NEW; 4], "{via:?}");
     }
 }

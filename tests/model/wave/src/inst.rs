@@ -395,8 +395,9 @@ pub(crate) enum Body {
     Dual(Box<[Valu; 2]>),
     Vmem(Vmem),
     Lds(Lds),
-    /// Writes the L2 back and drops lines of it: `buffer_wbl2` and `buffer_inv` of gfx942,
-    /// `global_wb`, `global_inv` and `global_wbinv` of gfx1201.
+    /// Writes the L2 back, and drops lines of it and of the vector cache: `buffer_wbl2`,
+    /// `buffer_inv` and `buffer_wbinvl1` of gfx942, `global_wb`, `global_inv` and `global_wbinv` of
+    /// gfx1201.
     L2 {
         write_back: bool,
         invalidate: bool,

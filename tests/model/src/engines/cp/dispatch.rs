@@ -32,6 +32,7 @@ use super::shader::{Running, Shader};
 use super::shared::{Site, Space, Waves};
 use super::Wake;
 use crate::chips::{Cu, Generation};
+use crate::engines::gmc::cu::CuNumber;
 use crate::event;
 use crate::mailbox::Mailbox;
 use crate::trace::Trace;
@@ -92,6 +93,8 @@ pub struct GwsShare {
 /// A workgroup that has started.
 struct Unit {
     index: u64,
+    /// Where it runs.
+    cu: CuNumber,
     state: Box<dyn Running>,
     /// SAVECTX is raised in its waves.
     is_saving: bool,
@@ -432,6 +435,7 @@ impl Job {
             let dispatch = &self.shares[self.place_of(group.index)].dispatch;
             Unit {
                 index: group.index,
+                cu: CuNumber::of(&slots, dispatch.isa),
                 state: shader.restore(
                     dispatch,
                     dispatch.workgroup_at(group.index),
@@ -447,6 +451,7 @@ impl Job {
             self.trace_start(&state, index, trace);
             Unit {
                 index,
+                cu: CuNumber::of(&slots, self.dispatch.isa),
                 state: shader.start(
                     &self.shares[self.place_of(index)].dispatch,
                     self.dispatch.workgroup_at(index),
@@ -701,7 +706,7 @@ impl Pool {
                 false => env.peer(space.xcc),
             };
             let on = other.as_deref().unwrap_or(env);
-            let memory = ShaderMemory::new(on, space.vmid);
+            let memory = ShaderMemory::on_cu(on, space.vmid, on.has_l2().then_some(unit.cu));
             let host = WorkerHost {
                 env,
                 on,

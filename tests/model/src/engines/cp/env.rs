@@ -13,7 +13,7 @@ use gpu_wave::Scope;
 use super::shared::{SharedQueues, Space};
 use crate::chips::{Cu, Generation};
 use crate::engines::doorbells::Doorbells;
-use crate::engines::gmc::cu::Cache;
+use crate::engines::gmc::cu::{Cache, CuNumber, Via};
 use crate::engines::gmc::l2::Caches;
 use crate::engines::gmc::{Access, FaultKind, Hub, Rmw, VmFault};
 use crate::engines::ih::Entry;
@@ -87,12 +87,18 @@ pub trait Env: Sync {
         vmid: u8,
         va: u64,
         buf: &mut [u8],
-        _: (Scope, Option<Cache>),
+        _: (Scope, Option<Via>),
     ) -> Result<(), VmFault> {
         self.read(vmid, va, buf)
     }
-    /// Stores for a shader, through the L2.
-    fn store(&self, vmid: u8, va: u64, data: &[u8], _: Scope) -> Result<(), VmFault> {
+    /// Stores for a shader, through the L2, on a CU.
+    fn store(
+        &self,
+        vmid: u8,
+        va: u64,
+        data: &[u8],
+        _: (Scope, Option<CuNumber>),
+    ) -> Result<(), VmFault> {
         self.write(vmid, va, data)
     }
     /// Writes the L2 back, if others of the scope use another one.
@@ -101,8 +107,12 @@ pub trait Env: Sync {
     fn invalidate_l2(&self, _: Scope) {}
     /// Writes back and invalidates the whole L2.
     fn flush_l2(&self) {}
-    /// Invalidates caches of the CUs.
+    /// Completes an atomic operation of a shader on a CU.
+    fn after_atomic(&self, _vmid: u8, _va: u64, _size: u8, _: CuNumber) {}
+    /// Invalidates caches of all CUs.
     fn invalidate_cus(&self, _: &[Cache]) {}
+    /// Invalidates the vector cache of a CU.
+    fn invalidate_cu(&self, _: CuNumber) {}
     /// Invalidates the caches of the CUs, or not: nothing requires it, and nothing forbids it.
     fn may_invalidate_cus(&self) {}
     /// Atomic read-modify-write of 4 or 8 bytes; returns the old value.
@@ -303,7 +313,7 @@ impl Env for XccEnv<'_> {
             va,
             buf,
             Access::Execute,
-            (Scope::Wave, Some(Cache::Code)),
+            (Scope::Wave, Some(Via::Code)),
         );
         result.map_err(|fault| self.seen(fault))
     }
@@ -313,19 +323,24 @@ impl Env for XccEnv<'_> {
         vmid: u8,
         va: u64,
         buf: &mut [u8],
-        (scope, cache): (Scope, Option<Cache>),
+        (scope, via): (Scope, Option<Via>),
     ) -> Result<(), VmFault> {
         let (space, gmc) = ((self.xcc.instance, vmid), &self.gpu.gmc);
-        let cache = cache.filter(|_| scope == Scope::Wave);
-        let how = (self.effective(scope), cache);
+        let how = (self.effective(scope), via);
         let result = gmc.shader_load(space, va, buf, Access::Read, how);
         result.map_err(|fault| self.seen(fault))
     }
 
-    fn store(&self, vmid: u8, va: u64, data: &[u8], scope: Scope) -> Result<(), VmFault> {
+    fn store(
+        &self,
+        vmid: u8,
+        va: u64,
+        data: &[u8],
+        (scope, cu): (Scope, Option<CuNumber>),
+    ) -> Result<(), VmFault> {
         let space = (self.xcc.instance, vmid);
-        let scope = self.effective(scope);
-        let result = self.gpu.gmc.shader_store(space, va, data, scope);
+        let how = (self.effective(scope), cu);
+        let result = self.gpu.gmc.shader_store(space, va, data, how);
         result.map_err(|fault| self.seen(fault))
     }
 
@@ -354,6 +369,17 @@ impl Env for XccEnv<'_> {
     fn invalidate_cus(&self, caches: &[Cache]) {
         if let Some(cus) = self.gpu.gmc.cus() {
             cus.invalidate(self.xcc.instance, caches);
+        }
+    }
+
+    fn after_atomic(&self, vmid: u8, va: u64, size: u8, cu: CuNumber) {
+        let space = (self.xcc.instance, vmid);
+        self.gpu.gmc.after_atomic(space, va, size.into(), cu);
+    }
+
+    fn invalidate_cu(&self, cu: CuNumber) {
+        if let Some(cus) = self.gpu.gmc.cus() {
+            cus.invalidate_cu(self.xcc.instance, cu);
         }
     }
 
@@ -561,17 +587,25 @@ impl Watch {
 pub struct ShaderMemory<'a> {
     env: &'a dyn Env,
     vmid: u8,
+    /// The CU of the waves; `None` for another client, and without caches.
+    cu: Option<CuNumber>,
     watch: Vec<Watch>,
     /// Watchpoints that were hit.
     hits: AtomicU32,
 }
 
 impl<'a> ShaderMemory<'a> {
-    /// Returns the memory of address space `vmid`.
+    /// Returns the memory of address space `vmid`, for the command processor.
     pub fn new(env: &'a dyn Env, vmid: u8) -> Self {
+        Self::on_cu(env, vmid, None)
+    }
+
+    /// Returns the memory of address space `vmid`, for waves on a CU.
+    pub fn on_cu(env: &'a dyn Env, vmid: u8, cu: Option<CuNumber>) -> Self {
         Self {
             env,
             vmid,
+            cu,
             watch: Watch::of(env, vmid),
             hits: AtomicU32::new(0),
         }
@@ -644,7 +678,7 @@ impl gpu_wave::Memory for ShaderMemory<'_> {
         let va = Self::translate(va);
         self.note(va, buf.len(), Watched::Read);
         self.env
-            .load(self.vmid, va, buf, (scope, None))
+            .load(self.vmid, va, buf, (scope, self.cu.map(Via::Vector)))
             .map_err(shader_fault)
     }
 
@@ -652,7 +686,7 @@ impl gpu_wave::Memory for ShaderMemory<'_> {
         let va = Self::translate(va);
         self.note(va, buf.len(), Watched::Read);
         self.env
-            .load(self.vmid, va, buf, (scope, Some(Cache::Scalar)))
+            .load(self.vmid, va, buf, (scope, Some(Via::Scalar)))
             .map_err(shader_fault)
     }
 
@@ -668,7 +702,7 @@ impl gpu_wave::Memory for ShaderMemory<'_> {
         let va = Self::translate(va);
         self.note(va, data.len(), Watched::Write);
         self.env
-            .store(self.vmid, va, data, scope)
+            .store(self.vmid, va, data, (scope, self.cu))
             .map_err(shader_fault)
     }
 
@@ -678,8 +712,12 @@ impl gpu_wave::Memory for ShaderMemory<'_> {
 
     fn invalidate(&self, scope: Scope) {
         self.env.invalidate_l2(scope);
-        // On gfx12 the scope includes the scalar cache.
-        if self.env.generation() == Generation::Gfx12 && scope > Scope::Wave {
+        let is_gfx12 = self.env.generation() == Generation::Gfx12;
+        if let (Some(cu), true) = (self.cu, scope > Scope::Wave || !is_gfx12) {
+            self.env.invalidate_cu(cu);
+        }
+        // There the scope includes the scalar cache.
+        if is_gfx12 && scope > Scope::Wave {
             self.env.invalidate_cus(&[Cache::Scalar]);
         }
     }
@@ -696,9 +734,11 @@ impl gpu_wave::Memory for ShaderMemory<'_> {
     ) -> Result<u64, gpu_wave::Fault> {
         let va = Self::translate(va);
         self.note(va, size.into(), Watched::Atomic);
-        self.env
-            .atomic(self.vmid, va, size, Rmw::Request, f)
-            .map_err(shader_fault)
+        let old = self.env.atomic(self.vmid, va, size, Rmw::Request, f);
+        if let Some(cu) = self.cu {
+            self.env.after_atomic(self.vmid, va, size, cu);
+        }
+        old.map_err(shader_fault)
     }
 
     fn take_watched(&self) -> u32 {

@@ -79,7 +79,9 @@ impl Engine<'_> {
             Generation::Gfx9 => {
                 self.actions(queue, p.has(am::TC_ACTION_ENA), p.has(am::TC_WB_ACTION_ENA));
                 let scalar = p.has(am::SH_KCACHE_ACTION_ENA) || p.has(am::SH_KCACHE_VOL_ACTION_ENA);
-                self.invalidate_cus(queue, [scalar, p.has(am::SH_ICACHE_ACTION_ENA)]);
+                let vector = p.has(am::TCL1_ACTION_ENA) || p.has(am::TCL1_VOL_ACTION_ENA);
+                let code = p.has(am::SH_ICACHE_ACTION_ENA);
+                self.invalidate_cus(queue, [scalar, code, vector]);
             }
             Generation::Gfx12 => {
                 self.rinse(
@@ -88,7 +90,9 @@ impl Engine<'_> {
                     p.has(am12::GCR_CNTL_GL2_WB),
                 );
                 let code = p.get(am12::GCR_CNTL_GLI_INV) != 0;
-                self.invalidate_cus(queue, [p.has(am12::GCR_CNTL_GLK_INV), code]);
+                let [scalar, vector] =
+                    [am12::GCR_CNTL_GLK_INV, am12::GCR_CNTL_GLV_INV].map(|bit| p.has(bit));
+                self.invalidate_cus(queue, [scalar, code, vector]);
             }
         }
     }
@@ -100,14 +104,17 @@ impl Engine<'_> {
         match self.generation() {
             Generation::Gfx9 => {
                 self.actions(queue, p.has(rm::TC_ACTION_ENA), p.has(rm::TC_WB_ACTION_ENA));
+                let vector = p.has(rm::TCL1_ACTION_ENA) || p.has(rm::TCL1_VOL_ACTION_ENA);
+                self.invalidate_cus(queue, [false, false, vector]);
             }
             Generation::Gfx12 => {
                 self.rinse(queue, p.has(rm12::GCR_GL2_INV), p.has(rm12::GCR_GL2_WB));
+                self.invalidate_cus(queue, [false, false, p.has(rm12::GCR_GLV_INV)]);
             }
         }
     }
 
-    /// Invalidates the caches of the CUs that are selected: scalar, instructions.
+    /// Invalidates the caches of the CUs that are selected: scalar, instructions, vector.
     fn invalidate_cus(&self, queue: &Queue, selected: [bool; Cache::ALL.len()]) {
         for (cache, _) in Cache::ALL.into_iter().zip(selected).filter(|(_, on)| *on) {
             self.on_xccs(queue, |env| env.invalidate_cus(&[cache]));

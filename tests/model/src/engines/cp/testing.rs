@@ -13,7 +13,7 @@ use super::env::Env;
 use super::shared::SharedQueues;
 use crate::chips::{Cu, Generation};
 use crate::engines::doorbells::Doorbells;
-use crate::engines::gmc::cu::Cache;
+use crate::engines::gmc::cu::{Cache, CuNumber, Via};
 use crate::engines::gmc::{Access, FaultKind, Hub, Rmw, VmFault};
 use crate::engines::ih::Entry;
 use crate::engines::mes::regs::Pipes;
@@ -56,6 +56,14 @@ pub enum Act {
     InvalidateCus(Vec<Cache>),
     /// Invalidated the caches of the CUs, or not.
     MayInvalidateCus,
+    /// Invalidated the vector cache of a CU.
+    InvalidateCu(CuNumber),
+    /// Loaded for a shader, if there are caches.
+    Load(Scope, Option<Via>),
+    /// Stored for a shader, if there are caches.
+    Store(Scope, Option<CuNumber>),
+    /// Completed an atomic operation of a shader.
+    AfterAtomic(CuNumber),
 }
 
 struct State {
@@ -146,6 +154,14 @@ impl Mock {
 
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(|e| e.into_inner())
+    }
+
+    /// Records an act if there are caches.
+    fn note_cached(&self, act: Act) {
+        let mut state = self.lock();
+        if state.has_l2 {
+            state.acts.push(act);
+        }
     }
 
     /// Stores a dword without recording it.
@@ -319,10 +335,37 @@ impl Env for Mock {
     }
 
     fn invalidate_cus(&self, caches: &[Cache]) {
-        let mut state = self.lock();
-        if state.has_l2 {
-            state.acts.push(Act::InvalidateCus(caches.to_vec()));
-        }
+        self.note_cached(Act::InvalidateCus(caches.to_vec()));
+    }
+
+    fn invalidate_cu(&self, cu: CuNumber) {
+        self.lock().acts.push(Act::InvalidateCu(cu));
+    }
+
+    fn load(
+        &self,
+        vmid: u8,
+        va: u64,
+        buf: &mut [u8],
+        (scope, via): (Scope, Option<Via>),
+    ) -> Result<(), VmFault> {
+        self.note_cached(Act::Load(scope, via));
+        self.read(vmid, va, buf)
+    }
+
+    fn store(
+        &self,
+        vmid: u8,
+        va: u64,
+        data: &[u8],
+        (scope, cu): (Scope, Option<CuNumber>),
+    ) -> Result<(), VmFault> {
+        self.note_cached(Act::Store(scope, cu));
+        self.write(vmid, va, data)
+    }
+
+    fn after_atomic(&self, _: u8, _: u64, _: u8, cu: CuNumber) {
+        self.note_cached(Act::AfterAtomic(cu));
     }
 
     fn may_invalidate_cus(&self) {

@@ -4,7 +4,7 @@
 
 use gpu_wave::Scope;
 
-use super::cu::{Cache, CuCaches};
+use super::cu::{CuCaches, CuNumber, Via};
 use super::l2::{Caches, NoMemory};
 use super::{Access, Gmc, Hub, Pa, VmFault};
 
@@ -26,7 +26,7 @@ impl Gmc {
         va: u64,
         buf: &mut [u8],
         access: Access,
-        (scope, cache): (Scope, Option<Cache>),
+        (scope, via): (Scope, Option<Via>),
     ) -> Result<(), VmFault> {
         let hub = Hub::Gfx(xcc);
         let Some(l2) = &self.l2 else {
@@ -39,9 +39,14 @@ impl Gmc {
             let pa = self.lookup(hub, vmid, at, access)?;
             let len = (buf.len() - done).min(pa.left as usize);
             let piece = &mut buf[done..done + len];
-            let hit = cache.zip(self.cus()).is_some_and(|(cache, cus)| {
+            let via = via.filter(|via| via.caches(pa));
+            let hit = via.zip(self.cus()).is_some_and(|(via, cus)| {
+                if scope > Scope::Wave {
+                    cus.forget((xcc, vmid), via, pa.target, len);
+                    return false;
+                }
                 let fill = |pa, line: &mut [u8]| l2.fill(xcc, pa, line);
-                cus.read((xcc, vmid), cache, pa, piece, fill).is_ok()
+                cus.read((xcc, vmid), via, pa, piece, fill).is_ok()
             });
             if hit {
                 done += len;
@@ -59,13 +64,13 @@ impl Gmc {
         Ok(())
     }
 
-    /// Stores for a shader of an XCC.
+    /// Stores for a shader of an XCC, on a CU.
     pub fn shader_store(
         &self,
         (xcc, vmid): (u8, u8),
         va: u64,
         data: &[u8],
-        scope: Scope,
+        (scope, cu): (Scope, Option<CuNumber>),
     ) -> Result<(), VmFault> {
         let hub = Hub::Gfx(xcc);
         let Some(l2) = &self.l2 else {
@@ -84,9 +89,22 @@ impl Gmc {
                 drop(guard);
                 self.vm_write(hub, vmid, at, piece)?;
             }
+            if let (Some(cus), Some(cu)) = (self.cus(), cu) {
+                cus.forget((xcc, vmid), Via::Vector(cu), pa.target, len);
+            }
             done += len;
         }
         Ok(())
+    }
+
+    /// Completes an atomic operation of a shader, which went past the vector cache of its CU.
+    pub fn after_atomic(&self, (xcc, vmid): (u8, u8), va: u64, len: usize, cu: CuNumber) {
+        let Some(cus) = self.cus() else {
+            return;
+        };
+        if let Ok(pa) = self.translate(Hub::Gfx(xcc), vmid, va, Access::Atomic) {
+            cus.forget((xcc, vmid), Via::Vector(cu), pa.target, len);
+        }
     }
 
     /// Prepares an access of another client than a shader: what the L2 of its XCC has of the range

@@ -1,21 +1,30 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
 //! Caches of the compute units, in adversarial mode, between shaders and the L2 of their XCC: the
-//! scalar cache (K$) and the instruction cache (I$). Nothing is stored in their lines, and nobody
-//! probes them: they are stale until they are invalidated.
+//! scalar cache (K$), the instruction cache (I$), and one of vector memory for each CU (L1, TCP; L0
+//! on gfx12). Nothing is stored in their lines, and nobody probes them: they are stale until they
+//! are invalidated.
 //!
 //! * A line is filled through the L2 ([`l2`](super::l2)), from pages of any MTYPE: for kernel
 //!   arguments, which are UC so that the L2 needs no invalidation, that of the L1 is required
 //!   (LLVM, AMDGPUUsage, "Memory Model GFX942" and "Memory Model GFX12").
 //! * Scalar loads with GLC of gfx942, or with a SCOPE above `SCOPE_CU` on gfx12, miss ("Memory
 //!   Model GFX12": a cache forwards accesses of a wider scope than its own).
+//! * Vector stores go to the L2 at once, atomics past the vector cache ("Memory Model GFX942");
+//!   both drop the line of their CU, as do loads with SC0 or SC1, or a SCOPE above `SCOPE_CU`,
+//!   which miss.
+//! * The vector cache of a CU is invalidated by `buffer_inv`, and by `global_inv` with a SCOPE
+//!   above `SCOPE_CU` (the same sections: what waves of different workgroups have to do).
 //! * All lines of the XCC are invalidated by `s_dcache_inv` and `s_icache_inv` (AMD's ISA documents
 //!   of CDNA3 and RDNA4), before an AQL packet with an acquire scope (`hsa.h`: without one the
-//!   packet relies on other fences), by ACQUIRE_MEM with SH_KCACHE and SH_ICACHE actions, on gfx12
-//!   with GLK_INV and GLI_INV (the C driver requests them in `gfx_v9_4_3_emit_mem_sync` and
-//!   `gfx_v12_0_emit_mem_sync`), which GCR_REQ of SDMA may have, too.
+//!   packet relies on other fences), by ACQUIRE_MEM with SH_KCACHE, SH_ICACHE and TCL1 actions, on
+//!   gfx12 with GLK_INV, GLI_INV and GLV_INV (the C driver requests them in
+//!   `gfx_v9_4_3_emit_mem_sync` and `gfx_v12_0_emit_mem_sync`), which GCR_REQ of SDMA may have,
+//!   too, and by RELEASE_MEM with TCL1 or GLV_INV. The L1 of gfx12 is a buffer without lines
+//!   (LLVM).
 //! * The firmware invalidates them when it maps a queue or assigns a VMID. It has to: VMIDs and the
-//!   addresses of trap handlers are those of former processes, and the C driver requests nothing.
+//!   addresses of trap handlers are those of former processes, and the C driver requests it for
+//!   gfx7 only (`deallocate_vmid`).
 //! * Stores of vector instructions, the host and SDMA do not reach them: the scalar and vector
 //!   caches are not coherent (LLVM, both).
 //!
@@ -25,10 +34,16 @@
 //!   acquire fence does. The adversary chooses, for each packet without one;
 //! * a line belongs to a VMID and a physical address, and an access is translated before: it never
 //!   hits in what another process, or this one by a former mapping, has loaded. Hence invalidations
-//!   of the TLB do not matter;
+//!   of the TLB do not matter. Vector caches of CDNA are looked up by physical addresses (AMD, ROCm
+//!   Compute Profiler, "Vector L1 cache");
 //! * a SCOPE of `global_inv` above `SCOPE_CU` includes the scalar cache;
 //! * the range of a request is ignored, and so is the difference of volatile lines;
-//! * one cache serves all CUs of an XCC, and is as large as that of a group of CUs;
+//! * one scalar and one instruction cache serve all CUs of an XCC, and are as large as those of a
+//!   group of CUs; both CUs of a workgroup processor have one vector cache;
+//! * vector caches have no lines of UC and CC pages, and none of those is longer than 64 bytes;
+//! * SC0 alone, with which waves of a workgroup may hit, is a miss, and so are NT and temporal
+//!   hints;
+//! * `buffer_inv` without SC0 and SC1 invalidates the vector cache;
 //! * nothing is prefetched;
 //! * scalar stores and atomics, which compilers do not emit for gfx942, invalidate the scalar
 //!   cache;
@@ -37,7 +52,10 @@
 use std::ops::Range;
 use std::sync::{Arc, Mutex, MutexGuard};
 
+use gpu_wave::{Isa, WaveSlots};
+
 use super::l2::NoMemory;
+use super::tlb::Mtype;
 use super::{Pa, Target};
 use crate::adversary::Adversary;
 use crate::masked::pieces;
@@ -54,18 +72,73 @@ pub enum Cache {
     Scalar,
     /// Of instructions.
     Code,
+    /// Of vector memory.
+    Vector,
 }
 
 impl Cache {
     /// All kinds.
-    pub const ALL: [Self; 2] = [Self::Scalar, Self::Code];
+    pub const ALL: [Self; 3] = [Self::Scalar, Self::Code, Self::Vector];
 
-    /// Returns the number of lines: 16 KiB, 64 KiB.
+    /// Returns the number of lines: 16 KiB, 64 KiB, 16 KiB.
     const fn lines(self) -> usize {
         match self {
-            Self::Scalar => (16 << 10) / LINE,
+            Self::Scalar | Self::Vector => (16 << 10) / LINE,
             Self::Code => (64 << 10) / LINE,
         }
+    }
+
+    /// Returns the number of caches of an XCC.
+    const fn count(self) -> usize {
+        match self {
+            Self::Scalar | Self::Code => 1,
+            Self::Vector => CuNumber::COUNT,
+        }
+    }
+}
+
+/// A CU of an XCC that has a vector cache; on gfx12 a workgroup processor.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct CuNumber(u8);
+
+impl CuNumber {
+    /// Upper limit of their number.
+    const COUNT: usize = 1 << 8;
+
+    /// Returns the CU of a workgroup.
+    pub fn of(slots: &WaveSlots, isa: Isa) -> Self {
+        let cu = match isa {
+            Isa::Gfx942 => slots.cu,
+            Isa::Gfx1201 => slots.cu / 2,
+        };
+        Self(((slots.se & 7) << 5 | (slots.sh & 1) << 4 | cu & 0xf) as u8)
+    }
+}
+
+/// The cache that an access goes through.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Via {
+    /// The scalar cache.
+    Scalar,
+    /// The instruction cache.
+    Code,
+    /// The vector cache of a CU.
+    Vector(CuNumber),
+}
+
+impl Via {
+    /// Returns the kind of the cache, and its number in the XCC.
+    fn place(self) -> (Cache, usize) {
+        match self {
+            Self::Scalar => (Cache::Scalar, 0),
+            Self::Code => (Cache::Code, 0),
+            Self::Vector(CuNumber(n)) => (Cache::Vector, n.into()),
+        }
+    }
+
+    /// Returns whether the cache has lines of a page.
+    pub fn caches(self, pa: Pa) -> bool {
+        !matches!(self, Self::Vector(_)) || matches!(pa.mtype, Mtype::Nc | Mtype::Rw)
     }
 }
 
@@ -90,7 +163,7 @@ impl Lines {
 }
 
 /// Caches of an XCC, by [`Cache`].
-type Xcc = [Mutex<Lines>; Cache::ALL.len()];
+type Xcc = [Vec<Mutex<Lines>>; Cache::ALL.len()];
 
 /// The caches of all XCCs.
 pub struct CuCaches {
@@ -110,25 +183,30 @@ fn lines(target: Target, len: usize, mut f: impl FnMut(Target, usize, Range<usiz
     }
 }
 
+fn lock(lines: &Mutex<Lines>) -> MutexGuard<'_, Lines> {
+    lines.lock().unwrap_or_else(|e| e.into_inner())
+}
+
 impl CuCaches {
     /// Returns the empty caches of `xccs` XCCs.
     pub fn new(adversary: Arc<Adversary>, xccs: usize) -> Self {
+        let empty = |cache: Cache| (0..cache.count()).map(|_| Mutex::default()).collect();
         Self {
             adversary,
-            xccs: (0..xccs).map(|_| Xcc::default()).collect(),
+            xccs: (0..xccs).map(|_| Cache::ALL.map(empty)).collect(),
         }
     }
 
-    fn lock(&self, xcc: u8, cache: Cache) -> MutexGuard<'_, Lines> {
-        let lines = &self.xccs[usize::from(xcc)][cache as usize];
-        lines.lock().unwrap_or_else(|e| e.into_inner())
+    fn lock(&self, xcc: u8, via: Via) -> MutexGuard<'_, Lines> {
+        let (cache, n) = via.place();
+        lock(&self.xccs[usize::from(xcc)][cache as usize][n])
     }
 
     /// Loads for a shader. `fill` reads a line.
     pub fn read(
         &self,
         (xcc, vmid): (u8, u8),
-        cache: Cache,
+        via: Via,
         pa: Pa,
         buf: &mut [u8],
         fill: impl Fn(Pa, &mut [u8]) -> Result<(), NoMemory>,
@@ -136,8 +214,8 @@ impl CuCaches {
         let mut result = Ok(());
         lines(pa.target, buf.len(), |target, start, range| {
             let key = (vmid, target);
-            let mut lines = self.lock(xcc, cache);
-            let place = lines.place(cache, key);
+            let mut lines = self.lock(xcc, via);
+            let place = lines.place(via.place().0, key);
             let hit = place.as_ref().filter(|line| line.0 == key);
             let kept = hit.filter(|_| self.adversary.below(AGAIN) != 0);
             let bytes = match kept {
@@ -158,11 +236,33 @@ impl CuCaches {
         result
     }
 
-    /// Invalidates caches of an XCC.
+    /// Drops the lines of a range that a shader has stored to, or loads past the cache.
+    pub fn forget(&self, (xcc, vmid): (u8, u8), via: Via, target: Target, len: usize) {
+        let mut cache = self.lock(xcc, via);
+        if cache.0.is_empty() {
+            return;
+        }
+        lines(target, len, |target, _, _| {
+            let key = (vmid, target);
+            let place = cache.place(via.place().0, key);
+            if place.as_ref().is_some_and(|line| line.0 == key) {
+                *place = None;
+            }
+        });
+    }
+
+    /// Invalidates caches of an XCC, of a kind those of all CUs.
     pub fn invalidate(&self, xcc: u8, caches: &[Cache]) {
         for cache in caches {
-            self.lock(xcc, *cache).0.clear();
+            for lines in &self.xccs[usize::from(xcc)][*cache as usize] {
+                lock(lines).0.clear();
+            }
         }
+    }
+
+    /// Invalidates the vector cache of a CU.
+    pub fn invalidate_cu(&self, xcc: u8, cu: CuNumber) {
+        self.lock(xcc, Via::Vector(cu)).0.clear();
     }
 
     /// Invalidates caches of an XCC, or not.

@@ -65,6 +65,9 @@ impl Engine<'_> {
             if gcr::GLK_INV.get(control) != 0 {
                 cus.invalidate(xcc, &[Cache::Scalar]);
             }
+            if gcr::GLV_INV.get(control) != 0 {
+                cus.invalidate(xcc, &[Cache::Vector]);
+            }
             if gcr::GLI_INV.get(control) != 0 {
                 cus.invalidate(xcc, &[Cache::Code]);
             }

@@ -176,9 +176,18 @@ pub(super) fn flat(word: u32, second: u32, limits: &Limits) -> Decoded {
             saddr,
             soffset: Src::None,
             offset,
-            scope: Scope::new(sc0, bits(word, 25, 25) == 1),
+            scope: scope_of(sc0, bits(word, 25, 25) == 1, bits(word, 17, 17) == 1),
         }),
     })
+}
+
+/// Returns the scope of an access. With NT, which misses in the vector cache, it is not the wave.
+fn scope_of(sc0: bool, sc1: bool, nt: bool) -> Scope {
+    let scope = Scope::new(sc0, sc1);
+    if nt {
+        return scope.max(Scope::Workgroup);
+    }
+    scope
 }
 
 pub(super) fn mubuf(word: u32, second: u32, limits: &Limits) -> Decoded {
@@ -191,7 +200,11 @@ pub(super) fn mubuf(word: u32, second: u32, limits: &Limits) -> Decoded {
             scope,
         }),
         // buffer_wbinvl1, buffer_wbinvl1_vol.
-        0x3e | 0x3f => Some(Body::CacheControl),
+        0x3e | 0x3f => Some(Body::L2 {
+            write_back: false,
+            invalidate: true,
+            scope: Scope::Workgroup,
+        }),
         _ => None,
     };
     if let Some(body) = control {
@@ -213,7 +226,11 @@ pub(super) fn mubuf(word: u32, second: u32, limits: &Limits) -> Decoded {
         (false, _) => access(code),
     };
     match found {
-        Some(access) => buffer(access, scope, word, second, limits),
+        Some(access) => {
+            let nt = bits(word, 17, 17) == 1;
+            let scope = scope_of(bits(word, 14, 14) == 1, bits(word, 15, 15) == 1, nt);
+            buffer(access, scope, word, second, limits)
+        }
         None => illegal(format!("MUBUF opcode {code:#x}")),
     }
 }
@@ -226,7 +243,8 @@ pub(super) fn mtbuf(word: u32, second: u32, limits: &Limits) -> Decoded {
         ));
     };
     let typed = Typed::new(bits(word, 18, 15), Some(format));
-    let scope = Scope::new(bits(word, 14, 14) == 1, bits(second, 21, 21) == 1);
+    let nt = bits(second, 22, 22) == 1;
+    let scope = scope_of(bits(word, 14, 14) == 1, bits(second, 21, 21) == 1, nt);
     buffer(Access::Typed(typed), scope, word, second, limits)
 }
 

@@ -2,11 +2,13 @@
 
 //! Fences of packets: their actions on the L2, and when they happen.
 
-use gpu_wave::Scope;
+use gpu_wave::{Isa, Memory, Scope, WaveSlots};
 
+use super::super::env::ShaderMemory;
+use super::super::testing::Mock;
 use super::aql::{start, GATE_OPEN, KERNARG};
 use super::*;
-use crate::engines::gmc::cu::Cache;
+use crate::engines::gmc::cu::{Cache, CuNumber, Via};
 
 /// Returns the acts on the L2.
 pub(super) fn on_l2(acts: &[Act]) -> Vec<&Act> {
@@ -141,27 +143,121 @@ fn packets_name_the_caches_of_cus() {
     with_card(|card| {
         card.start_kiq();
         card.mock().add_l2();
-        for (control, expected) in [
-            (0, &[][..]),
-            (1 << 27, &[Cache::Scalar]),
-            (1 << 28, &[Cache::Scalar]),
-            (1 << 29, &[Cache::Code]),
-            (1 << 30, &[]),
-            (1 << 27 | 1 << 29 | 1 << 23, &[Cache::Scalar, Cache::Code]),
+        let event = 0x14 | 5 << 8;
+        let release = |actions: u32| {
+            let head = pm4::header(op::RELEASE_MEM, 7);
+            vec![head, event | actions, 1 << 29, 0x1000, 0, 1, 0, 0]
+        };
+        let acquire = |actions: u32| {
+            let head = pm4::header(op::ACQUIRE_MEM, 6);
+            vec![head, actions, !0, !0, 0, 0, 10]
+        };
+        for (packet, expected) in [
+            (acquire(0), &[][..]),
+            (acquire(1 << 27), &[Cache::Scalar]),
+            (acquire(1 << 28), &[Cache::Scalar]),
+            (acquire(1 << 29), &[Cache::Code]),
+            (acquire(1 << 30), &[]),
+            (acquire(1 << 22), &[Cache::Vector]),
+            (acquire(1 << 15), &[Cache::Vector]),
+            (acquire(1 << 27 | 1 << 29 | 1 << 22 | 1 << 23), &Cache::ALL),
+            (release(0), &[]),
+            (release(1 << 12), &[Cache::Vector]),
+            (release(1 << 16), &[Cache::Vector]),
+            (release(1 << 17 | 1 << 15), &[]),
         ] {
             card.mock().acts();
-            let acquire = pm4::header(op::ACQUIRE_MEM, 6);
-            card.kiq(&[acquire, control, !0, !0, 0, 0, 10]);
+            card.kiq(&packet);
             card.settle();
             let expected: Vec<_> = expected
                 .iter()
                 .map(|cache| Act::InvalidateCus(vec![*cache]))
                 .collect();
             let acts = card.mock().acts();
-            assert_eq!(on_cus(&acts), expected.iter().collect::<Vec<_>>());
+            assert_eq!(
+                on_cus(&acts),
+                expected.iter().collect::<Vec<_>>(),
+                "{packet:x?}"
+            );
         }
         card.assert_clean();
     });
+}
+
+/// Returns a CU.
+fn cu(n: u32) -> CuNumber {
+    let slots = WaveSlots {
+        cu: n,
+        ..WaveSlots::default()
+    };
+    CuNumber::of(&slots, Isa::Gfx942)
+}
+
+#[test]
+fn waves_access_memory_through_the_caches_of_their_cu() {
+    with_card(|card| {
+        let user = start(card);
+        let kernel = card.kernel(0, &GATE);
+        card.mock().add_l2();
+        card.mock().put32(GATE_OPEN, 1);
+        let signal = card.signal(0, 0);
+        card.mock().acts();
+        card.submit(user, &dispatch(kernel, KERNARG, 2, signal, false));
+        card.until("signal", |c| c.signal_value(signal) == 0);
+        let acts = card.mock().acts();
+        let count = |act: &Act| acts.iter().filter(|a| *a == act).count();
+        assert_eq!(count(&Act::Load(Scope::Wave, Some(Via::Scalar))), 2);
+        for n in 0..2 {
+            assert_eq!(count(&Act::Store(Scope::Wave, Some(cu(n)))), 1, "{acts:?}");
+        }
+        card.assert_clean();
+    });
+}
+
+#[test]
+fn accesses_of_waves_name_a_cache() {
+    for is_gfx12 in [false, true] {
+        let mock = match is_gfx12 {
+            false => Mock::default(),
+            true => Mock::gfx12(),
+        };
+        mock.add_l2();
+        let waves = ShaderMemory::on_cu(&mock, 8, Some(cu(3)));
+        let firmware = ShaderMemory::new(&mock, 8);
+        let mut word = [0; 4];
+        waves.load(0, &mut word, Scope::Agent).unwrap();
+        waves.load_scalar(0, &mut word, Scope::System).unwrap();
+        firmware.read(0, &mut word).unwrap();
+        waves.store(0, &word, Scope::Agent).unwrap();
+        waves.atomic(0, 4, &mut |old| old).unwrap();
+        waves.invalidate_scalar();
+        waves.invalidate_code();
+        let is_write = |act: &Act| matches!(act, Act::Write(..) | Act::Atomic(_));
+        let mut acts = mock.acts();
+        acts.retain(|act| !is_write(act));
+        let vector = Via::Vector(cu(3));
+        assert_eq!(
+            acts,
+            [
+                Act::Load(Scope::Agent, Some(vector)),
+                Act::Load(Scope::System, Some(Via::Scalar)),
+                Act::Load(Scope::Wave, None),
+                Act::Store(Scope::Agent, Some(cu(3))),
+                Act::AfterAtomic(cu(3)),
+                Act::InvalidateCus(vec![Cache::Scalar]),
+                Act::InvalidateCus(vec![Cache::Code]),
+            ]
+        );
+        for scope in [Scope::Wave, Scope::Workgroup, Scope::System] {
+            waves.invalidate(scope);
+            let wider = scope > Scope::Wave;
+            let mut expected = vec![Act::InvalidateL2(scope)];
+            expected.extend((wider || !is_gfx12).then_some(Act::InvalidateCu(cu(3))));
+            let scalar = Act::InvalidateCus(vec![Cache::Scalar]);
+            expected.extend((wider && is_gfx12).then_some(scalar));
+            assert_eq!(mock.acts(), expected);
+        }
+    }
 }
 
 #[test]

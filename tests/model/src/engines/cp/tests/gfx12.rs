@@ -301,12 +301,15 @@ fn gcr_actions_of_packets() {
             let mut release = fence(n);
             rm::GCR_GL2_WB.set(&mut release, wb);
             rm::GCR_GL2_INV.set(&mut release, inv);
+            rm::GCR_GLV_INV.set(&mut release, wb);
             card.mock().acts();
             submit(card, user, &release);
             card.until("fence", |c| c.mock().get32(FENCE) == n);
             card.settle();
             let acts = card.mock().acts();
             assert_eq!(on_l2(&acts), expected, "release {wb} {inv}");
+            let vector = Act::InvalidateCus(vec![Cache::Vector]);
+            assert_eq!(on_cus(&acts), Vec::from_iter((wb == 1).then_some(&vector)));
             // The fence is written after the actions.
             let written = |a: &Act| matches!(a, Act::Write(FENCE, _));
             assert!(acts.iter().rposition(written) > acts.iter().rposition(|a| *a == write_back));
@@ -318,9 +321,11 @@ fn gcr_actions_of_packets() {
             // Those of the CUs.
             am::GCR_CNTL_GLK_INV.set(&mut acquire, wb);
             am::GCR_CNTL_GLI_INV.set(&mut acquire, inv);
+            am::GCR_CNTL_GLV_INV.set(&mut acquire, inv);
             let scalar = Act::InvalidateCus(vec![Cache::Scalar]);
             let code = Act::InvalidateCus(vec![Cache::Code]);
-            let selected = [(wb, &scalar), (inv, &code)];
+            let vector = Act::InvalidateCus(vec![Cache::Vector]);
+            let selected = [(wb, &scalar), (inv, &code), (inv, &vector)];
             let cus = selected.iter().filter(|(on, _)| *on == 1);
             let cus: Vec<_> = cus.map(|(_, act)| *act).collect();
             submit(card, user, &acquire);

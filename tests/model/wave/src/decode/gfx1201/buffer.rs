@@ -3,7 +3,7 @@
 //! VBUFFER of gfx1201.
 
 use super::super::{bits, illegal, violation, Decoded, Limits, WORDS};
-use super::flat::{access, registers, returns, scope, tuple};
+use super::flat::{access, registers, returns, scope_of, tuple};
 use super::operand::{sgpr, vgpr, NULL};
 use crate::format::Format;
 use crate::inst::{Access, Body, Inst, Segment, Src, Typed, Vmem};
@@ -53,7 +53,7 @@ pub(super) fn buffer([word, second, third]: [u32; WORDS], limits: &Limits) -> De
             saddr: Some(sgpr(limits, bits(second, 17, 9), 4)?),
             soffset,
             offset: bits(third, 31, 8) as i32,
-            scope: scope(bits(second, 19, 18)),
+            scope: scope_of(second),
         }),
     })
 }

@@ -121,6 +121,16 @@ pub(super) fn scope(field: u32) -> Scope {
     }
 }
 
+/// Returns the scope of an access, in its second word. With a temporal hint, which misses in the
+/// vector cache, it is not the wave.
+pub(super) fn scope_of(second: u32) -> Scope {
+    let scope = scope(bits(second, 19, 18));
+    match bits(second, 22, 20) {
+        0 => scope,
+        _ => scope.max(Scope::Workgroup),
+    }
+}
+
 fn build(
     segment: Segment,
     access: Access,
@@ -143,7 +153,7 @@ fn build(
             saddr,
             soffset: Src::None,
             offset: offset(third),
-            scope: scope(bits(second, 19, 18)),
+            scope: scope_of(second),
         }),
     })
 }
