@@ -469,6 +469,13 @@ impl Card {
             .map_or_else(SmuFacts::default, |smu| smu.facts())
     }
 
+    /// Returns whether the SMU resets a hung SDMA queue with its engine only: both of its firmware
+    /// and that of the scheduler must do it (`sdma_v4_4_2_update_reset_mask`).
+    pub(crate) fn smu_resets_sdma_queues(&self) -> bool {
+        self.smu_facts().resets_sdma
+            && self.config().mec_fw >= self.generation().caps.sdma_reset_mec_fw
+    }
+
     /// Returns the resources that the PSP uses. `ENODEV` when the device is unplugged.
     pub(crate) fn psp_context(&self) -> Result<PspContext<'_>> {
         Ok(PspContext {

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 
 //! Files of a card in sysfs that tools for administrators use: memory, board, serial number, VBIOS,
-//! firmware versions, load, IP blocks; [`power`] has those of clocks and power. Names and texts are
-//! those of the C driver (`amdgpu_vram_mgr.c`, `amdgpu_gtt_mgr.c`, `amdgpu_ucode.c`, `amdgpu_pm.c`,
+//! firmware versions, load, IP blocks; [`power`] has those of clocks and power, [`smu`]
+//! those about the power firmware, [`resets`] those about resets. Names and texts are those of the
+//! C driver (`amdgpu_vram_mgr.c`, `amdgpu_gtt_mgr.c`, `amdgpu_ucode.c`, `amdgpu_pm.c`,
 //! `amdgpu_atombios.c`, `amdgpu_device.c`).
 
 use core::fmt::Write;
@@ -24,6 +25,8 @@ use crate::{
 mod discovery;
 mod fact;
 mod power;
+mod resets;
+mod smu;
 
 use fact::{file, line, with_smu, Fact};
 
@@ -139,7 +142,7 @@ impl Files {
     /// Creates the files of a card. `ENOMEM` without memory.
     pub(crate) fn new(gpu: &Arc<Gpu>) -> Result<Self> {
         let mut facts = KVec::new();
-        for fact in &CARD {
+        for fact in [CARD.as_slice(), &resets::RESETS].into_iter().flatten() {
             facts.push(file(gpu, gpu.dev(), fact, None)?, GFP_KERNEL)?;
         }
         if gpu.config().vram_vendor != 0 {
@@ -156,7 +159,11 @@ impl Files {
             for fact in &POWER {
                 facts.push(file(gpu, gpu.dev(), fact, None)?, GFP_KERNEL)?;
             }
-            for (fact, action) in &power::DEVICE {
+            facts.push(file(gpu, gpu.dev(), &smu::FEATURES, None)?, GFP_KERNEL)?;
+            for (fact, action) in [power::DEVICE.as_slice(), &[smu::THROTTLING]]
+                .into_iter()
+                .flatten()
+            {
                 facts.push(file(gpu, gpu.dev(), fact, Some(*action))?, GFP_KERNEL)?;
             }
             // The name by which tools find it.

@@ -100,6 +100,8 @@ pub(crate) struct Caps {
     pub(crate) waves_per_cu: u32,
     /// Maximum waves of a shader engine, if less than the wave slots of its CUs.
     pub(crate) waves_per_se: Option<u32>,
+    /// The reset of a compute queue resets its pipe if the queue stays active.
+    pub(crate) resets_pipe: bool,
     /// First version of the MEC firmware with which SDMA queues are reset one by one.
     pub(crate) sdma_reset_mec_fw: u32,
     /// Bytes of a wave on the control stack of the CWSR area.

@@ -37,14 +37,35 @@ pub(crate) struct Smu {
     throttling: Mutex<Throttling>,
 }
 
-/// Interval of the reports of throttling (`throttling_logging_rs`, `amdgpu_device_init`).
-const REPORT_INTERVAL: Delta = Delta::from_secs(59);
-
 /// Interrupts about throttling.
-#[derive(Default)]
 struct Throttling {
     count: u64,
+    /// Interrupts are reported.
+    enabled: bool,
+    /// Seconds between two reports, plus 1.
+    interval: u32,
     reported: Option<Instant<Monotonic>>,
+}
+
+impl Throttling {
+    /// The first interval (`throttling_logging_rs`, `amdgpu_device_init`).
+    const INTERVAL: u32 = 60;
+
+    /// Returns the state without interrupts.
+    const fn new() -> Self {
+        Self {
+            count: 0,
+            enabled: true,
+            interval: Self::INTERVAL,
+            reported: None,
+        }
+    }
+
+    /// Returns whether an interrupt is reported now.
+    fn is_due(&self) -> bool {
+        let interval = Delta::from_secs(i64::from(self.interval) - 1);
+        self.enabled && self.reported.is_none_or(|at| at.elapsed() >= interval)
+    }
 }
 
 #[derive(Default)]
@@ -68,7 +89,7 @@ impl Smu {
                 hal,
                 state <- new_mutex!(State::default(), "rkfd_smu"),
                 facts <- new_mutex!(SmuFacts::default(), "rkfd_smu_facts"),
-                throttling <- new_mutex!(Throttling::default(), "rkfd_throttling"),
+                throttling <- new_mutex!(Throttling::new(), "rkfd_throttling"),
             }),
             GFP_KERNEL,
         )
@@ -298,14 +319,38 @@ impl Smu {
         let reasons = self.hal.interrupt(mmio, what, data).ok()??;
         let mut state = self.throttling.lock();
         state.count += 1;
-        if state
-            .reported
-            .is_some_and(|at| at.elapsed() < REPORT_INTERVAL)
-        {
+        if !state.is_due() {
             return None;
         }
         state.reported = Some(Instant::now());
         (reasons != 0).then_some((reasons, state.count))
+    }
+
+    /// Returns whether throttling is reported, and the interval in seconds: 1 more than those after
+    /// a report in which there is no other one.
+    pub(crate) fn throttling_reports(&self) -> (bool, u32) {
+        let state = self.throttling.lock();
+        (state.enabled, state.interval)
+    }
+
+    /// Sets that interval, which begins again, or ends the reports with 0.
+    pub(crate) fn set_throttling_reports(&self, seconds: u32) {
+        let mut state = self.throttling.lock();
+        state.enabled = seconds != 0;
+        if state.enabled {
+            state.interval = seconds;
+            state.reported = None;
+        }
+    }
+
+    /// Returns the enabled features, one bit each. Errors as [`Smu::sensor`].
+    pub(crate) fn features(&self, mmio: &Mmio) -> Result<u64> {
+        self.with_state(|_, _| self.hal.features(mmio))
+    }
+
+    /// Returns the bits and names of features that have a name, in ascending order.
+    pub(crate) fn feature_names(&self) -> &'static [(u32, &'static str)] {
+        self.hal.feature_names()
     }
 
     /// Announces the unload of the driver if [`Smu::start`] enabled the features, and removes the

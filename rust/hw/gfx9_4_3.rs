@@ -6,6 +6,7 @@ use super::{generation::Generation, sched::SchedKind};
 use crate::asic::mmio::Version;
 
 mod caps;
+mod features;
 mod gfx;
 mod gmc;
 mod ih;

@@ -134,6 +134,12 @@ pub(crate) trait SmuHal: Sync {
     /// does not run.
     fn start(&self, mmio: &Mmio, table: u64) -> Result;
 
+    /// Returns the enabled features, one bit each.
+    fn features(&self, mmio: &Mmio) -> Result<u64>;
+
+    /// Returns the bits and names of features that have a name, in ascending order.
+    fn feature_names(&self) -> &'static [(u32, &'static str)];
+
     /// Makes firmware write its metrics to the driver's table.
     fn write_metrics(&self, mmio: &Mmio) -> Result;
 

@@ -5,7 +5,12 @@
 
 use core::fmt::Write;
 
-use kernel::{device::Device, prelude::*, sync::Arc};
+use kernel::{
+    device::Device,
+    prelude::*,
+    str::{parse_int::ParseInt, BStr},
+    sync::Arc,
+};
 
 use crate::{
     asic::mmio::Mmio,
@@ -47,6 +52,13 @@ pub(super) fn file(
 /// Prints a number.
 pub(super) fn line(out: &mut Text<'_>, number: u64) -> Result {
     Ok(writeln!(out, "{number}")?)
+}
+
+/// Parses a number as `kstrtoul` does: with a prefix of its radix, and without the end of a line.
+/// `EINVAL` for anything else.
+pub(super) fn number<T: ParseInt>(text: &[u8]) -> Result<T> {
+    let text = text.strip_suffix(b"\n").unwrap_or(text);
+    T::from_str(BStr::from_bytes(text))
 }
 
 /// Calls `f` with the SMU. `EBUSY` while the card hangs, is being reset or suspended.

@@ -7,12 +7,9 @@
 
 use core::fmt::Write;
 
-use kernel::{
-    prelude::*,
-    str::{parse_int::ParseInt, BStr},
-};
+use kernel::prelude::*;
 
-use super::fact::{line, with_smu, Action, Fact};
+use super::fact::{line, number, with_smu, Action, Fact};
 use crate::{
     card::{
         limits::{Level, Limit},
@@ -111,13 +108,6 @@ fn microwatts(watts: u32) -> u64 {
 
 fn millidegrees(degrees: u32) -> u64 {
     u64::from(degrees) * 1000
-}
-
-/// Parses a number as `kstrtoul` does: with a prefix of its radix, and without the end of a line.
-/// `EINVAL` for anything else.
-fn number<T: ParseInt>(text: &[u8]) -> Result<T> {
-    let text = text.strip_suffix(b"\n").unwrap_or(text);
-    T::from_str(BStr::from_bytes(text))
 }
 
 /// Returns the words of a text.

@@ -268,7 +268,7 @@ fn gpu(listed: &TopologyGpu, link: Link) -> Result<Node> {
         max_engine_clk_fcompute: mhz_or_default(power.levels(Clock::Engine).range().1),
         fw_version: config.mec_fw,
         capability: capability(config.rev_id, caps.debug_capability, config.ras_blocks),
-        capability2: if power.resets_sdma && config.mec_fw >= caps.sdma_reset_mec_fw {
+        capability2: if gpu.smu_resets_sdma_queues() {
             uapi::HSA_CAP2_PER_SDMA_QUEUE_RESET_SUPPORTED
         } else {
             0

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include <drm/amdgpu_drm.h>
+#include <linux/kfd_sysfs.h>
 
 #include "fixture.h"
 
@@ -498,6 +499,104 @@ TEST(temperature_limits)
 		EXPECT(now < throttled && throttled < critical && critical < 150000,
 		       "%" PRIu64 ", %" PRIu64 ", %" PRIu64, now, throttled, critical);
 	}
+}
+
+/* The mask of features and their list agree, with the clocks whose levels are more than one. */
+TEST(features)
+{
+	unsigned int high, low, n, bit, count = 0, last = 0;
+	char *lines, name[24], state[12], head[40];
+	uint64_t mask, clocks = 0;
+	struct kfd k;
+
+	open_unlimited(&k);
+	lines = strdup(text_of(&k, "pp_features"));
+	ASSERT(lines && sscanf(lines, "features high: 0x%8x low: 0x%8x\n", &high, &low) == 2, "%s",
+	       lines);
+	mask = (uint64_t)high << 32 | low;
+	snprintf(head, sizeof(head), "No. %-20s  Bit : State\n", "Feature");
+	lines = strchr(lines, '\n') + 1;
+	EXPECT(!strncmp(lines, head, strlen(head)), "%s", lines);
+	for (lines = strchr(lines, '\n') + 1; *lines; lines = strchr(lines, '\n') + 1) {
+		char line[64];
+
+		ASSERT(sscanf(lines, "%2u. %23s (%2u) : %11s\n", &n, name, &bit, state) == 4, "%s",
+		       lines);
+		snprintf(line, sizeof(line), "%02u. %-20s (%2u) : %s\n", count, name, bit,
+			 mask >> bit & 1 ? "enabled" : "disabled");
+		EXPECT(!strncmp(lines, line, strlen(line)), "'%s' is not at '%s'", line, lines);
+		EXPECT(bit < 64 && (!count || bit > last), "%u after %u", bit, last);
+		clocks |= (uint64_t)(!strcmp(name, "DPM_GFXCLK") || !strcmp(name, "DPM_UCLK") ||
+				     !strcmp(name, "DPM_FCLK")) << bit;
+		last = bit;
+		count++;
+	}
+	EXPECT_EQ(count, 25);
+	/* These clocks have levels, see clock_limits. */
+	EXPECT_EQ(__builtin_popcountll(clocks & mask), 3);
+}
+
+#define THROTTLING "thermal_throttling_logging"
+
+/* Expects whether throttling is reported, and the interval. */
+static void expect_reports(const struct kfd *k, const char *state, unsigned int seconds)
+{
+	char line[128];
+
+	snprintf(line, sizeof(line),
+		 "%04x:%02x:%02x.0: thermal throttling logging %s, with interval %u seconds\n",
+		 k->node.domain, k->node.location_id >> 8, k->node.location_id >> 3 & 31, state,
+		 seconds);
+	EXPECT(!strcmp(text_of(k, THROTTLING), line), "'%s', not '%s'", text_of(k, THROTTLING), line);
+}
+
+TEST(reports_of_throttling)
+{
+	static const char *const refused[] = { "-1", "3601", "x", "1 2", "\n" };
+	struct kfd k;
+
+	open_unlimited(&k);
+	expect_reports(&k, "enabled", 60);
+	EXPECT_OK(set(&k, THROTTLING, "1"));
+	expect_reports(&k, "enabled", 1);
+	EXPECT_OK(set(&k, THROTTLING, "0xe10\n"));
+	expect_reports(&k, "enabled", 3600);
+	for (size_t i = 0; i < sizeof(refused) / sizeof(refused[0]); i++)
+		EXPECT_RET(set(&k, THROTTLING, refused[i]), -EINVAL);
+	EXPECT_OK(set(&k, THROTTLING, "0\n"));
+	/* As it was. */
+	expect_reports(&k, "disabled", 3600);
+	EXPECT_OK(set(&k, THROTTLING, "60\n"));
+	expect_reports(&k, "enabled", 60);
+}
+
+/*
+ * What is reset after a hang, in the order of the words. The C driver has rings on compute queues,
+ * whose waves it can kill, on gfx942.
+ */
+TEST(reset_masks)
+{
+	char path[300], line[64];
+	uint64_t value = 0;
+	bool queue, gfx12;
+	struct kfd k;
+
+	fixture_open(&k);
+	gfx12 = is_gfx12(&k.node);
+	snprintf(path, sizeof(path), KFD_TOPOLOGY "/nodes/%d/properties", k.node.index);
+	ASSERT_OK(kfd_sysfs_value(path, "capability", &value));
+	EXPECT(value & HSA_CAP_PER_QUEUE_RESET_SUPPORTED);
+	snprintf(line, sizeof(line), "%squeue %sfull \n",
+		 gfx12 || ktap_is_rkfd() ? "" : "soft_recovery ", gfx12 ? "" : "pipe ");
+	EXPECT(!strcmp(text_of(&k, "compute_reset_mask"), line), "'%s', not '%s'",
+	       text_of(&k, "compute_reset_mask"), line);
+
+	/* The topology of gfx12 does not tell. */
+	ASSERT_OK(kfd_sysfs_value(path, "capability2", &value));
+	queue = gfx12 || value & HSA_CAP2_PER_SDMA_QUEUE_RESET_SUPPORTED;
+	snprintf(line, sizeof(line), "%sfull \n", queue ? "queue " : "");
+	EXPECT(!strcmp(text_of(&k, "sdma_reset_mask"), line), "'%s', not '%s'",
+	       text_of(&k, "sdma_reset_mask"), line);
 }
 
 /* Numbers of values of gpu_metrics (amdgpu_metrics_attr_id, kgd_pp_interface.h). */

@@ -12,6 +12,7 @@
 #include <drm/drm.h>
 #include <drm/amdgpu_drm.h>
 
+#include "device.h"
 #include "fixture.h"
 #include "listen.h"
 
@@ -126,11 +127,13 @@ static void unprivileged_listener(void *data)
 	listen_for_line(fd, wanted, NULL);
 }
 
-/* The model knob smu.throttle=3: with each dispatch the SMU reports PPT and HBM. */
+/* The model knob smu.throttle=6: with each dispatch the SMU reports PPT and HBM. */
 TEST(throttling)
 {
+	unsigned int count;
 	struct fixture f;
 	const char *text;
+	char line[40];
 	int fd;
 
 	fixture_launch(&f);
@@ -141,6 +144,22 @@ TEST(throttling)
 	listen_for_line(fd, "2 400000001:1\n", &text);
 	text = listen_lines(fd, 500);
 	EXPECT(!*text, "%s", text);
+
+	/* Each is reported, the first at once. Those before were counted, if not lost. */
+	device_find();
+	device_set("thermal_throttling_logging", "1");
+	ASSERT(fixture_works(&f));
+	listen_for_line(fd, "2 400000001:", &text);
+	ASSERT(sscanf(text, "2 400000001:%u\n", &count) == 1 && count > 1, "%s", text);
+	ASSERT(fixture_works(&f));
+	snprintf(line, sizeof(line), "2 400000001:%u\n", count + 1);
+	listen_for_line(fd, line, &text);
+	/* None is. */
+	device_set("thermal_throttling_logging", "0");
+	ASSERT(fixture_works(&f));
+	text = listen_lines(fd, 500);
+	EXPECT(!*text, "%s", text);
+	device_set("thermal_throttling_logging", "60");
 }
 
 TEST(unprivileged_gets_own_events_only)

@@ -71,6 +71,7 @@ pub(super) static CAPS: Caps = Caps {
     control_stack_in_mqd: true,
     waves_per_cu: 40,
     waves_per_se: Some(512),
+    resets_pipe: true,
     // `sdma_v4_4_2_update_reset_mask`.
     sdma_reset_mec_fw: 0xb0,
     cwsr_stack_per_wave: 8,

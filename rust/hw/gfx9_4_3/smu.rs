@@ -15,7 +15,10 @@ use rkfd_abi::{
     },
 };
 
-use super::user_metrics::{self, Scope};
+use super::{
+    features,
+    user_metrics::{self, Scope},
+};
 use crate::{
     asic::{
         mmio::Mmio,
@@ -225,6 +228,17 @@ impl SmuHal for Smu {
         )
     }
 
+    fn features(&self, mmio: &Mmio) -> Result<u64> {
+        Ok(join(
+            ask(mmio, msg::GET_ENABLED_SMU_FEATURES_LOW, 0)?,
+            ask(mmio, msg::GET_ENABLED_SMU_FEATURES_HIGH, 0)?,
+        ))
+    }
+
+    fn feature_names(&self) -> &'static [(u32, &'static str)] {
+        &features::NAMES
+    }
+
     fn write_metrics(&self, mmio: &Mmio) -> Result {
         send(mmio, msg::GET_METRICS_TABLE, 0)
     }
@@ -234,10 +248,7 @@ impl SmuHal for Smu {
             return Err(EAGAIN);
         }
         let version = version(mmio)?;
-        let features = join(
-            ask(mmio, msg::GET_ENABLED_SMU_FEATURES_LOW, 0)?,
-            ask(mmio, msg::GET_ENABLED_SMU_FEATURES_HIGH, 0)?,
-        );
+        let features = self.features(mmio)?;
         let mut clocks = [Levels::default(); Clock::ALL.len()];
         for clock in Clock::ALL {
             clocks[clock as usize] = levels(mmio, clock, features, read)?;
