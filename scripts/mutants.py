@@ -180,7 +180,7 @@ def select(tree, excluded, wanted):
         for at, *_, part in sorted(parts, reverse=True):
             text = text[:at] + part + text[at:]
         write(tree, path, text)
-    parameter = 'mutant: u32 { default: 0, description: "" }, '
+    parameter = 'mutant: u32 { default: 0, description: "", }, '
     text = read("rust/rkfd.rs")
     at = re.search(r"\bparams: \{\s*", text).end()
     write(tree, "rust/rkfd.rs", text[:at] + parameter + text[at:])
