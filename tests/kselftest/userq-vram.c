@@ -25,26 +25,36 @@ static uint64_t evictions(int fd)
 	return count;
 }
 
+/* Opens the device and a queue; skips with much VRAM. Returns the bytes of VRAM. */
+static uint64_t open_queue(struct cs *cs, struct uq *q)
+{
+	struct kfd k = { 0 };
+	uint64_t bytes;
+
+	ASSERT_OK(kfd_topology_find_gpu(&k.node));
+	uq_open(q, cs);
+	k.drm = cs->fd;
+	bytes = vram_bytes(&k);
+	if (bytes > 1024 * MIB)
+		SKIP("more VRAM than needed");
+	return bytes;
+}
+
 /* Another file fills VRAM: a buffer of the queue's address space is evicted. */
 TEST_TIMEOUT(eviction, 300)
 {
 	struct cs_bo vram, fill;
-	struct kfd k = { 0 };
 	struct cs cs, other;
-	uint64_t before;
+	uint64_t before, bytes;
 	struct uq q;
 
-	ASSERT_OK(kfd_topology_find_gpu(&k.node));
-	uq_open(&q, &cs);
-	k.drm = cs.fd;
-	if (vram_bytes(&k) > 1024 * MIB)
-		SKIP("more VRAM than needed");
+	bytes = open_queue(&cs, &q);
 	uq_bo_new(&cs, &vram, 4 * MIB, AMDGPU_GEM_DOMAIN_VRAM);
 	pattern((uint32_t *)vram.words, vram.size, 3);
 	EXPECT(uq_works(&q));
 	cs_open(&other);
 	before = evictions(cs.fd);
-	for (uint64_t used = 0; used < vram_bytes(&k); used += CHUNK) {
+	for (uint64_t used = 0; used < bytes; used += CHUNK) {
 		uint32_t words[8];
 
 		cs_bo_new(&other, &fill, CHUNK, AMDGPU_GEM_DOMAIN_VRAM);
@@ -71,18 +81,13 @@ static void *open_late(void *arg)
 TEST_TIMEOUT(eviction_with_a_fence, 300)
 {
 	struct cs_bo vram, fill;
-	struct kfd k = { 0 };
 	struct cs cs, other;
 	pthread_t thread;
-	uint64_t before;
+	uint64_t before, bytes;
 	uint32_t sync;
 	struct uq q;
 
-	ASSERT_OK(kfd_topology_find_gpu(&k.node));
-	uq_open(&q, &cs);
-	k.drm = cs.fd;
-	if (vram_bytes(&k) > 1024 * MIB)
-		SKIP("more VRAM than needed");
+	bytes = open_queue(&cs, &q);
 	uq_bo_new(&cs, &vram, 4 * MIB, AMDGPU_GEM_DOMAIN_VRAM);
 	pattern((uint32_t *)vram.words, vram.size, 3);
 	ASSERT_OK(syncobj_create(cs.fd, 0, &sync));
@@ -91,7 +96,7 @@ TEST_TIMEOUT(eviction_with_a_fence, 300)
 	uq_submit(&q, 1);
 	ASSERT_OK(uq_signal(&q, &sync, 1, NULL, NULL));
 	ASSERT(!pthread_create(&thread, NULL, open_late, &cs));
-	for (uint64_t used = 0; used < vram_bytes(&k); used += CHUNK) {
+	for (uint64_t used = 0; used < bytes; used += CHUNK) {
 		cs_bo_new(&other, &fill, CHUNK, AMDGPU_GEM_DOMAIN_VRAM);
 		fill.words[0] = 1;
 		if (evictions(cs.fd) > before)
@@ -104,21 +109,6 @@ TEST_TIMEOUT(eviction_with_a_fence, 300)
 	EXPECT(uq_works(&q));
 	EXPECT_EQ(vram.words[1000], pattern_word(1000, 3));
 	close(other.fd);
-}
-
-/* Opens the device and a queue; skips with much VRAM. Returns the number of chunks in VRAM. */
-static uint32_t open_queue(struct cs *cs, struct uq *q)
-{
-	struct kfd k = { 0 };
-	uint64_t bytes;
-
-	ASSERT_OK(kfd_topology_find_gpu(&k.node));
-	uq_open(q, cs);
-	k.drm = cs->fd;
-	bytes = vram_bytes(&k);
-	if (bytes > 1024 * MIB)
-		SKIP("more VRAM than needed");
-	return (uint32_t)(bytes / CHUNK);
 }
 
 /* Stores a number in each chunk by the queue. */
@@ -141,7 +131,7 @@ TEST_TIMEOUT(more_than_vram, 300)
 	struct cs cs;
 	struct uq q;
 
-	count = open_queue(&cs, &q) + 2;
+	count = (uint32_t)(open_queue(&cs, &q) / CHUNK) + 2;
 	ASSERT(count <= MAX_CHUNKS, "%u", count);
 	before = evictions(cs.fd);
 	for (uint32_t i = 0; i < count; i++)
@@ -165,7 +155,7 @@ TEST_TIMEOUT(kfd_beside_more_than_vram, 300)
 	struct cs cs;
 	struct uq q;
 
-	count = open_queue(&cs, &q) + 2;
+	count = (uint32_t)(open_queue(&cs, &q) / CHUNK) + 2;
 	fixture_launch(&f);
 	ASSERT_OK(kfd_bo_create(&f.k, CHUNK, VRAM, &bo));
 	pattern(bo->va, CHUNK, 5);
