@@ -240,7 +240,6 @@ impl Card {
         let table = vram.alloc(Gart::TABLE_BYTES, VramUser::Driver)?;
         let gart = Gart::new(hub.clone(), dma.clone(), &layout, table)?;
         let scratch = vram.alloc(SZ_4K as u64, VramUser::Driver)?;
-        hub.hdp_flush()?;
 
         let id = make_id(&config, &xccs);
         let dev: &device::Device = normal.as_ref();

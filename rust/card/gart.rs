@@ -172,12 +172,13 @@ impl Gart {
         bar.write64s(at, ptes.len(), |i| ptes[i])
     }
 
-    /// Rewrites the whole table. The caller flushes HDP and TLBs.
+    /// Rewrites the whole table. Complete after [`Self::flush`].
     pub(crate) fn restore(&self) -> Result {
         self.write_table(0, &self.pages.lock().ptes)
     }
 
-    fn flush(&self) -> Result {
+    /// Makes the table visible to the GPU. `ETIMEDOUT` without an ACK of the TLBs.
+    pub(crate) fn flush(&self) -> Result {
         self.hub.hdp_flush()?;
         self.hub.flush_vmid(0, FlushType::Legacy)
     }

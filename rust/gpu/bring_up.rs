@@ -12,7 +12,7 @@ use kernel::{
 
 use super::Gpu;
 use crate::{
-    hw::{FlushType, HubSetup},
+    hw::HubSetup,
     kapi::{self, irq::Irq},
     ring::{
         kiq::Kiqs,
@@ -56,8 +56,7 @@ impl Gpu {
             dummy_dma: self.ih().dummy_dma(),
         };
         self.hub().start(&setup)?;
-        self.hub().hdp_flush()?;
-        self.hub().flush_vmid(0, FlushType::Legacy)?;
+        self.gart().flush()?;
         self.ih().start(self.gart())?;
         g.nbio.route_doorbells(mmio, g.caps)?;
         g.nbio.open_selfring(mmio, self.doorbells().phys())?;

@@ -33,8 +33,6 @@ fn save_vram(gpu: &Gpu) -> Result<VramImage> {
         );
         return Err(ENOMEM);
     }
-    // Writes of the CPU must be visible to SDMA.
-    gpu.hub().hdp_flush()?;
     let mut parts = KVVec::new();
     for (start, len) in held {
         let mut done = 0;

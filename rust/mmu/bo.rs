@@ -69,8 +69,6 @@ impl Bo {
         range: VramRange,
         reservation: Option<Reservation>,
     ) -> Result<Self> {
-        // The CPU may have zeroed it.
-        gpu.hub().hdp_flush()?;
         let placement = Placement::Vram(Arc::new(range, GFP_KERNEL)?);
         Self::with(gpu, size, flags, BoKind::Vram, placement, reservation)
     }

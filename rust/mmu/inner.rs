@@ -470,8 +470,6 @@ impl BoInner {
         if let Some(view) = self.view.as_ref() {
             view.zap();
         }
-        // Writes of the CPU must be visible to SDMA.
-        self.gpu.hub().hdp_flush()?;
         dma::transfer(&self.gpu, vram, system.pages(), self.size, direction)?;
         trace::bo_move(self.gpu.id(), from.name(), to.name(), self.size);
         self.in_vram.store(direction == Direction::ToVram, Relaxed);

@@ -215,9 +215,7 @@ impl Mirror {
     /// pages any more. Wedges the card on an error.
     pub(crate) fn flush(&self) {
         let (gpu, pasid) = (self.gpu(), self.vm.pasid());
-        let flushed = self
-            .finish()
-            .and_then(|()| tlb::flush_pasid(gpu, pasid, FlushType::Heavyweight));
+        let flushed = tlb::flush_pasid(gpu, pasid, FlushType::Heavyweight);
         if flushed.is_err() && gpu.check_usable().is_ok() {
             gpu.wedge("page tables were not updated");
         }

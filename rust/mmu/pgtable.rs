@@ -580,8 +580,6 @@ impl<'a> Update<'a> {
         if self.rows.is_empty() {
             return Ok(());
         }
-        // CPU writes have to reach VRAM before those of SDMA.
-        self.gpu.hub().hdp_flush()?;
         let mut runs: KVVec<PteRun> = KVVec::new();
         let listed = self
             .rows

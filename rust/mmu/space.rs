@@ -113,11 +113,8 @@ impl Space {
             }),
             GFP_KERNEL,
         )?;
-        let tables: Arc<dyn PageTables> = space.clone();
-        gpu.spaces()
-            .add(tables.clone(), rewrites)
-            .and_then(|()| gpu.hub().hdp_flush())
-            .inspect_err(|_| gpu.spaces().remove(&tables))?;
+        // No HDP flush: the first mapping makes one, and each job before its IB.
+        gpu.spaces().add(space.clone(), rewrites)?;
         Ok((space, root))
     }
 
@@ -378,9 +375,10 @@ impl Space {
     /// Makes an update visible to the GPU and frees page tables that became empty.
     pub(super) fn finish(&self, tree: &mut Tree, mut update: Update<'_>, before: Before) -> Result {
         update.write_out()?;
-        self.gpu.hub().hdp_flush()?;
         if before == Before::Valid || update.has_garbage() {
             tlb::flush_pasid(&self.gpu, self.pasid.get(), FlushType::Heavyweight)?;
+        } else {
+            self.gpu.hub().hdp_flush()?;
         }
         tree.end(update);
         Ok(())
@@ -437,7 +435,6 @@ impl BoMapper for Space {
             if !any {
                 return Ok(());
             }
-            self.gpu.hub().hdp_flush()?;
             tlb::flush_pasid(&self.gpu, self.pasid.get(), FlushType::Heavyweight)
         });
         if zapped.is_err() && self.gpu.check_usable().is_ok() {

@@ -10,7 +10,8 @@ use crate::{
     kapi::sched_mm::NoReclaim,
 };
 
-/// Invalidates the TLB entries of a PASID; complete on return.
+/// Makes written page tables visible to the GPU and invalidates the TLB entries of a PASID.
+/// Complete on return.
 ///
 /// VMIDs are assigned by firmware, which therefore executes the flush. Does nothing when the GPU is
 /// hung or unplugged. Wedges the card on an error: `ETIMEDOUT` or `ETIME` when the hardware does
@@ -19,6 +20,8 @@ pub(crate) fn flush_pasid(gpu: &Gpu, pasid: u32, kind: FlushType) -> Result {
     if gpu.check_usable().is_err() {
         return Ok(());
     }
+    // A walk after the invalidation must not find old entries.
+    gpu.hub().hdp_flush()?;
     {
         // MMU notifiers take the lock of the ring.
         let _no_reclaim = NoReclaim::new();

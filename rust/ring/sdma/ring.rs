@@ -420,9 +420,9 @@ impl Ring {
         Ok((up.card.clone(), up.host.clone()))
     }
 
-    /// Submits a job. Returns its hardware fence. `EBUSY` with 8 jobs on the ring, `E2BIG` for a
-    /// frame that is too long, `EIO` when the card is hung, and the error of [`Ring::stop`] or
-    /// [`Ring::halt`].
+    /// Submits a job, which sees all writes of the CPU to VRAM: it begins with an HDP flush.
+    /// Returns its hardware fence. `EBUSY` with 8 jobs on the ring, `E2BIG` for a frame that is too
+    /// long, `EIO` when the card is hung, and the error of [`Ring::stop`] or [`Ring::halt`].
     pub(super) fn emit(self: &Arc<Self>, frame: &Frame<'_>, memory: Memory) -> Result<ARef<Fence>> {
         let mut guard = self.state.lock();
         let state = &mut *guard;
