@@ -551,9 +551,7 @@ impl Dqm {
         if inner.running {
             inner.sched.set_grace(&self.gpu, None)?;
         }
-        suspended?;
-        // Debuggers read the save area by the CPU.
-        self.gpu.hub().hdp_flush()
+        suspended
     }
 
     /// Undoes [`Dqm::suspend_queues`]. Nothing has changed after `ENOMEM`, otherwise errors are the
