@@ -4,8 +4,10 @@
  * depends on the flags of page-table entries and on flushes.
  */
 
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "../workloads/sdma-queue.h"
 #include "fixture.h"
@@ -53,11 +55,33 @@ static uint32_t total(struct fixture *f, const void *words)
 	return *sum;
 }
 
+/* Stores a word for a running kernel. */
+typedef void store_word(struct kfd *k, volatile uint32_t *word, uint32_t value);
+
+static void store_and_flush(struct kfd *k, volatile uint32_t *word, uint32_t value)
+{
+	*word = value;
+	ASSERT_OK(kfd_hdp_flush(k));
+}
+
+/* As a debugger: the driver stores the word, and flushes the HDP. */
+static void store_by_proc_mem(struct kfd *k, volatile uint32_t *word, uint32_t value)
+{
+	int mem = open("/proc/self/mem", O_WRONLY | O_CLOEXEC);
+	ssize_t stored;
+
+	(void)k;
+	ASSERT(mem >= 0);
+	stored = pwrite(mem, &value, sizeof(value), (off_t)(uintptr_t)word);
+	close(mem);
+	ASSERT(stored == sizeof(value), "%zd bytes stored", stored);
+}
+
 /*
  * Talks to a running kernel by two words of memory, whose stores are not released. On gfx12 only
  * uncached memory is coherent with the host by itself, other memory by accesses of system scope.
  */
-static void talk(uint32_t flags)
+static void talk_by(store_word *store, uint32_t flags)
 {
 	const bool by_scope = gpu_is_gfx12() && !(flags & KFD_IOC_ALLOC_MEM_FLAGS_UNCACHED);
 	volatile uint32_t *words;
@@ -72,13 +96,16 @@ static void talk(uint32_t flags)
 	ASSERT_OK(kfd_hdp_flush(&f.k));
 	start(&f, by_scope ? "echo_system" : "echo", 64, true, bo->va, 0, 0);
 	for (uint32_t n = 1; n <= 20; n++) {
-		words[0] = n;
-		ASSERT_OK(kfd_hdp_flush(&f.k));
+		store(&f.k, &words[0], n);
 		ASSERT(becomes(&words[1], n, WAIT_MS), "answer %u to %u", words[1], n);
 	}
-	words[0] = 0;
-	ASSERT_OK(kfd_hdp_flush(&f.k));
+	store(&f.k, &words[0], 0);
 	ASSERT_OK(kfd_signal_wait(&f.k, &f.signal, WAIT_MS));
+}
+
+static void talk(uint32_t flags)
+{
+	talk_by(store_and_flush, flags);
 }
 
 #define PLAIN (KFD_IOC_ALLOC_MEM_FLAGS_WRITABLE | KFD_IOC_ALLOC_MEM_FLAGS_NO_SUBSTITUTE)
@@ -106,6 +133,11 @@ TEST_TIMEOUT(kernel_and_host_talk_in_uncached_vram, 90)
 TEST_TIMEOUT(kernel_and_host_talk_in_ext_coherent_vram, 90)
 {
 	talk(KFD_FLAGS_VRAM | KFD_IOC_ALLOC_MEM_FLAGS_EXT_COHERENT);
+}
+
+TEST_TIMEOUT(kernel_and_debugger_talk_in_uncached_vram, 90)
+{
+	talk_by(store_by_proc_mem, KFD_FLAGS_VRAM | KFD_IOC_ALLOC_MEM_FLAGS_UNCACHED);
 }
 
 /* Fills a buffer by a user's SDMA queue; waits. */
