@@ -547,7 +547,7 @@ impl Gpu {
                 "reg",
                 "read",
                 "{}={value:#x} addr={addr:#x}{}",
-                slot.name,
+                slot.label(),
                 of_die(die)
             );
         }
@@ -594,7 +594,7 @@ impl Gpu {
                 "reg",
                 "write",
                 "{}={value:#x} addr={addr:#x}{}",
-                slot.name,
+                slot.label(),
                 of_die(die)
             );
         }

@@ -5,6 +5,7 @@
 //!
 //! A register that is not declared does not exist: it reads 0, with a strict line.
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -209,6 +210,15 @@ pub struct Slot {
 }
 
 impl Slot {
+    /// Returns the name in traces: for a bank of registers with different names, `regCP_HQD_*`,
+    /// with the register's offset in AMD's headers.
+    pub fn label(&self) -> Cow<'static, str> {
+        match self.name.ends_with('*') {
+            true => format!("{}[{:#x}]", self.name, self.id.off).into(),
+            false => self.name.into(),
+        }
+    }
+
     /// Returns the stored value.
     pub fn get(&self) -> u32 {
         self.value.load(Ordering::Acquire)
