@@ -49,6 +49,16 @@ impl Adversary {
         // Never 0: a status that MES writes at once would overtake those that are delayed.
         Duration::from_nanos(1 + self.below(range.as_nanos() as usize) as u64)
     }
+
+    /// Returns the time until a posted write arrives: mostly short, one in 32 up to
+    /// [`LONGEST`](Self::LONGEST) / 20.
+    pub fn transit_time(&self) -> Duration {
+        let range = match self.below(32) {
+            0 => Self::LONGEST / 20,
+            _ => Self::LONGEST / 2000,
+        };
+        Duration::from_nanos(self.below(range.as_nanos() as usize) as u64)
+    }
 }
 
 #[cfg(test)]

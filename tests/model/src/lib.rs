@@ -22,6 +22,7 @@ pub mod mailbox;
 pub mod masked;
 pub mod mem;
 pub mod pci;
+pub mod posted;
 pub mod regs;
 pub mod relay;
 pub mod server;

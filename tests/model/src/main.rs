@@ -59,10 +59,10 @@ usage: rkfd-gpu --socket PATH [options]
                        hits NAME, stats, knobs, trace DETAIL on|off, mark TEXT,
                        walk HUB VMID ADDRESS
   --adversary SEED     caches and delays that silicon has: stores of the host to VRAM stay in a
-                       buffer until an HDP flush, so that the guest cannot map VRAM; page
-                       directories are cached; shaders of gfx942 access memory through
-                       L2s; invalidations, the SMU, RLC safe mode, HWS
-                       and MES take up to 4 ms. SEED selects the choices
+                       buffer until an HDP flush, so that the guest cannot map VRAM; stores to
+                       BARs arrive late; page directories are cached; shaders access memory
+                       through caches; invalidations, the SMU, RLC safe mode, HWS and MES take
+                       up to 4 ms. SEED selects the choices
   --knob NAME=VALUE    fault injection from the start (list below); may be repeated
   --expect [COUNT:]PATTERN
                        STRICT lines equal to PATTERN, in which * is any text, do not fail the

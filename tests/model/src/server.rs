@@ -22,12 +22,14 @@ use vfio_user::{
 use crate::event;
 use crate::gpu::{Gpu, Reset, DOORBELL_BAR};
 use crate::pci::{expansion_rom, frame_buffer_bar, Config, Effect, CONFIG_SIZE, MSIX_VECTORS};
+use crate::posted::Posted;
 use crate::strict;
 
 /// State of one connection.
 pub struct Device {
     gpu: Arc<Gpu>,
     config: Config,
+    posted: Posted,
 }
 
 /// Listens on a socket at `path`. A stale socket file is replaced.
@@ -120,15 +122,132 @@ fn regions(gpu: &Gpu) -> Vec<ServerRegion> {
         .collect()
 }
 
+/// The BARs of the card.
+struct Bars(Arc<Gpu>);
+
+impl Bars {
+    /// Reports an access of the host to a bad page.
+    fn check_page(&self, offset: u64) {
+        if self.0.gmc.bad_pages().contains(&(offset & !0xfff)) {
+            strict!(
+                self.0.strict,
+                "bar0",
+                "access to the bad page at {offset:#x}"
+            );
+        }
+    }
+
+    fn read_vram(&self, offset: u64, data: &mut [u8]) {
+        self.check_page(offset);
+        if self.0.hdp.read(offset, data).is_err() {
+            strict!(self.0.strict, "bar0", "read beyond VRAM at {offset:#x}");
+            data.fill(0xff);
+        }
+    }
+
+    /// Returns whether an access is one or two aligned dwords in the register BAR.
+    fn is_register_access(&self, offset: u64, len: usize) -> bool {
+        let last = self.0.chip.register_bar.saturating_sub(len as u64);
+        offset % 4 == 0 && matches!(len, 4 | 8) && offset <= last
+    }
+
+    fn read_registers(&self, offset: u64, data: &mut [u8]) {
+        data.fill(0);
+        if !self.is_register_access(offset, data.len()) {
+            strict!(
+                self.0.strict,
+                "bar5",
+                "read of {} bytes at {offset:#x}",
+                data.len()
+            );
+            return;
+        }
+        for (i, word) in data.chunks_exact_mut(4).enumerate() {
+            let value = self.0.bar_reg_read((offset / 4) as u32 + i as u32);
+            word.copy_from_slice(&value.to_le_bytes());
+        }
+    }
+
+    fn write_registers(&self, offset: u64, data: &[u8]) {
+        if !self.is_register_access(offset, data.len()) {
+            strict!(
+                self.0.strict,
+                "bar5",
+                "write of {} bytes at {offset:#x}",
+                data.len()
+            );
+            return;
+        }
+        for (i, word) in data.chunks_exact(4).enumerate() {
+            let value = u32::from_le_bytes([word[0], word[1], word[2], word[3]]);
+            self.0
+                .bar_reg_write((offset / 4) as u32 + i as u32, value);
+        }
+    }
+
+    fn write_doorbell(&self, offset: u64, data: &[u8]) {
+        match (<[u8; 4]>::try_from(data), <[u8; 8]>::try_from(data)) {
+            _ if offset >= DOORBELL_BAR => {
+                strict!(
+                    self.0.strict,
+                    "bar2",
+                    "write beyond configuration space at {offset:#x}"
+                );
+            }
+            (Ok(b), _) if offset % 4 == 0 => {
+                self.0.doorbell(offset, u32::from_le_bytes(b).into(), 4);
+            }
+            (_, Ok(b)) if offset % 8 == 0 => self.0.doorbell(offset, u64::from_le_bytes(b), 8),
+            _ => strict!(
+                self.0.strict,
+                "bar2",
+                "write of {} bytes at {offset:#x}",
+                data.len()
+            ),
+        }
+    }
+
+    /// Executes a write to a BAR.
+    fn write(&self, region: u32, offset: u64, data: &[u8]) {
+        match region {
+            VFIO_PCI_BAR5_REGION_INDEX => self.write_registers(offset, data),
+            VFIO_PCI_BAR2_REGION_INDEX => self.write_doorbell(offset, data),
+            _ => self.write_vram(offset, data),
+        }
+    }
+
+    fn write_vram(&self, offset: u64, data: &[u8]) {
+        self.check_page(offset);
+        if self.0.gmc.is_firmware(offset) {
+            strict!(
+                self.0.strict,
+                "bar0",
+                "write to the region of the boot firmware at {offset:#x}"
+            );
+        } else if self.0.hdp.write(offset, data).is_err() {
+            strict!(self.0.strict, "bar0", "write beyond VRAM at {offset:#x}");
+        }
+    }
+}
+
 impl Device {
     /// Returns the state for a new client.
     pub fn new(gpu: Arc<Gpu>) -> Self {
         let config = Config::new(gpu.chip, gpu.vram.len(), expansion_rom(&gpu.rom));
-        Self { gpu, config }
+        let bars = Bars(gpu.clone());
+        let posted = Posted::new(gpu.adversary.as_ref(), move |region, offset, data| {
+            bars.write(region, offset, data);
+        });
+        Self {
+            gpu,
+            config,
+            posted,
+        }
     }
 
     /// Cleans up after a disconnect: no guest memory, no interrupts, power-on state.
     pub fn disconnect(&mut self) {
+        self.posted.flush();
         self.gpu.msix.clear();
         self.reset_config();
         self.gpu.reset(Reset::PowerOn);
@@ -143,93 +262,22 @@ impl Device {
         }
     }
 
-    /// Reports an access of the host to a bad page.
-    fn check_page(&self, offset: u64) {
-        if self.gpu.gmc.bad_pages().contains(&(offset & !0xfff)) {
-            strict!(
-                self.gpu.strict,
-                "bar0",
-                "access to the bad page at {offset:#x}"
-            );
-        }
-    }
-
     fn reset_config(&mut self) {
         self.config.reset();
         self.gpu.dma.set_atomics(false);
-    }
-
-    /// Returns whether an access is one or two aligned dwords in the register BAR.
-    fn is_register_access(&self, offset: u64, len: usize) -> bool {
-        let last = self.gpu.chip.register_bar.saturating_sub(len as u64);
-        offset % 4 == 0 && matches!(len, 4 | 8) && offset <= last
-    }
-
-    fn read_registers(&self, offset: u64, data: &mut [u8]) {
-        data.fill(0);
-        if !self.is_register_access(offset, data.len()) {
-            strict!(
-                self.gpu.strict,
-                "bar5",
-                "read of {} bytes at {offset:#x}",
-                data.len()
-            );
-            return;
-        }
-        for (i, word) in data.chunks_exact_mut(4).enumerate() {
-            let value = self.gpu.bar_reg_read((offset / 4) as u32 + i as u32);
-            word.copy_from_slice(&value.to_le_bytes());
-        }
-    }
-
-    fn write_registers(&self, offset: u64, data: &[u8]) {
-        if !self.is_register_access(offset, data.len()) {
-            strict!(
-                self.gpu.strict,
-                "bar5",
-                "write of {} bytes at {offset:#x}",
-                data.len()
-            );
-            return;
-        }
-        for (i, word) in data.chunks_exact(4).enumerate() {
-            let value = u32::from_le_bytes([word[0], word[1], word[2], word[3]]);
-            self.gpu
-                .bar_reg_write((offset / 4) as u32 + i as u32, value);
-        }
-    }
-
-    fn write_doorbell(&self, offset: u64, data: &[u8]) {
-        match (<[u8; 4]>::try_from(data), <[u8; 8]>::try_from(data)) {
-            _ if offset >= DOORBELL_BAR => {
-                strict!(
-                    self.gpu.strict,
-                    "bar2",
-                    "write beyond configuration space at {offset:#x}"
-                );
-            }
-            (Ok(b), _) if offset % 4 == 0 => {
-                self.gpu.doorbell(offset, u32::from_le_bytes(b).into(), 4);
-            }
-            (_, Ok(b)) if offset % 8 == 0 => self.gpu.doorbell(offset, u64::from_le_bytes(b), 8),
-            _ => strict!(
-                self.gpu.strict,
-                "bar2",
-                "write of {} bytes at {offset:#x}",
-                data.len()
-            ),
-        }
     }
 }
 
 impl ServerBackend for Device {
     fn region_read(&mut self, region: u32, offset: u64, data: &mut [u8]) -> io::Result<()> {
+        self.posted.flush();
+        let bars = Bars(self.gpu.clone());
         match region {
             VFIO_PCI_CONFIG_REGION_INDEX => {
                 self.follow_reset();
                 self.config.read(offset, data);
             }
-            VFIO_PCI_BAR5_REGION_INDEX => self.read_registers(offset, data),
+            VFIO_PCI_BAR5_REGION_INDEX => bars.read_registers(offset, data),
             VFIO_PCI_ROM_REGION_INDEX => self.gpu.rom.read(offset, data),
             // Doorbells are write-only. User space maps them and may read: it gets 0.
             VFIO_PCI_BAR2_REGION_INDEX => {
@@ -241,13 +289,7 @@ impl ServerBackend for Device {
                 );
                 data.fill(0);
             }
-            VFIO_PCI_BAR0_REGION_INDEX => {
-                self.check_page(offset);
-                if self.gpu.hdp.read(offset, data).is_err() {
-                    strict!(self.gpu.strict, "bar0", "read beyond VRAM at {offset:#x}");
-                    data.fill(0xff);
-                }
-            }
+            VFIO_PCI_BAR0_REGION_INDEX => bars.read_vram(offset, data),
             _ => {
                 strict!(
                     self.gpu.strict,
@@ -263,6 +305,7 @@ impl ServerBackend for Device {
     fn region_write(&mut self, region: u32, offset: u64, data: &[u8]) -> io::Result<()> {
         match region {
             VFIO_PCI_CONFIG_REGION_INDEX => {
+                self.posted.flush();
                 self.follow_reset();
                 let effect = self.config.write(offset, data);
                 self.gpu.dma.set_atomics(self.config.sends_atomics());
@@ -277,20 +320,9 @@ impl ServerBackend for Device {
                     Effect::None => {}
                 }
             }
-            VFIO_PCI_BAR5_REGION_INDEX => self.write_registers(offset, data),
-            VFIO_PCI_BAR2_REGION_INDEX => self.write_doorbell(offset, data),
-            VFIO_PCI_BAR0_REGION_INDEX => {
-                self.check_page(offset);
-                if self.gpu.gmc.is_firmware(offset) {
-                    strict!(
-                        self.gpu.strict,
-                        "bar0",
-                        "write to the region of the boot firmware at {offset:#x}"
-                    );
-                } else if self.gpu.hdp.write(offset, data).is_err() {
-                    strict!(self.gpu.strict, "bar0", "write beyond VRAM at {offset:#x}");
-                }
-            }
+            VFIO_PCI_BAR0_REGION_INDEX
+            | VFIO_PCI_BAR2_REGION_INDEX
+            | VFIO_PCI_BAR5_REGION_INDEX => self.posted.write(region, offset, data),
             _ => strict!(
                 self.gpu.strict,
                 "pci",
@@ -343,6 +375,7 @@ impl ServerBackend for Device {
     }
 
     fn reset(&mut self) -> io::Result<()> {
+        self.posted.flush();
         event!(self.gpu.trace, "pci", "device_reset");
         self.reset_config();
         // VFIO device reset is a function-level reset if the function supports it.
