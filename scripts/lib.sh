@@ -167,9 +167,28 @@ make_module() {
 		LOCALVERSION="${rel#"${rel%%+*}"}" "$@" modules
 }
 
-# compare_logs ARGUMENT...: builds and runs rkfd-compare.
-compare_logs() {
-	"$RKFD_SRC/scripts/in-root" cargo run --quiet --release --locked --manifest-path "$RKFD_SRC/tests/Cargo.toml" -p rkfd_compare -- "$@"
+# compare_boot NAME OPTION...: boots with the workload `compare` and the log of the model that
+# compare_logs reads. Without address randomization, so that addresses of the process are
+# comparable. With the VRAM of a whole card most memory would be the struct pages of the stock
+# driver.
+compare_boot() {
+	local name=$1
+	shift
+	VM_CPUS=1 "$RKFD_SRC/scripts/vm" --quiet --name "$name" --timeout 900 --memory 4G --vram 8G \
+		--trace-detail registers --trace-detail walks --trace-detail mqds --append norandmaps "$@" compare
+}
+
+# compare_logs ARGUMENT...: runs rkfd-compare, which is built with the model.
+compare_logs() { "$RKFD_SRC/scripts/in-root" "$RKFD_OUT/model/rkfd-compare" "$@"; }
+
+# compare_drivers CHIP NAME=FOLDER...: reports the differences. The first entry that matches gives
+# the reason of a difference: those of the chip come before the common ones.
+compare_drivers() {
+	local chip=$1 intended=()
+	shift
+	[ "$chip" != rx9070 ] || intended+=(--intended "$RKFD_SRC/Documentation/differences-gfx12.rst")
+	intended+=(--intended "$RKFD_SRC/Documentation/differences.rst")
+	compare_logs "${intended[@]}" "$@"
 }
 
 kernel_name() { printf '%s kernel %s' "$KERNEL" "$(kernel_release)"; }

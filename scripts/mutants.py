@@ -25,7 +25,14 @@ OPERATORS = {
     "skip": "Ok::<(), kernel::error::Error>(())",
     "none": "()",
     "zero": None,
+    "flip": None,
 }
+# What mutants need in the driver: the parameter that selects one, and the operator `flip`.
+FLIP = """
+fn mutant_flip<T: core::ops::Not<Output = T>>(value: T) -> T {
+    !value
+}
+"""
 
 
 def replacement(operator):
@@ -63,6 +70,20 @@ def closing(text, opening):
             if depth == 0:
                 return at + 1
     sys.exit(f"unbalanced parentheses from byte {opening}")
+
+
+def last_argument(text, opening, end):
+    """Returns the start of the last argument of a call, whose parentheses start at `opening` and end
+    at `end`, and the end."""
+    depth, start = 0, opening + 1
+    for at in range(opening, end):
+        if text[at] in "([{":
+            depth += 1
+        elif text[at] in ")]}":
+            depth -= 1
+        elif text[at] == "," and depth == 1 and text[at + 1 : end - 1].strip():
+            start = at + 1
+    return start, end - 1 - (text[end - 2] == ",")
 
 
 def receiver(text, at):
@@ -142,6 +163,9 @@ def mutants(wanted):
                     if text[arguments:end] == "(0)":
                         continue
                     start, end, change = arguments + 1, end - 1, "0"
+                elif operator == "flip":
+                    start, end = last_argument(code_only(text), arguments, end)
+                    change = f"crate::mutant_flip({text[start:end].strip()})"
                 else:
                     change = OPERATORS[operator]
                 source = text.splitlines()[line - 1].strip()
@@ -159,6 +183,8 @@ def apply(tree, ident):
         if mutant.ident == ident:
             text = read(mutant.path)
             write(tree, mutant.path, text[: mutant.start] + mutant.change + text[mutant.end :])
+            with open(os.path.join(tree, "rust/rkfd.rs"), "a", encoding="utf-8") as f:
+                f.write(FLIP)
             return
     sys.exit(f"no mutant {ident}")
 
@@ -183,7 +209,7 @@ def select(tree, excluded, wanted):
     parameter = 'mutant: u32 { default: 0, description: "", }, '
     text = read("rust/rkfd.rs")
     at = re.search(r"\bparams: \{\s*", text).end()
-    write(tree, "rust/rkfd.rs", text[:at] + parameter + text[at:])
+    write(tree, "rust/rkfd.rs", text[:at] + parameter + text[at:] + FLIP)
 
 
 def blame(log, wanted):
