@@ -224,8 +224,11 @@ impl Card {
             found.vram_size,
         )?;
         let vbios = Vbios::read(pdev, |out| generation.nbio.read_rom(&mmio, out));
-        let reserved = vbios.as_ref().and_then(Vbios::reserved);
-        let vram = Vram::new(pdev, bar, found.vram_size, ranges, reserved.unwrap_or(0))?;
+        let reserved = match &vbios {
+            Some(vbios) => vbios.reserved(),
+            None => generation.caps.reserved_vram,
+        };
+        let vram = Vram::new(pdev, bar, found.vram_size, ranges, reserved)?;
         config.vram_size = vram.size();
         config.vram_visible = vram.visible();
 

@@ -38,6 +38,9 @@ pub(crate) struct Caps {
     pub(crate) vram_type: fn(device: u16) -> u32,
     /// Bits of the VRAM interface, 0 where only the VBIOS has them.
     pub(crate) vram_width: u32,
+    /// Bytes at the end of VRAM that belong to the boot firmware if no VBIOS tells their number
+    /// (`amdgpu_ttm_init_fw_resv_region`).
+    pub(crate) reserved_vram: u64,
     /// DMA address width in bits.
     pub(crate) dma_bits: u32,
     /// Size of the GPU virtual address space in bytes, as a power of two.

@@ -7,6 +7,8 @@
 
 use kernel::{device::Core, pci, prelude::*};
 
+use rkfd_abi::discovery::TMR_OFFSET;
+
 use super::array_at;
 use crate::kapi::pci::read_rom;
 
@@ -114,11 +116,16 @@ impl Vbios {
     }
 
     /// Returns the bytes at the end of VRAM that belong to the boot firmware
-    /// (`amdgpu_atomfirmware_get_fw_reserved_fb_size`), `None` without that table.
-    pub(crate) fn reserved(&self) -> Option<u64> {
-        match self.table(FIRMWARE_INFO)? {
-            (at, 3, 4 | 5) => Some(u64::from(self.u32(at + RESERVED_KIB)?) << 10),
-            _ => None,
+    /// (`amdgpu_atomfirmware_get_fw_reserved_fb_size`); without that number the place of the IP
+    /// discovery table.
+    pub(crate) fn reserved(&self) -> u64 {
+        let kib = match self.table(FIRMWARE_INFO) {
+            Some((at, 3, 4 | 5)) => self.u32(at + RESERVED_KIB).unwrap_or(0),
+            _ => 0,
+        };
+        match kib {
+            0 => TMR_OFFSET,
+            _ => u64::from(kib) << 10,
         }
     }
 

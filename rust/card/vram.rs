@@ -27,11 +27,6 @@ use crate::kapi::{fence::Fence, iomem::WcBar, workqueue::Delayed};
 /// The BAR of the frame buffer.
 const BAR: u32 = 0;
 
-/// Least number of bytes kept free at the end of VRAM: the IP discovery table and the PSP's TMR.
-/// The size of the TMR is not known before the PSP ring is up; open drivers for these boards
-/// reserve this much. A VBIOS may reserve more.
-const RESERVED_TOP: u64 = 384 * SZ_1M as u64;
-
 /// The VRAM of a card.
 #[pin_data]
 pub(crate) struct Vram {
@@ -103,9 +98,9 @@ pub(crate) struct VramRange {
 impl Vram {
     /// Returns the VRAM of a card with `size` bytes behind `bar`.
     ///
-    /// `ranges` are those of its memory partitions, `reserved` the bytes at the end that its VBIOS
-    /// reserves. VRAM beyond the BAR stays unused, with a warning. `ENOSPC` when nothing is left
-    /// after the reserved top.
+    /// `ranges` are those of its memory partitions, `reserved` the bytes at the end that belong to
+    /// the boot firmware. VRAM beyond the BAR stays unused, with a warning. `ENOSPC` when nothing
+    /// is left.
     pub(crate) fn new(
         pdev: &pci::Device<Core<'_>>,
         bar: WcBar,
@@ -122,7 +117,6 @@ impl Vram {
                 size / SZ_1M as u64
             );
         }
-        let reserved = reserved.max(RESERVED_TOP);
         let usable = size.checked_sub(reserved).ok_or(ENOSPC)?.min(visible);
         let usable = usable / SZ_2M as u64 * SZ_2M as u64;
         if usable == 0 {

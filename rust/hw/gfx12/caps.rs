@@ -41,6 +41,7 @@ pub(super) static CAPS: Caps = Caps {
     external_rev: 0x50,
     vram_type: |_| uapi::AMDGPU_VRAM_TYPE_GDDR6,
     vram_width: 0,
+    reserved_vram: rkfd_abi::discovery::TMR_OFFSET,
     dma_bits: 44,
     va_bits: pte::VA_BITS,
     first_user_vmid: 8,

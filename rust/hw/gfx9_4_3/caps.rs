@@ -41,6 +41,7 @@ pub(super) static CAPS: Caps = Caps {
         }
     },
     vram_width: 8192,
+    reserved_vram: 280 << 20,
     dma_bits: 48,
     va_bits: pte::VA_BITS,
     first_user_vmid: 3,
