@@ -58,15 +58,6 @@ impl<const N: usize> Masked<N> {
         }
     }
 
-    /// Replaces the bytes of `data`, which are those from `at` on, that are stored.
-    pub fn overlay(&self, at: usize, data: &mut [u8]) {
-        for (i, byte) in data.iter_mut().enumerate() {
-            if self.stored >> (at + i) & 1 != 0 {
-                *byte = self.bytes[at + i];
-            }
-        }
-    }
-
     /// Passes the stored bytes to `write`, with their position: whole words of 8 bytes, or single
     /// bytes. No byte is stored afterwards.
     pub fn write_back<E>(
@@ -135,8 +126,5 @@ mod tests {
         line.store(62, &[7, 8]);
         line.fill(&[1; 64]);
         assert_eq!(line.bytes()[60..], [1, 1, 7, 8]);
-        let mut data = [9; 4];
-        line.overlay(60, &mut data);
-        assert_eq!(data, [9, 9, 7, 8]);
     }
 }

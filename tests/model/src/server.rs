@@ -180,8 +180,7 @@ impl Bars {
         }
         for (i, word) in data.chunks_exact(4).enumerate() {
             let value = u32::from_le_bytes([word[0], word[1], word[2], word[3]]);
-            self.0
-                .bar_reg_write((offset / 4) as u32 + i as u32, value);
+            self.0.bar_reg_write((offset / 4) as u32 + i as u32, value);
         }
     }
 
