@@ -167,15 +167,16 @@ make_module() {
 		LOCALVERSION="${rel#"${rel%%+*}"}" "$@" modules
 }
 
-# compare_boot NAME OPTION...: boots with the workload `compare` and the log of the model that
-# compare_logs reads. Without address randomization, so that addresses of the process are
-# comparable. With the VRAM of a whole card most memory would be the struct pages of the stock
+# compare_boot NAME COMMAND OPTION...: boots with COMMAND, the workload `compare`, and the log of
+# the model that compare_logs reads. Without address randomization, so that addresses of the process
+# are comparable. With the VRAM of a whole card most memory would be the struct pages of the stock
 # driver.
 compare_boot() {
-	local name=$1
-	shift
+	local name=$1 command
+	read -ra command <<<"$2"
+	shift 2
 	VM_CPUS=1 "$RKFD_SRC/scripts/vm" --quiet --name "$name" --timeout 900 --memory 4G --vram 8G \
-		--trace-detail registers --trace-detail walks --trace-detail mqds --append norandmaps "$@" compare
+		--trace-detail registers --trace-detail walks --trace-detail mqds --append norandmaps "$@" "${command[@]}"
 }
 
 # compare_logs ARGUMENT...: runs rkfd-compare, which is built with the model.

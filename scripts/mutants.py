@@ -73,8 +73,8 @@ def closing(text, opening):
 
 
 def last_argument(text, opening, end):
-    """Returns the start of the last argument of a call, whose parentheses start at `opening` and end
-    at `end`, and the end."""
+    """Returns start and end of the last argument of a call, whose parentheses are those from
+    `opening` to `end`."""
     depth, start = 0, opening + 1
     for at in range(opening, end):
         if text[at] in "([{":
