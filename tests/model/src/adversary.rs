@@ -40,6 +40,11 @@ impl Adversary {
         (u128::from(self.next()) * bound as u128 >> 64) as usize
     }
 
+    /// Returns a seed for another generator.
+    pub fn seed(&self) -> u64 {
+        self.next()
+    }
+
     /// Returns a response time: mostly short, one in eight up to [`LONGEST`](Self::LONGEST).
     pub fn response_time(&self) -> Duration {
         let range = match self.below(8) {

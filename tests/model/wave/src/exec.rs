@@ -25,8 +25,12 @@ mod valu;
 mod vmem;
 mod wmma;
 
-pub(crate) use control::gfx1201::{Barrier, BARRIERS};
+pub(crate) use control::gfx1201::{is_save_wave, Barrier, BARRIERS};
+pub(crate) use lds::{active, cell};
+pub(crate) use smem::stores;
+pub(crate) use vmem::{lanes_in_lds, lds_address};
 
+use crate::flight;
 use crate::inst::{Body, Inst};
 use crate::wave::{violation, Halt, Step, Wave};
 use crate::{Dispatch, Host, Isa, Memory};
@@ -50,8 +54,16 @@ pub(crate) fn step(wave: &mut Wave, ctx: &mut Ctx<'_>, inst: &Inst) -> Step {
     if wave.no_vgprs && !without_vgprs {
         return violation("a vector instruction after MSG_DEALLOC_VGPRS");
     }
-    match &inst.body {
-        Body::Salu(i) => salu::step(wave, ctx, i, inst.bytes),
+    match wave.flight {
+        None => execute(wave, ctx, inst.bytes, &inst.body),
+        Some(_) => flight::step(wave, ctx, inst),
+    }
+}
+
+/// Executes an instruction, with the results in its registers at the end.
+pub(crate) fn execute(wave: &mut Wave, ctx: &mut Ctx<'_>, bytes: u8, body: &Body) -> Step {
+    match body {
+        Body::Salu(i) => salu::step(wave, ctx, i, bytes),
         Body::Smem(i) => smem::step(wave, ctx, i),
         Body::ScalarLoad(i) => smem::load(wave, ctx, i),
         Body::ScalarAtomic(i) => smem::atomic(wave, ctx, i),

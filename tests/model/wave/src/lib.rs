@@ -86,6 +86,7 @@ mod code;
 mod decode;
 mod dispatch;
 mod exec;
+mod flight;
 mod float;
 mod format;
 mod gws;

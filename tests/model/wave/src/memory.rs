@@ -167,6 +167,12 @@ pub trait Host: Sync {
         WaveStart::default()
     }
 
+    /// Returns whether results of memory instructions come late, as the waits of a program permit,
+    /// and a seed of the choices in a workgroup. Called before it runs first.
+    fn late(&self) -> Option<u64> {
+        None
+    }
+
     /// A wave enters the trap handler; `why` is for logs.
     fn trapped(&self, at: &Where, why: &str) {
         let _ = (at, why);

@@ -4,6 +4,7 @@
 
 use crate::decode::code;
 use crate::exec::BARRIERS;
+use crate::flight::Flight;
 use crate::inst::{Src, Valu};
 use crate::lanes;
 use crate::{Apertures, Dispatch, Fault, Isa, Message, SavedWave, Trap, WaveSlots, Where};
@@ -151,6 +152,8 @@ pub(crate) struct Wave {
     pub(crate) slots: WaveSlots,
     /// Number of instructions executed.
     pub(crate) executed: u64,
+    /// Instructions in flight, if results come late.
+    pub(crate) flight: Option<Box<Flight>>,
 }
 
 /// Returns the initial MODE. gfx1201 has no DX10_CLAMP and IEEE bits: it behaves as if both were
@@ -256,6 +259,7 @@ impl Wave {
             index,
             slots: WaveSlots::default(),
             executed: 0,
+            flight: None,
         }
     }
 

@@ -5,6 +5,7 @@
 use crate::code::{BadCode, Page};
 use crate::decode::{self, Bad, Limits};
 use crate::exec::{self, Barrier, Ctx, BARRIERS};
+use crate::flight::Flight;
 use crate::wave::{Halt, State, Wave, FIRST_WAVE};
 use crate::{Dispatch, Host, Isa, Memory, SavedWave, Stop, WaveSlots};
 use std::ops::Deref;
@@ -32,6 +33,8 @@ pub struct Workgroup<D> {
     turn: usize,
     /// The waves have started, or are restored.
     started: bool,
+    /// The workgroup has run.
+    ran: bool,
     /// A wave that ran in this round can continue.
     ready: bool,
     lds: Vec<u8>,
@@ -86,6 +89,7 @@ impl<D: Deref<Target = Dispatch>> Workgroup<D> {
             waves,
             turn: 0,
             started: false,
+            ran: false,
             ready: false,
             lds: vec![UNDEFINED; d.lds_bytes as usize],
             barriers: [Barrier::new(count); BARRIERS],
@@ -112,6 +116,7 @@ impl<D: Deref<Target = Dispatch>> Workgroup<D> {
             waves: restored.collect(),
             turn: 0,
             started: true,
+            ran: false,
             ready: false,
             lds: vec![UNDEFINED; d.lds_bytes as usize],
             barriers: [Barrier::restored(count, waves.len() as u32); BARRIERS],
@@ -138,10 +143,18 @@ impl<D: Deref<Target = Dispatch>> Workgroup<D> {
             let start = host.wave_start();
             self.waves.iter_mut().for_each(|wave| wave.start_as(&start));
         }
+        if !std::mem::replace(&mut self.ran, true) {
+            if let Some(seed) = host.late() {
+                for wave in &mut self.waves {
+                    wave.flight = Some(Box::new(Flight::new(seed, wave.index)));
+                }
+            }
+        }
         loop {
             while let Some(wave) = self.waves.get_mut(self.turn) {
                 self.turn += 1;
                 if let (true, Some(handler)) = (wave.wants_save(), self.dispatch.trap) {
+                    wave.wait_idle(&mut self.lds);
                     wave.enter_to_save(handler, host);
                 }
                 match wave.state {
@@ -305,6 +318,7 @@ fn slice(
     let mut page: Arc<Page> = code.page(wave.pc);
     for _ in 0..instructions {
         if let (true, Some(handler)) = (wave.raised && !wave.privileged, ctx.dispatch.trap) {
+            wave.wait_idle(ctx.lds);
             wave.enter_raised(handler, ctx.host);
             return Ok(());
         }
@@ -359,7 +373,7 @@ fn nacked(wave: &mut Wave, ctx: &Ctx<'_>, halt: &Halt) -> bool {
 }
 
 /// Handles an instruction that did not complete: enters the trap handler or stops the workgroup.
-fn stopped(wave: &mut Wave, ctx: &Ctx<'_>, halt: Halt) -> Result<(), Stop> {
+fn stopped(wave: &mut Wave, ctx: &mut Ctx<'_>, halt: Halt) -> Result<(), Stop> {
     let at = wave.place();
     let words = || {
         let word = |va: u64| {
@@ -374,6 +388,7 @@ fn stopped(wave: &mut Wave, ctx: &Ctx<'_>, halt: Halt) -> Result<(), Stop> {
             _ => [first, word(at.pc.wrapping_add(4))],
         }
     };
+    wave.wait_idle(ctx.lds);
     match wave.trap(halt, ctx.dispatch.trap, &at, ctx.host) {
         Ok(()) => Ok(()),
         Err(halt) => Err(match halt {

@@ -71,6 +71,11 @@ pub trait Env: Sync {
     fn response_time(&self) -> Duration {
         Duration::ZERO
     }
+    /// Returns whether results of memory instructions come late in a workgroup, and a seed of its
+    /// choices: in adversarial mode.
+    fn late(&self) -> Option<u64> {
+        None
+    }
     /// Reads memory of an address space.
     fn read(&self, vmid: u8, va: u64, buf: &mut [u8]) -> Result<(), VmFault>;
     /// Fetches instructions.
@@ -287,6 +292,11 @@ impl Env for XccEnv<'_> {
     fn response_time(&self) -> Duration {
         let adversary = self.gpu.adversary.as_ref();
         adversary.map_or(Duration::ZERO, |adversary| adversary.response_time())
+    }
+
+    fn late(&self) -> Option<u64> {
+        let adversary = self.gpu.adversary.as_ref();
+        adversary.map(|adversary| adversary.seed())
     }
 
     fn strict(&self) -> &Strict {

@@ -7,6 +7,7 @@ pub(crate) mod gfx1201;
 
 use super::Ctx;
 use crate::decode::code;
+use crate::flight::Counter;
 use crate::inst::Salu;
 use crate::op::Op;
 use crate::trap::mode;
@@ -70,7 +71,10 @@ pub(super) fn getreg(w: &Wave, ctx: &Ctx<'_>, imm: i32) -> Result<u32, Halt> {
             (d.rsrc1 & 0x3f) << 6 | (d.rsrc3 & 0x3f) << 12 | (d.rsrc1 >> 7 & 7) << 24
         }
         hwreg::LDS_ALLOC => (d.lds_bytes / 256) << 12,
-        hwreg::IB_STS => w.ib_sts,
+        hwreg::IB_STS => {
+            let (vm, lgkm) = (w.in_flight(Counter::Load), w.in_flight(Counter::Ds));
+            w.ib_sts | vm & 0xf | lgkm << 8 | (vm >> 4) << 22
+        }
         hwreg::SH_MEM_BASES => {
             (w.apertures.private >> 48) as u32 | ((w.apertures.shared >> 48) as u32) << 16
         }
@@ -157,7 +161,7 @@ fn other(w: &mut Wave, ctx: &mut Ctx<'_>, i: &Salu, bytes: u8) -> Step {
     let imm = i.imm as u32;
     let index = w.scalar(i.src[0]);
     match i.op {
-        // Counters and caches: all accesses complete before the next instruction.
+        // Waits are in [`flight`](crate::flight).
         s_nop | s_waitcnt | s_wakeup | s_incperflevel | s_decperflevel | s_ttracedata => {}
         s_icache_inv => {
             ctx.mem.invalidate_code();

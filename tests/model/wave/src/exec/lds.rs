@@ -9,7 +9,7 @@ use crate::{Gws, GwsReply};
 
 /// Returns the bytes of an LDS cell, or `None` if it does not lie inside of the allocation: loads
 /// return zero there, and stores are dropped.
-pub(super) fn cell(lds: &mut [u8], at: u64, bytes: usize) -> Option<&mut [u8]> {
+pub(crate) fn cell(lds: &mut [u8], at: u64, bytes: usize) -> Option<&mut [u8]> {
     let at = usize::try_from(at).ok()?;
     lds.get_mut(at..at.checked_add(bytes)?)
 }
@@ -27,7 +27,7 @@ fn load_word(bytes: &[u8]) -> u64 {
 }
 
 /// Iterates over the active lanes in order.
-pub(super) fn active(mask: u64) -> impl Iterator<Item = usize> {
+pub(crate) fn active(mask: u64) -> impl Iterator<Item = usize> {
     (0..LANES).filter(move |l| mask >> l & 1 != 0)
 }
 

@@ -157,6 +157,23 @@ pub(super) fn step(w: &mut Wave, ctx: &mut Ctx<'_>, i: &Smem) -> Step {
     }
 }
 
+/// Returns whether the data of an instruction is stored.
+pub(crate) fn stores(op: Op) -> bool {
+    use Op::*;
+    matches!(
+        op,
+        s_store_dword
+            | s_store_dwordx2
+            | s_store_dwordx4
+            | s_scratch_store_dword
+            | s_scratch_store_dwordx2
+            | s_scratch_store_dwordx4
+            | s_buffer_store_dword
+            | s_buffer_store_dwordx2
+            | s_buffer_store_dwordx4
+    )
+}
+
 /// Stores, and drops what the scalar cache has of it.
 fn store(ctx: &Ctx<'_>, va: u64, data: &[u8]) -> Step {
     let stored = ctx.mem.write(va, data);

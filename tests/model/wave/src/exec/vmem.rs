@@ -202,6 +202,13 @@ fn scratch_offsets(w: &Wave, i: &Vmem) -> [i64; LANES] {
     }
 }
 
+/// Returns the lanes of a flat access in the LDS window.
+pub(crate) fn lanes_in_lds(w: &Wave, i: &Vmem, exec: u64) -> u64 {
+    let (addresses, shared) = (global_addresses(w, i), w.apertures.shared >> 32);
+    let lanes = active(exec).filter(|&l| addresses[l] >> 32 == shared);
+    lanes.fold(0, |mask, l| mask | 1 << l)
+}
+
 /// Executes a flat access: LDS window, scratch window or memory.
 fn flat(w: &mut Wave, ctx: &mut Ctx<'_>, i: &Vmem, exec: u64) -> Step {
     let addresses = global_addresses(w, i);
@@ -286,13 +293,18 @@ fn memory(w: &mut Wave, ctx: &mut Ctx<'_>, i: &Vmem, mask: u64, addresses: &Addr
     }
 }
 
+/// Returns the address in LDS of the first lane's dword.
+pub(crate) fn lds_address(w: &Wave, i: &Vmem) -> u64 {
+    u64::from(w.m0() & 0xffff).wrapping_add(i64::from(i.offset) as u64)
+}
+
 /// Moves loaded data into LDS: a dword per lane, from M0 on. Dwords beyond its end are dropped.
 fn store_lds(w: &Wave, lds: &mut [u8], i: &Vmem, room: &Room, mask: u64) {
     let Access::LoadLds { bytes, signed } = i.access else {
         return;
     };
     let size = usize::from(bytes);
-    let base = u64::from(w.m0() & 0xffff).wrapping_add(i64::from(i.offset) as u64);
+    let base = lds_address(w, i);
     for l in active(mask) {
         let mut dword = [0; 4];
         dword[..size].copy_from_slice(&room[l * size..(l + 1) * size]);

@@ -70,7 +70,7 @@ fn split_barrier() {
     let asm = format!(
         "s_bfe_u32 s6, ttmp8, 0x50019\n v_mov_b32 v2, s6\n v_lshlrev_b32 v3, 2, v2\n v_add_nc_u32 v4, 100, v2\n\
          ds_store_b32 v3, v4\n s_wait_dscnt 0\n s_barrier_signal_isfirst -1\n s_cselect_b32 s2, 1, 0\n\
-         s_get_barrier_state s3, -1\n s_nop 0\n s_barrier_wait -1\n s_add_co_i32 s7, s6, 1\n s_and_b32 s7, s7, 3\n\
+         s_get_barrier_state s3, -1\n s_wait_kmcnt 0\n s_barrier_wait -1\n s_add_co_i32 s7, s6, 1\n s_and_b32 s7, s7, 3\n\
          v_mov_b32 v2, s7\n v_lshlrev_b32 v3, 2, v2\n ds_load_b32 v4, v3\n s_wait_dscnt 0\n\
          v_readfirstlane_b32 s4, v4\n s_getreg_b32 s5, hwreg(HW_REG_STATE_PRIV, 2, 1)\n {STORE}"
     );
@@ -101,7 +101,7 @@ fn barrier_with_ended_unsignalled_or_single_waves() {
     assert!(matches!(result, Err(Stop::Violation { text, .. }) if text.contains("s_barrier_wait")));
     // A single wave has no barrier.
     let alone = format!(
-        "s_barrier_signal -1\n s_barrier_wait -1\n s_get_barrier_state s2, -1\n s_mov_b32 s3, 0\n\
+        "s_barrier_signal -1\n s_barrier_wait -1\n s_get_barrier_state s2, -1\n s_wait_kmcnt 0\n s_mov_b32 s3, 0\n\
          s_mov_b32 s4, 0\n s_mov_b32 s5, 0\n s_mov_b32 s6, 0\n {STORE}"
     );
     let (ram, result) = run(&alone, &dispatch(32), [0, 0, 0]);

@@ -10,6 +10,7 @@ mod decode;
 mod decode_gfx1201;
 mod gws;
 mod kernels;
+mod late;
 mod launch;
 mod launch_gfx1201;
 mod matrix;

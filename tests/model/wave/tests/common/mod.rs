@@ -120,6 +120,8 @@ pub struct Recorder {
     pub patience: AtomicU64,
     /// How waves start.
     pub start: WaveStart,
+    /// Results of memory instructions come late, with this seed.
+    pub late: Option<u64>,
 }
 
 impl Recorder {
@@ -127,6 +129,14 @@ impl Recorder {
     pub fn started(start: WaveStart) -> Self {
         Recorder {
             start,
+            ..Recorder::default()
+        }
+    }
+
+    /// Returns a host on which results of memory instructions come late, with this seed.
+    pub fn late(seed: Option<u64>) -> Self {
+        Recorder {
+            late: seed,
             ..Recorder::default()
         }
     }
@@ -140,6 +150,10 @@ impl Host for Recorder {
 
     fn wave_start(&self) -> WaveStart {
         self.start
+    }
+
+    fn late(&self) -> Option<u64> {
+        self.late
     }
 
     fn realtime(&self) -> u64 {

@@ -82,6 +82,10 @@ impl Host for WorkerHost<'_> {
         }
     }
 
+    fn late(&self) -> Option<u64> {
+        self.env.late()
+    }
+
     fn trapped(&self, at: &Where, why: &str) {
         event!(
             self.env.trace(),

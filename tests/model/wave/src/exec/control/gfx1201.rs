@@ -5,6 +5,7 @@
 
 use super::super::Ctx;
 use super::{field_mask, split};
+use crate::flight::Counter;
 use crate::inst::Salu;
 use crate::op::Op;
 use crate::trap::gfx1201 as bits;
@@ -170,8 +171,9 @@ pub(super) fn getreg(w: &Wave, ctx: &Ctx<'_>, imm: i32) -> Result<u32, Halt> {
         // In units of 4 VGPRs, of 32 lanes or of 64.
         hwreg::GPR_ALLOC => (d.vgprs() as u32 / 4 - 1) << 12,
         hwreg::LDS_ALLOC => (d.lds_bytes / 512) << 12,
-        // Counters: all accesses complete before the next instruction.
-        hwreg::IB_STS | hwreg::IB_STS2 => 0,
+        // DS_CNT, LOAD_CNT, KM_CNT.
+        hwreg::IB_STS => w.in_flight(Counter::Ds) << 3 | w.in_flight(Counter::Load) << 9,
+        hwreg::IB_STS2 => w.in_flight(Counter::Km),
         hwreg::EXCP_FLAG_PRIV => w.trapsts,
         hwreg::EXCP_FLAG_USER => w.excp_user,
         hwreg::TRAP_CTRL => w.trap_ctrl,
@@ -229,12 +231,17 @@ fn reply(w: &Wave, ctx: &Ctx<'_>, id: u32) -> Result<u64, Halt> {
     })
 }
 
+/// Returns whether a wave sends `MSG_RTN_SAVE_WAVE`.
+pub(crate) fn is_save_wave(w: &Wave, i: &Salu) -> bool {
+    i.imm as u32 & 0xff == message::SAVE_WAVE && w.privileged
+}
+
 /// Executes an instruction specific to gfx1201; returns `None` for others.
 pub(super) fn step(w: &mut Wave, ctx: &mut Ctx<'_>, i: &Salu) -> Option<Step> {
     use Op::*;
     let imm = i.imm as u32;
     match i.op {
-        // No effect: all accesses complete before the next instruction, and nothing is timed.
+        // Nothing is timed. Waits are in [`flight`](crate::flight).
         s_clause
         | s_delay_alu
         | s_wait_alu
@@ -256,7 +263,7 @@ pub(super) fn step(w: &mut Wave, ctx: &mut Ctx<'_>, i: &Salu) -> Option<Step> {
         s_denorm_mode => w.mode = w.mode & !0xf0 | (imm & 0xf) << 4,
         s_sleep_var => w.state = State::Yield,
         // The wave waits for the reply, as it does before it reads one.
-        s_sendmsg_rtn_b64 if imm & 0xff == message::SAVE_WAVE && w.privileged => {
+        s_sendmsg_rtn_b64 if is_save_wave(w, i) => {
             w.asks = Some(i.dst);
             w.state = State::Reply;
         }
