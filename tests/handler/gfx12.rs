@@ -66,16 +66,11 @@ const AROUND_A_TRAP: &str =
 
 /// Runs a wave with the module's trap handler and a second level at `second` (0 for none).
 fn run(code: &str, second: u64, debugger: u32) -> (Ram, Result<(), Stop>) {
-    run_started(code, second, debugger, WaveStart::default())
+    run_on(code, second, debugger, &Recorder::default())
 }
 
-/// As [`run`], with a wave that starts as a debugger demands.
-fn run_started(
-    code: &str,
-    second: u64,
-    debugger: u32,
-    start: WaveStart,
-) -> (Ram, Result<(), Stop>) {
+/// As [`run`], on a host.
+fn run_on(code: &str, second: u64, debugger: u32, host: &Recorder) -> (Ram, Result<(), Stop>) {
     let assemble = |text| llvm::assemble_for(Target::Wave32, text);
     let ram = Ram::new(CODE, (DATA - CODE) as usize + 0x1_0000);
     ram.put_u32(CODE, &assemble(code));
@@ -100,8 +95,7 @@ fn run_started(
         lds_bytes: 512,
         ..Dispatch::default()
     };
-    let host = Recorder::started(start);
-    let result = run_workgroup(&ram, &host, &dispatch, [0, 3, 0]);
+    let result = run_workgroup(&ram, host, &dispatch, [0, 3, 0]);
     (ram, result)
 }
 
@@ -113,8 +107,9 @@ fn machine_code_matches_source() {
 
 #[test]
 fn enters_second_level_handler() {
-    for debugger in [0, 1] {
-        let (ram, result) = run(AROUND_A_TRAP, SECOND, debugger);
+    for n in 0..16 {
+        let (debugger, late) = (n % 2, (n > 1).then_some(n.into()));
+        let (ram, result) = run_on(AROUND_A_TRAP, SECOND, debugger, &Recorder::late(late));
         result.unwrap();
         let notes = ram.get_u32(SECOND_TMA, 8);
         let pc = u64::from(notes[0]) | u64::from(notes[1] & 0xffff) << 32;
@@ -147,7 +142,8 @@ fn debugger_stops_waves_at_the_start_and_after_instructions() {
         ..start
     };
     for (start, pc, flags) in [(first, CODE, WAVE_START), (steps, CODE + 4, AFTER_INST)] {
-        let (ram, result) = run_started("s_nop 0\n s_nop 0\n s_endpgm", SECOND, 1, start);
+        let host = Recorder::started(start);
+        let (ram, result) = run_on("s_nop 0\n s_nop 0\n s_endpgm", SECOND, 1, &host);
         assert!(matches!(result, Err(Stop::Halted { at }) if at.pc == pc));
         assert_eq!(ram.get_u32(SECOND_TMA + 8, 1), [flags]);
     }

@@ -59,6 +59,11 @@ const AROUND_A_TRAP: &str = "s_cmp_eq_u32 0, 0\n s_trap 2\n s_cselect_b32 s4, 5,
 
 /// Runs a wave with the module's trap handler and a second level at `second` (0 for none).
 fn run(code: &str, second: u64, debugger: u32) -> (Ram, Result<(), Stop>) {
+    run_late(code, second, debugger, None)
+}
+
+/// As [`run`], with results that come late if there is a seed.
+fn run_late(code: &str, second: u64, debugger: u32, late: Option<u64>) -> (Ram, Result<(), Stop>) {
     let ram = Ram::new(CODE, (DATA - CODE) as usize + 0x1_0000);
     ram.put_u32(CODE, &llvm::assemble(code));
     ram.put_u32(FIRST, &module::FIRST_LEVEL);
@@ -73,7 +78,7 @@ fn run(code: &str, second: u64, debugger: u32) -> (Ram, Result<(), Stop>) {
         }),
         ..one_wave()
     };
-    let result = run_workgroup(&ram, &Recorder::default(), &dispatch, [0, 0, 0]);
+    let result = run_workgroup(&ram, &Recorder::late(late), &dispatch, [0, 0, 0]);
     (ram, result)
 }
 
@@ -84,8 +89,9 @@ fn machine_code_matches_source() {
 
 #[test]
 fn enters_second_level_handler() {
-    for debugger in [0, 1] {
-        let (ram, result) = run(AROUND_A_TRAP, SECOND, debugger);
+    for n in 0..16 {
+        let (debugger, late) = (n % 2, (n > 1).then_some(n.into()));
+        let (ram, result) = run_late(AROUND_A_TRAP, SECOND, debugger, late);
         result.unwrap();
         let notes = ram.get_u32(SECOND_TMA, 9);
         let pc = u64::from(notes[0]) | u64::from(notes[1] & 0xffff) << 32;

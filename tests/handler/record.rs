@@ -6,9 +6,9 @@ use std::fmt::Write;
 use std::sync::atomic::Ordering;
 
 use super::common::place::CODE;
-use super::common::{llvm, Ram};
+use super::common::{llvm, Ram, Recorder};
 use super::module;
-use super::save::{Area, AREA, HANDLER, TMA};
+use super::save::{Area, AREA, HANDLER, LATE, TMA};
 use gpu_wave::{Dispatch, SavedWave, Scratch, Stop, Trap, Workgroup};
 
 pub(super) const SECOND: u64 = HANDLER + 0x4000;
@@ -320,8 +320,15 @@ impl Case {
     /// Saves the waves when they loop, restores them, and saves them again while they are still in
     /// the restore routine, after `rounds` turns of one instruction each.
     fn save_twice(&self, handler: &[u32], rounds: u64) {
+        for late in LATE {
+            self.save_twice_with(handler, rounds, late);
+        }
+    }
+
+    fn save_twice_with(&self, handler: &[u32], rounds: u64, late: Option<u64>) {
         let (ram, d) = (self.ram(handler, &self.second()), self.dispatch());
         let host = |start| Area {
+            recorder: Recorder::late(late),
             start,
             sizes: (d.record_bytes(), d.lds_bytes.into()),
             ..Area::default()

@@ -7,12 +7,12 @@ use std::sync::atomic::Ordering;
 
 use super::common::llvm::{self, Target};
 use super::common::place::CODE;
-use super::common::Ram;
+use super::common::{Ram, Recorder};
 use super::gfx12::handler;
 use super::record::{
     lds, loops, save, sgpr, ttmp, vgpr, AREAS, AREA_BYTES, BLANK, EXEC, SECOND, VCC,
 };
-use super::save::{stock_handler, Area, AREA, HANDLER, TMA};
+use super::save::{stock_handler, Area, AREA, HANDLER, LATE, TMA};
 use gpu_wave::{Dispatch, Isa, SavedWave, Scratch, Stop, Trap, Workgroup};
 
 /// Values in registers of the kernel.
@@ -293,8 +293,15 @@ impl Case {
     /// Saves the waves when they loop, restores them, and saves them again while they are still in
     /// the restore routine, after `rounds` turns of one instruction each.
     fn save_twice(&self, handler: &[u32], rounds: u64) {
+        for late in LATE {
+            self.save_twice_with(handler, rounds, late);
+        }
+    }
+
+    fn save_twice_with(&self, handler: &[u32], rounds: u64, late: Option<u64>) {
         let (ram, d) = (self.ram(handler), self.dispatch());
         let host = |start| Area {
+            recorder: Recorder::late(late),
             start,
             sizes: (d.record_bytes(), d.lds_bytes.into()),
             ..Area::default()

@@ -18,6 +18,8 @@ use gpu_wave::{
 pub(super) const HANDLER: u64 = CODE + 0x1_0000;
 pub(super) const TMA: u64 = CODE + 0x1_8000;
 pub(super) const AREA: u64 = DATA + 0x10_0000;
+/// Results come at once, and late with this seed.
+pub(super) const LATE: [Option<u64>; 2] = [None, Some(1)];
 /// Bytes that the kernel writes.
 const RESULT: usize = 0x8000;
 
@@ -199,6 +201,10 @@ impl Host for Area {
         self.recorder.wave_start()
     }
 
+    fn late(&self) -> Option<u64> {
+        self.recorder.late()
+    }
+
     fn realtime(&self) -> u64 {
         self.recorder.realtime()
     }
@@ -264,10 +270,12 @@ impl Program {
 }
 
 /// Runs the kernel, and saves and restores its waves after `rounds` turns of one instruction each,
-/// 0 for never. Returns the result, and whether the waves were saved.
-fn run(program: Program, handler: &[u32], rounds: u64) -> (Vec<u32>, bool) {
+/// 0 for never; with results that come late if there is a seed. Returns the result, and whether the
+/// waves were saved.
+fn run(program: Program, handler: &[u32], rounds: u64, late: Option<u64>) -> (Vec<u32>, bool) {
     let (ram, d) = (program.ram(handler), program.dispatch());
     let host = Area {
+        recorder: Recorder::late(late),
         start: AREA,
         sizes: (d.record_bytes(), d.lds_bytes.into()),
         ..Area::default()
@@ -294,15 +302,22 @@ fn run(program: Program, handler: &[u32], rounds: u64) -> (Vec<u32>, bool) {
 
 /// Saves and restores at each instruction boundary.
 fn at_each_instruction(target: Target, handler: &[u32]) {
+    for late in LATE {
+        at_each_instruction_of(target, handler, late);
+    }
+}
+
+fn at_each_instruction_of(target: Target, handler: &[u32], late: Option<u64>) {
     let program = Program(target);
-    let (expected, _) = run(program, handler, 0);
+    let (expected, _) = run(program, handler, 0, None);
     for rounds in 1.. {
-        let (result, was_saved) = run(program, handler, rounds);
+        let late = late.map(|seed| seed + rounds);
+        let (result, was_saved) = run(program, handler, rounds, late);
         for (n, (ours, theirs)) in result.iter().zip(&expected).enumerate() {
             assert_eq!(
                 ours,
                 theirs,
-                "save after {rounds} instructions: dword {} of item {}",
+                "save after {rounds} instructions, late {late:?}: dword {} of item {}",
                 n % 8,
                 n / 8
             );
