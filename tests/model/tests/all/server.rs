@@ -137,12 +137,17 @@ fn stores_to_vram_are_buffered_in_adversarial_mode() {
     let region = b.client.region(0).unwrap();
     assert!(region.file_offset.is_none() && region.sparse_areas.is_empty());
     b.write32(0, 0x100, 7);
-    assert_eq!(b.read32(0, 0x100), 7);
+    // GPU_HDP_FLUSH_REQ. Its read waits for posted writes.
+    let flush = u64::from(addr(Ip::Nbif, nbio::regBIF_BX_PF0_GPU_HDP_FLUSH_REQ)) * 4;
+    b.read32(5, flush);
     assert_eq!(b.gpu.vram.load32(0x100), Ok(0));
-    // GPU_HDP_FLUSH_REQ.
-    let flush = addr(Ip::Nbif, nbio::regBIF_BX_PF0_GPU_HDP_FLUSH_REQ);
-    b.write32(5, u64::from(flush) * 4, 1);
+    b.write32(5, flush, 1);
+    b.read32(5, flush);
     assert_eq!(b.gpu.vram.load32(0x100), Ok(7));
+    // So does a load, which also empties the buffer.
+    b.write32(0, 0x104, 9);
+    assert_eq!(b.read32(0, 0x100), 7);
+    assert_eq!(b.gpu.vram.load32(0x104), Ok(9));
     b.finish();
 }
 

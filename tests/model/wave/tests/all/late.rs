@@ -15,7 +15,7 @@ const OLD: u32 = 7;
 const LANE: u32 = 5;
 const MEMORY: u32 = 105;
 const LDS: u32 = 205;
-const SEEDS: u64 = 40;
+const SEEDS: u64 = 400;
 const HANDLER: u64 = CODE + 0x1_0000;
 
 /// v2: offset of the lane; v\[6:7\], v\[8:9\]: its flat address in memory and LDS; v1, v4 and v10
