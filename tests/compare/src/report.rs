@@ -7,6 +7,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 
+use rkfd_abi::pm4;
+
 use crate::decode::{self, Item};
 use crate::guest::Mapping;
 use crate::intended::Intended;
@@ -56,6 +58,7 @@ impl<'a> Report<'a> {
         report.part("Results of ioctls", Self::results);
         report.part("Queues: accesses to the GPU", Self::steps);
         report.part("Schedulers of the XCCs", Self::xccs);
+        report.part("Packets of the bring-up", Self::set_up_packets);
         report.part("Frames of MES", Self::frames);
         report.part("Descriptors (MQDs)", Self::descriptors);
         report.part("Page-table entries of the same mapping", Self::mappings);
@@ -252,6 +255,29 @@ impl<'a> Report<'a> {
                     &decode::packet(&theirs, listed),
                 );
             }
+        }
+    }
+
+    /// Compares the packets that configure the schedulers: SET_RESOURCES of KIQ and HIQ, and the
+    /// KIQ's MAP_QUEUES of the HIQ.
+    fn set_up_packets(&mut self) {
+        let [a, b] = self.runs else {
+            return;
+        };
+        let (ours, theirs) = (set_up_packets(a), set_up_packets(b));
+        for (key, words) in &ours {
+            match theirs.get(key) {
+                Some(other) => {
+                    let prefix = format!("bring-up/{key}");
+                    let _ = writeln!(self.out, "compared       {prefix}: {} dwords", words.len());
+                    let items = decode::packet(words, false);
+                    self.items(&prefix, &items, &decode::packet(other, false));
+                }
+                None => self.differs(&format!("bring-up/{key}"), "sent", "not sent"),
+            }
+        }
+        for key in theirs.keys().filter(|key| !ours.contains_key(*key)) {
+            self.differs(&format!("bring-up/{key}"), "not sent", "sent");
         }
     }
 
@@ -478,6 +504,23 @@ fn properties(lines: &[String]) -> BTreeMap<String, String> {
         };
     }
     map
+}
+
+/// Returns the first packet of each kind that configures the schedulers of the first XCC.
+fn set_up_packets(run: &Run) -> BTreeMap<String, &[u32]> {
+    let mut packets = BTreeMap::new();
+    for act in &run.trace.bring_up.acts {
+        let Act::Packet(owner, words) = act else {
+            continue;
+        };
+        let name = decode::packet_name(words);
+        let hiq = u64::from(pm4::map_queues::ENGINE_SEL_HIQ);
+        if name == "SET_RESOURCES" || name == "MAP_QUEUES" && engine_of(words, false) == hiq {
+            let key = format!("{owner:?}.{name}").to_lowercase();
+            packets.entry(key).or_insert(words.as_slice());
+        }
+    }
+    packets
 }
 
 /// Returns the frames of a section.
