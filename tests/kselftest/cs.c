@@ -2,6 +2,9 @@
 /* Tests command submission: contexts, BO lists, jobs, and argument checks. */
 #define _GNU_SOURCE
 #include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -174,6 +177,48 @@ TEST(job_writes_memory)
 		EXPECT_EQ(busy, 0);
 		EXPECT_RET(cs_wait(&cs, ring, 6, 0, &busy), -EINVAL);
 	}
+}
+
+/* Returns the number of interrupts of the driver. */
+static unsigned long interrupts(void)
+{
+	FILE *f = fopen("/proc/interrupts", "re");
+	unsigned long sum = 0;
+	char line[1024];
+
+	ASSERT(f);
+	while (fgets(line, sizeof(line), f)) {
+		char *at = strchr(line, ':'), *end;
+
+		if (!at || (!strstr(at, "rkfd") && !strstr(at, "amdgpu")))
+			continue;
+		/* One column for each processor. */
+		for (at++;; at = end) {
+			unsigned long count = strtoul(at, &end, 10);
+
+			if (end == at)
+				break;
+			sum += count;
+		}
+	}
+	fclose(f);
+	return sum;
+}
+
+TEST(jobs_end_with_an_interrupt)
+{
+	unsigned long before;
+	uint64_t handle = 0;
+	struct cs cs;
+
+	cs_open(&cs);
+	before = interrupts();
+	for (uint32_t i = 1; i <= 5; i++) {
+		ASSERT_OK(cs_run(&cs, 0, cs_write(&cs, cs.data.va, i), &handle));
+		cs_done(&cs, 0, handle);
+	}
+	EXPECT(interrupts() >= before + 5, "%lu interrupts before, %lu after", before,
+	       interrupts());
 }
 
 TEST(jobs_of_a_ring_are_ordered)
