@@ -61,7 +61,7 @@ bench: ## count guest instructions of queue ioctls, mappings, launches, preempti
 compare: ## compare rkfd and the stock driver on the same GPU model and workload: topology, packets, MQDs, page tables, cost
 	@$(S)/compare
 
-mutants: ## build the driver with one defect at a time, and count those that the tests find (1.5 h; ONLY=FAMILY)
+mutants: ## build the driver with one defect at a time, and count those that the tests find (2 h; ONLY=FAMILY)
 	@$(S)/mutants
 
 fuzz: ## fuzz the ioctls for MINUTES (10), guided by coverage, on the debug kernel
