@@ -7,8 +7,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-/// Increment of SplitMix64.
-const GOLDEN: u64 = 0x9e37_79b9_7f4a_7c15;
+use gpu_wave::random;
 
 /// The generator. Shared by all blocks.
 pub struct Adversary {
@@ -26,18 +25,15 @@ impl Adversary {
         }
     }
 
-    /// Returns the next number (SplitMix64).
+    /// Returns the next number.
     fn next(&self) -> u64 {
-        let step = self.state.fetch_add(GOLDEN, Ordering::Relaxed);
-        let mut z = step.wrapping_add(GOLDEN);
-        z = (z ^ z >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ z >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ z >> 31
+        let before = self.state.fetch_add(random::STEP, Ordering::Relaxed);
+        random::number(before.wrapping_add(random::STEP))
     }
 
     /// Returns a number below `bound`, which is not 0.
     pub fn below(&self, bound: usize) -> usize {
-        (u128::from(self.next()) * bound as u128 >> 64) as usize
+        random::below(self.next(), bound as u64) as usize
     }
 
     /// Returns a seed for another generator.

@@ -36,6 +36,7 @@
 use crate::exec::{self, Ctx};
 use crate::inst::{Access, Body, Components, Half, Inst, Lds, LdsOp, Salu, Segment, Typed, Vmem};
 use crate::op::Op;
+use crate::random;
 use crate::wave::{Lanes, Step, Wave, LANES};
 use crate::Isa;
 
@@ -182,13 +183,10 @@ impl Flight {
         }
     }
 
-    /// Returns a number below `bound` (SplitMix64).
+    /// Returns a number below `bound`.
     fn below(&mut self, bound: u64) -> u64 {
-        self.random = self.random.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.random;
-        z = (z ^ z >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ z >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-        (u128::from(z ^ z >> 31) * u128::from(bound) >> 64) as u64
+        self.random = self.random.wrapping_add(random::STEP);
+        random::below(random::number(self.random), bound)
     }
 
     fn count(&self, counter: Counter) -> usize {
@@ -428,9 +426,9 @@ fn vector_memory(w: &Wave, i: &Vmem) -> Vec<Operation> {
         changes: vector_changes(w, i, mask),
     };
     let mut parts = Vec::new();
-    let returns = !vector_changes(w, i, exec).is_empty();
-    if returns || w.isa == Isa::Gfx942 {
-        parts.push(part(Counter::Load, exec & !local));
+    let load = part(Counter::Load, exec & !local);
+    if !load.changes.is_empty() || w.isa == Isa::Gfx942 {
+        parts.push(load);
     }
     if local != 0 {
         parts.push(part(Counter::Ds, local));

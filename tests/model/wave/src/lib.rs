@@ -95,6 +95,7 @@ mod lanes;
 mod memory;
 mod op;
 pub mod probe;
+pub mod random;
 mod stop;
 mod trap;
 mod wave;

@@ -9,6 +9,7 @@ pub mod llvm;
 pub mod shared;
 
 use gpu_wave::abi::{KernelDescriptor, Launch};
+use gpu_wave::random;
 use gpu_wave::{Dispatch, Fault, FaultKind, Host, Isa, Memory, Message, Scratch, Stop, WaveStart};
 use llvm::Target;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -325,12 +326,8 @@ pub struct Rng(pub u64);
 
 impl Rng {
     pub fn u64(&mut self) -> u64 {
-        // splitmix64
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
+        self.0 = self.0.wrapping_add(random::STEP);
+        random::number(self.0)
     }
 
     pub fn u32(&mut self) -> u32 {
