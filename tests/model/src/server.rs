@@ -28,6 +28,7 @@ use crate::strict;
 /// State of one connection.
 pub struct Device {
     gpu: Arc<Gpu>,
+    bars: Arc<Bars>,
     config: Config,
     posted: Posted,
 }
@@ -233,12 +234,14 @@ impl Device {
     /// Returns the state for a new client.
     pub fn new(gpu: Arc<Gpu>) -> Self {
         let config = Config::new(gpu.chip, gpu.vram.len(), expansion_rom(&gpu.rom));
-        let bars = Bars(gpu.clone());
+        let bars = Arc::new(Bars(gpu.clone()));
+        let writes = bars.clone();
         let posted = Posted::new(gpu.adversary.as_ref(), move |region, offset, data| {
-            bars.write(region, offset, data);
+            writes.write(region, offset, data);
         });
         Self {
             gpu,
+            bars,
             config,
             posted,
         }
@@ -270,13 +273,12 @@ impl Device {
 impl ServerBackend for Device {
     fn region_read(&mut self, region: u32, offset: u64, data: &mut [u8]) -> io::Result<()> {
         self.posted.flush();
-        let bars = Bars(self.gpu.clone());
         match region {
             VFIO_PCI_CONFIG_REGION_INDEX => {
                 self.follow_reset();
                 self.config.read(offset, data);
             }
-            VFIO_PCI_BAR5_REGION_INDEX => bars.read_registers(offset, data),
+            VFIO_PCI_BAR5_REGION_INDEX => self.bars.read_registers(offset, data),
             VFIO_PCI_ROM_REGION_INDEX => self.gpu.rom.read(offset, data),
             // Doorbells are write-only. User space maps them and may read: it gets 0.
             VFIO_PCI_BAR2_REGION_INDEX => {
@@ -288,7 +290,7 @@ impl ServerBackend for Device {
                 );
                 data.fill(0);
             }
-            VFIO_PCI_BAR0_REGION_INDEX => bars.read_vram(offset, data),
+            VFIO_PCI_BAR0_REGION_INDEX => self.bars.read_vram(offset, data),
             _ => {
                 strict!(
                     self.gpu.strict,
