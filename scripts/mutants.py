@@ -27,7 +27,7 @@ OPERATORS = {
     "zero": None,
     "flip": None,
 }
-# What mutants need in the driver: the parameter that selects one, and the operator `flip`.
+# The operator `flip`, which is put into the driver.
 FLIP = """
 fn mutant_flip<T: core::ops::Not<Output = T>>(value: T) -> T {
     !value
