@@ -167,16 +167,18 @@ make_module() {
 		LOCALVERSION="${rel#"${rel%%+*}"}" "$@" modules
 }
 
-# compare_boot NAME COMMAND OPTION...: boots with COMMAND, the workload `compare`, and the log of
-# the model that compare_logs reads. Without address randomization, so that addresses of the process
-# are comparable. With the VRAM of a whole card most memory would be the struct pages of the stock
-# driver.
+# compare_boot NAME OPTION...: boots with the workload `compare` and the log of the model that
+# compare_logs reads. Without address randomization, so that addresses of the process are
+# comparable. With the VRAM of a whole card most memory would be the struct pages of the stock
+# driver. With QUICK=1 it is `compare -q`, and queues with waves cannot be preempted.
 compare_boot() {
-	local name=$1 command
-	read -ra command <<<"$2"
-	shift 2
+	local name=$1 command=(compare)
+	shift
+	[ -z "${QUICK-}" ] || command+=(-q)
+	[ -z "${QUICK-}" ] || set -- "$@" --knob hws.stuck_xcc=1
 	VM_CPUS=1 "$RKFD_SRC/scripts/vm" --quiet --name "$name" --timeout 900 --memory 4G --vram 8G \
-		--trace-detail registers --trace-detail walks --trace-detail mqds --append norandmaps "$@" "${command[@]}"
+		--trace-detail registers --trace-detail walks --trace-detail mqds \
+		--append norandmaps "$@" "${command[@]}"
 }
 
 # compare_logs ARGUMENT...: runs rkfd-compare, which is built with the model.

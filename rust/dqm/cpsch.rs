@@ -295,7 +295,10 @@ impl SchedOps for Cpsch {
     fn set_grace(&mut self, gpu: &Gpu, grace: Option<u32>) -> Result {
         let (reg, value) = self.dequeue_wait;
         let value = match grace {
-            Some(grace) => gpu.generation().need_kiq()?.with_grace(value, grace),
+            Some(grace) => {
+                let kiq = gpu.generation().need_kiq()?;
+                kiq.with_grace(value, grace, gpu.config().mec_fw)
+            }
             None => value,
         };
         let hiq = self.hiq.as_mut().ok_or(ENODEV)?;
@@ -349,12 +352,14 @@ impl SchedOps for Cpsch {
         Ok(())
     }
 
-    /// MAP_PROCESS has them: a new runlist.
+    /// MAP_PROCESS has them: a new runlist (`debug_refresh_runlist`).
     fn set_debug(&mut self, gpu: &Gpu, queues: &mut Queues, _: &DqmProcess) -> Result {
         if !self.active {
             return Ok(());
         }
-        self.unmap(gpu, queues, Scope::All, false)?;
+        self.set_grace(gpu, Some(0))?;
+        self.unmap_and_check(gpu, queues, Filter::All, false)?;
+        self.set_grace(gpu, None)?;
         self.map(gpu, queues, Scope::All)
     }
 

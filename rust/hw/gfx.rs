@@ -81,6 +81,10 @@ pub(crate) trait GfxHal: Sync {
     /// Halts the MECs and deactivates all HQDs, the kernel's included.
     fn halt(&self, mmio: &Mmio, xcc: Xcc) -> Result;
 
+    /// Stops the RLC firmware, where the driver manages the SMU. `ETIMEDOUT` when its transfers do
+    /// not end.
+    fn stop_rlc(&self, mmio: &Mmio, xcc: Xcc, config: &Config) -> Result;
+
     /// Reads the GPU clock counter, in ticks of [`Caps::clock_hz`].
     fn clock_counter(&self, mmio: &Mmio) -> Result<u64>;
 
@@ -240,6 +244,12 @@ pub(super) trait GfxVersion: Sync {
     /// Halts the MECs.
     fn stop_mecs(b: Block<'_>) -> Result;
 
+    /// See [`GfxHal::stop_rlc`].
+    fn stop_rlc(mmio: &Mmio, b: Block<'_>, config: &Config) -> Result {
+        let _ = (mmio, b, config);
+        Ok(())
+    }
+
     /// See [`GfxHal::clock_counter`].
     fn clock_counter(mmio: &Mmio) -> Result<u64>;
 
@@ -314,7 +324,11 @@ impl GfxNames {
 
     /// Selects a shader engine and a shader array of it, or all, by GRBM_GFX_INDEX. The caller
     /// holds the bank lock.
-    fn select_array<T: GfxVersion>(&self, b: Block<'_>, array: Option<(u32, u32)>) -> Result {
+    pub(super) fn select_array<T: GfxVersion>(
+        &self,
+        b: Block<'_>,
+        array: Option<(u32, u32)>,
+    ) -> Result {
         let selected = match array {
             Some((se, sh)) => self.GRBM_GFX_INDEX__SE_INDEX.put(se) | T::ARRAY.index.put(sh),
             None => self.GRBM_GFX_INDEX__SE_BROADCAST_WRITES.put(1) | T::ARRAY.broadcast.put(1),
@@ -521,6 +535,10 @@ impl<T: GfxVersion> GfxHal for T {
 
     fn halt(&self, mmio: &Mmio, xcc: Xcc) -> Result {
         halt::<T>(mmio, mmio.xcc(xcc)?)
+    }
+
+    fn stop_rlc(&self, mmio: &Mmio, xcc: Xcc, config: &Config) -> Result {
+        T::stop_rlc(mmio, mmio.xcc(xcc)?, config)
     }
 
     fn clock_counter(&self, mmio: &Mmio) -> Result<u64> {

@@ -74,8 +74,9 @@ pub(crate) trait KiqHal: Sync {
     fn dequeue_wait(&self, mmio: &Mmio, xcc: Xcc) -> Result<(u32, u32)>;
 
     /// Returns the value of that register in which waves get a grace period, in units of 1024 clock
-    /// cycles, before they are preempted. It is 1 at least: 0 is an endless one for firmware.
-    fn with_grace(&self, value: u32, grace: u32) -> u32;
+    /// cycles, before they are preempted. With 0, it is 1 if the firmware takes 0 as an endless
+    /// one, else that of `value`.
+    fn with_grace(&self, value: u32, grace: u32, mec_fw: u32) -> u32;
 
     /// Returns the dword of the HIQ's MQD where firmware reports the doorbell of a queue that
     /// failed to preempt.
@@ -165,9 +166,6 @@ pub(crate) trait MesHal: Sync {
 
     /// Loads the MQD of a pipe's ring by registers. `EINVAL` for a short MQD.
     fn load_ring(&self, mmio: &Mmio, pipe: MesPipe, mqd: &[u32]) -> Result;
-
-    /// Dequeues a pipe's ring by registers. `ETIMEDOUT` when it stays active.
-    fn unload_ring(&self, mmio: &Mmio, pipe: MesPipe) -> Result;
 
     /// Reads the firmware version of a pipe.
     fn version(&self, mmio: &Mmio, pipe: MesPipe) -> Result<MesVersion>;

@@ -167,9 +167,8 @@ impl Mes {
         } else {
             kiq.submit(card, &unmap).map_err(Error::from)
         };
-        let unloaded = hal.unload_ring(card.hub().raw_mmio(), MesPipe::Kiq);
         let halted = hal.halt(card.hub().raw_mmio());
-        unmapped.and(unloaded).and(halted)
+        unmapped.and(halted)
     }
 
     fn ring(&self, pipe: MesPipe) -> &Mutex<Ring> {

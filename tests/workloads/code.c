@@ -1,13 +1,17 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 /* Loads an AMDGPU code object and looks up its kernels. */
+#define _GNU_SOURCE
 #include <elf.h>
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "kfd.h"
 
 #define EM_AMDGPU_MACHINE 224
+/* XCCs take workgroups in turn. */
+#define MAX_XCCS 8u
 
 static const Elf64_Ehdr *header(const struct kfd_code *code)
 {
@@ -143,4 +147,41 @@ void kfd_fill_dispatch(struct aql_dispatch *packet, const struct kfd_kernel *ker
 	packet->kernel_object = kernel->descriptor;
 	packet->kernarg_address = kfd_va(kernarg);
 	packet->completion_signal = signal ? kfd_va(signal->s) : 0;
+}
+
+int kfd_start_endless(struct kfd *k, struct kfd_queue *q, struct kfd_signal *signal,
+		      volatile uint32_t **stop)
+{
+	const uint32_t grid[3] = { MAX_XCCS * 64, 1, 1 };
+	const uint16_t group[3] = { 64, 1, 1 };
+	struct aql_dispatch packet;
+	volatile uint32_t *flags;
+	struct kfd_kernel kernel;
+	struct kfd_code code;
+	struct kfd_bo *words;
+	uint64_t *kernarg;
+	int ret = kfd_kernels(k, &code);
+
+	if (!ret)
+		ret = kfd_code_kernel(&code, "endless", &kernel);
+	if (!ret)
+		ret = kfd_bo_create(k, KFD_PAGE, KFD_FLAGS_GTT, &words);
+	if (!ret)
+		ret = kfd_signal_create(k, 1, signal);
+	if (ret)
+		return ret;
+	flags = words->va;
+	kernarg = (uint64_t *)words->va + 64;
+	kernarg[0] = kfd_va((void *)&flags[0]);
+	kernarg[1] = kfd_va((void *)&flags[1]);
+	kfd_fill_dispatch(&packet, &kernel, grid, group, kernarg, signal);
+	kfd_queue_ring(q, kfd_queue_write(q, &packet));
+	for (unsigned int i = 0; i < 10000; i++) {
+		if (flags[0] == MAX_XCCS) {
+			*stop = &flags[1];
+			return 0;
+		}
+		usleep(1000);
+	}
+	return -ETIME;
 }

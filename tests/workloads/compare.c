@@ -14,6 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -232,17 +233,11 @@ static int compare_modes(void)
 	return 0;
 }
 
-int main(int argc, char **argv)
+static int compare_all(bool quick)
 {
-	const bool quick = argc == 2 && !strcmp(argv[1], "-q");
 	static struct compare c;
 	int ret = 0;
 
-	if (argc > 1 && !quick) {
-		puts("usage: compare [-q]\n\n  -q  without the topology of other partition modes, memory and cost");
-		return 2;
-	}
-	setvbuf(stdout, NULL, _IOLBF, 0);
 	weigh_nothing();
 	print_tree(KFD_TOPOLOGY, strlen(KFD_TOPOLOGY) + 1, "");
 	if (!quick && compare_modes())
@@ -263,8 +258,29 @@ int main(int argc, char **argv)
 	if (!ret)
 		ret = compare_launches(&c);
 	if (!ret)
-		ret = compare_mark(&c, "end");
+		ret = compare_life(&c, quick);
+	if (!ret)
+		ret = compare_mark(&c, "unbind");
 	cost_report();
+	return ret;
+}
+
+int main(int argc, char **argv)
+{
+	const bool quick = argc == 2 && !strcmp(argv[1], "-q");
+	int ret, status = 0;
+	pid_t pid;
+
+	if (argc > 1 && !quick) {
+		puts("usage: compare [-q]\n\n  -q  without the topology of other partition modes, memory and cost;\n      with a queue that cannot be preempted: for clocks in real time");
+		return 2;
+	}
+	setvbuf(stdout, NULL, _IOLBF, 0);
+	/* In a process that has ended at the unbind. */
+	pid = fork();
+	if (!pid)
+		return compare_all(quick);
+	ret = pid > 0 && waitpid(pid, &status, 0) == pid && !status ? compare_unbind() : 1;
 	if (!ret)
 		puts("cmp done");
 	return ret;

@@ -224,6 +224,12 @@ void kfd_queue_ring(struct kfd_queue *q, uint64_t index);
 int kfd_kernels(struct kfd *k, struct kfd_code *code);
 int kfd_code_load(struct kfd *k, const void *image, size_t size, struct kfd_code *code);
 int kfd_code_kernel(const struct kfd_code *code, const char *name, struct kfd_kernel *kernel);
+/*
+ * Starts a kernel that ends, and completes `signal`, when *stop is set. Returns when it runs, or
+ * -ETIME.
+ */
+int kfd_start_endless(struct kfd *k, struct kfd_queue *q, struct kfd_signal *signal,
+		      volatile uint32_t **stop);
 void kfd_code_unload(struct kfd *k, struct kfd_code *code);
 void kfd_fill_dispatch(struct aql_dispatch *packet, const struct kfd_kernel *kernel,
 		       const uint32_t grid[3], const uint16_t group[3], const void *kernarg,

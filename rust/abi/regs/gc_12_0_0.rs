@@ -510,8 +510,6 @@ pub const CP_HQD_PQ_DOORBELL_CONTROL__DOORBELL_OFFSET: Field<name::CP_HQD_PQ_DOO
     Field::new(2, 0x0ffffffc);
 pub const CP_HQD_PQ_DOORBELL_CONTROL__DOORBELL_EN: Field<name::CP_HQD_PQ_DOORBELL_CONTROL> =
     Field::new(30, 0x40000000);
-pub const CP_HQD_PQ_DOORBELL_CONTROL__DOORBELL_HIT: Field<name::CP_HQD_PQ_DOORBELL_CONTROL> =
-    Field::new(31, 0x80000000);
 pub const regCP_HQD_PQ_CONTROL: Reg<name::CP_HQD_PQ_CONTROL> =
     Reg::new("regCP_HQD_PQ_CONTROL", 0, 0x1fba);
 pub const CP_HQD_PQ_CONTROL__QUEUE_SIZE: Field<name::CP_HQD_PQ_CONTROL> = Field::new(0, 0x0000003f);

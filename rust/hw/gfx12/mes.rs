@@ -188,33 +188,6 @@ impl MesHal for Mes {
         })
     }
 
-    fn unload_ring(&self, mmio: &Mmio, pipe: MesPipe) -> Result {
-        let b = block(mmio)?;
-        Gfx::NAMES.with_bank(mmio, b, slot(pipe), 0, || {
-            let mut left = Ok(Value::ZERO);
-            if is_active(b.rd(gc::regCP_HQD_ACTIVE)?) {
-                b.wr(gc::regCP_HQD_DEQUEUE_REQUEST, 1)?;
-                left = b.poll(gc::regCP_HQD_ACTIVE, 0, |v| !is_active(v));
-                if left.is_err() {
-                    b.wr(gc::regCP_HQD_ACTIVE, 0)?;
-                }
-                b.wr(gc::regCP_HQD_DEQUEUE_REQUEST, 0)?;
-            }
-            b.set(
-                gc::regCP_HQD_PQ_DOORBELL_CONTROL,
-                &[
-                    (gc::CP_HQD_PQ_DOORBELL_CONTROL__DOORBELL_EN, 0),
-                    (gc::CP_HQD_PQ_DOORBELL_CONTROL__DOORBELL_HIT, 1),
-                ],
-            )?;
-            b.wr(gc::regCP_HQD_PQ_DOORBELL_CONTROL, 0)?;
-            b.wr(gc::regCP_HQD_PQ_WPTR_LO, 0)?;
-            b.wr(gc::regCP_HQD_PQ_WPTR_HI, 0)?;
-            b.wr(gc::regCP_HQD_PQ_RPTR, 0)?;
-            left.map(|_| ())
-        })
-    }
-
     fn version(&self, mmio: &Mmio, pipe: MesPipe) -> Result<MesVersion> {
         let b = block(mmio)?;
         let word = Gfx::NAMES.with_bank(mmio, b, slot(pipe), 0, || b.rd(gc::regCP_MES_GP3_LO))?;

@@ -186,6 +186,10 @@ impl SdmaVersion for Sdma {
         e.set(Self::ENGINE.CNTL, &[(Self::ENGINE.CNTL__TRAP_ENABLE, 1)])
     }
 
+    fn stopped(e: Engine<'_>) -> Result {
+        e.set(s::regSDMA0_MCU_CNTL, &[(s::SDMA0_MCU_CNTL__HALT, 1)])
+    }
+
     fn reset(mmio: &Mmio, engine: u32) -> Result {
         let e = Self::engine(mmio, engine)?;
         // Reset the queue alone first; other queues of the engine continue.

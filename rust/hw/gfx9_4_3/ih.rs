@@ -41,11 +41,12 @@ impl IhVersion for Ih {
         v = oss::IH_RB_CNTL__RB_ENABLE.set(v, on.into());
         v = oss::IH_RB_CNTL__RB_GPU_TS_ENABLE.set(v, 1);
         if on {
-            // WPTR_OVERFLOW_CLEAR acts on a rising edge.
-            for clear in [0, 1, 0] {
+            // WPTR_OVERFLOW_CLEAR acts on a rising edge, and rearms with the last write.
+            for clear in [0, 1] {
                 v = oss::IH_RB_CNTL__WPTR_OVERFLOW_CLEAR.set(v, clear);
                 b.wr(oss::regIH_RB_CNTL, v)?;
             }
+            v = oss::IH_RB_CNTL__WPTR_OVERFLOW_CLEAR.set(v, 0);
         }
         v = oss::IH_RB_CNTL__ENABLE_INTR.set(v, on.into());
         b.wr(oss::regIH_RB_CNTL, v)
@@ -53,6 +54,7 @@ impl IhVersion for Ih {
 
     /// As `vega20_ih_irq_init` and `vega20_ih_toggle_ring_interrupts`.
     fn start_retry(b: Block<'_>, s: &IhSetup) -> Result {
+        Self::stop_retry(b)?;
         b.wr(oss::regIH_RB_BASE_RING1, lo32(s.retry_ring >> 8))?;
         b.wr(oss::regIH_RB_BASE_HI_RING1, lo32(s.retry_ring >> 40) & 0xff)?;
         b.set(
@@ -91,7 +93,13 @@ impl IhVersion for Ih {
     }
 
     fn stop_retry(b: Block<'_>) -> Result {
-        b.set(oss::regIH_RB_CNTL_RING1, &[(oss::IH_RB_CNTL__RB_ENABLE, 0)])?;
+        b.set(
+            oss::regIH_RB_CNTL_RING1,
+            &[
+                (oss::IH_RB_CNTL__RB_ENABLE, 0),
+                (oss::IH_RB_CNTL__RB_GPU_TS_ENABLE, 1),
+            ],
+        )?;
         b.wr(oss::regIH_RB_RPTR_RING1, 0)?;
         b.wr(oss::regIH_RB_WPTR_RING1, 0)
     }

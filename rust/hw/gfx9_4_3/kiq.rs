@@ -36,6 +36,8 @@ pub(super) struct Kiq;
 const QUANTUM: u32 = 10;
 /// `CP_HQD_PERSISTENT_STATE_DEFAULT`, `gfx_v9_4_3.c`.
 const PERSISTENT_STATE_REST: Value<name::CP_HQD_PERSISTENT_STATE> = Value::new(0x0be0_5301);
+/// First MEC firmware that supports a grace period of 0 (`pm_grace_period_0_supported`).
+const NO_GRACE_MEC_FW: u32 = 96;
 /// Maximum grace period of waves, the width of SCH_WAVE.
 const MAX_GRACE: u32 = 0xff;
 const KIQ: HqdSlot = HqdSlot {
@@ -199,7 +201,10 @@ impl KiqHal for Kiq {
         Ok((reg, gc::CP_IQ_WAIT_TIME2__QUE_SLEEP.set(value, 1).raw()))
     }
 
-    fn with_grace(&self, value: u32, grace: u32) -> u32 {
+    fn with_grace(&self, value: u32, grace: u32, mec_fw: u32) -> u32 {
+        if grace == 0 && mec_fw >= NO_GRACE_MEC_FW {
+            return value;
+        }
         let grace = grace.clamp(1, MAX_GRACE);
         gc::CP_IQ_WAIT_TIME2__SCH_WAVE
             .set(Value::new(value), grace)

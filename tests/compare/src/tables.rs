@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
-use crate::trace::Act;
+use crate::trace::{Act, Section};
 use crate::Run;
 
 fn ratio(a: u64, b: u64) -> String {
@@ -90,33 +90,39 @@ pub fn memory(runs: &[Run]) -> String {
     out
 }
 
-/// Registers by name and dword address, with the number of writes and the last value written.
-pub type Registers<'a> = BTreeMap<(&'a str, u32), (u64, u32)>;
+/// Values written to registers in order, without repetitions, by name and dword address.
+pub type Registers<'a> = BTreeMap<(&'a str, u32), Vec<u32>>;
 
-/// Returns the registers written before the first mark: by the bring-up and the first processes.
-pub fn registers(run: &Run) -> Registers<'_> {
+/// Returns the registers that a section writes.
+pub fn registers(section: &Section) -> Registers<'_> {
     let mut map = Registers::new();
-    for act in &run.trace.bring_up.acts {
+    for act in &section.acts {
         if let Act::Register(name, value, addr) = act {
-            let entry = map.entry((name, *addr)).or_default();
-            *entry = (entry.0 + 1, *value);
+            let values = map.entry((name, *addr)).or_default();
+            if values.last() != Some(value) {
+                values.push(*value);
+            }
         }
     }
     map
 }
 
-/// Returns their numbers.
+/// Returns the number of accesses of the bring-up.
 pub fn bring_up(runs: &[Run]) -> String {
     let mut out = String::new();
     for run in runs {
-        let map = registers(run);
-        let writes: u64 = map.values().map(|(n, _)| n).sum();
+        let section = &run.trace.bring_up;
+        let writes = section
+            .acts
+            .iter()
+            .filter(|act| matches!(act, Act::Register(..)));
         let _ = writeln!(
             out,
-            "{}: {} registers, {writes} writes, {} reads",
+            "{}: {} registers, {} writes, {} reads",
             run.name,
-            map.len(),
-            run.trace.bring_up.reads
+            registers(section).len(),
+            writes.count(),
+            section.reads
         );
     }
     out
