@@ -174,7 +174,7 @@ impl<'a> Report<'a> {
     }
 
     /// Compares the registers written in a section by name: how many of the name there are, the
-    /// last values, and if these are equal, all values in order.
+    /// last values, all values, and their order.
     fn registers_of(&mut self, place: &str, a: &Section, b: &Section) {
         let (ours, theirs) = (tables::registers(a), tables::registers(b));
         let names: BTreeSet<&str> = ours.keys().chain(theirs.keys()).map(|key| key.0).collect();
@@ -188,9 +188,12 @@ impl<'a> Report<'a> {
             if a.is_empty() || b.is_empty() {
                 continue;
             }
-            let kind = match last_values(&a) == last_values(&b) {
-                true => "order",
-                false => "register",
+            let kind = if last_values(&a) != last_values(&b) {
+                "register"
+            } else if all_values(&a) != all_values(&b) {
+                "values"
+            } else {
+                "order"
             };
             self.compare(
                 &format!("{kind}/{place}{name}"),
@@ -754,6 +757,10 @@ fn values(section: &Section) -> BTreeMap<String, Fields> {
 
 fn last_values(registers: &[&Vec<u32>]) -> BTreeSet<u32> {
     registers.iter().filter_map(|v| v.last().copied()).collect()
+}
+
+fn all_values(registers: &[&Vec<u32>]) -> BTreeSet<u32> {
+    registers.iter().flat_map(|v| v.iter().copied()).collect()
 }
 
 /// Returns the different sequences of values of registers of a name.
