@@ -168,9 +168,6 @@ impl Gpu {
             }
         }
         if let Some(smu) = self.smu() {
-            for xcc in self.xccs().iter().filter(|_| has_core) {
-                self.log_failure("RLC", g.gfx.stop_rlc(mmio, *xcc, self.config()));
-            }
             self.log_failure("SMU", smu.stop(mmio));
         }
         if self.is_hung() {

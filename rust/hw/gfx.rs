@@ -81,10 +81,6 @@ pub(crate) trait GfxHal: Sync {
     /// Halts the MECs and deactivates all HQDs, the kernel's included.
     fn halt(&self, mmio: &Mmio, xcc: Xcc) -> Result;
 
-    /// Stops the RLC firmware, where the driver manages the SMU. `ETIMEDOUT` when its transfers do
-    /// not end.
-    fn stop_rlc(&self, mmio: &Mmio, xcc: Xcc, config: &Config) -> Result;
-
     /// Reads the GPU clock counter, in ticks of [`Caps::clock_hz`].
     fn clock_counter(&self, mmio: &Mmio) -> Result<u64>;
 
@@ -241,14 +237,8 @@ pub(super) trait GfxVersion: Sync {
     /// See [`GfxHal::start`].
     fn start(mmio: &Mmio, b: Block<'_>, config: &Config) -> Result;
 
-    /// Halts the MECs.
+    /// Halts the MECs, and disables interrupts of idle engines.
     fn stop_mecs(b: Block<'_>) -> Result;
-
-    /// See [`GfxHal::stop_rlc`].
-    fn stop_rlc(mmio: &Mmio, b: Block<'_>, config: &Config) -> Result {
-        let _ = (mmio, b, config);
-        Ok(())
-    }
 
     /// See [`GfxHal::clock_counter`].
     fn clock_counter(mmio: &Mmio) -> Result<u64>;
@@ -324,11 +314,7 @@ impl GfxNames {
 
     /// Selects a shader engine and a shader array of it, or all, by GRBM_GFX_INDEX. The caller
     /// holds the bank lock.
-    pub(super) fn select_array<T: GfxVersion>(
-        &self,
-        b: Block<'_>,
-        array: Option<(u32, u32)>,
-    ) -> Result {
+    fn select_array<T: GfxVersion>(&self, b: Block<'_>, array: Option<(u32, u32)>) -> Result {
         let selected = match array {
             Some((se, sh)) => self.GRBM_GFX_INDEX__SE_INDEX.put(se) | T::ARRAY.index.put(sh),
             None => self.GRBM_GFX_INDEX__SE_BROADCAST_WRITES.put(1) | T::ARRAY.broadcast.put(1),
@@ -535,10 +521,6 @@ impl<T: GfxVersion> GfxHal for T {
 
     fn halt(&self, mmio: &Mmio, xcc: Xcc) -> Result {
         halt::<T>(mmio, mmio.xcc(xcc)?)
-    }
-
-    fn stop_rlc(&self, mmio: &Mmio, xcc: Xcc, config: &Config) -> Result {
-        T::stop_rlc(mmio, mmio.xcc(xcc)?, config)
     }
 
     fn clock_counter(&self, mmio: &Mmio) -> Result<u64> {

@@ -210,8 +210,6 @@ impl<T: IhVersion> IhHal for T {
         )?;
         b.wr(n.IH_RB_WPTR_ADDR_LO, lo(s.wptr))?;
         b.wr(n.IH_RB_WPTR_ADDR_HI, hi(s.wptr) & 0xffff)?;
-        b.wr(n.IH_RB_WPTR, 0)?;
-        b.wr(n.IH_RB_RPTR, 0)?;
         b.wr(
             n.IH_DOORBELL_RPTR,
             n.IH_DOORBELL_RPTR__OFFSET.put(s.doorbell) | n.IH_DOORBELL_RPTR__ENABLE.put(1),

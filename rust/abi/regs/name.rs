@@ -189,8 +189,6 @@ pub enum RLC_GPU_CLOCK_COUNT_LSB {}
 pub enum RLC_GPU_CLOCK_COUNT_MSB {}
 pub enum RLC_RLCS_BOOTLOAD_STATUS {}
 pub enum RLC_SAFE_MODE {}
-pub enum RLC_SERDES_CU_MASTER_BUSY {}
-pub enum RLC_SERDES_NONCU_MASTER_BUSY {}
 pub enum RLC_SRM_CNTL {}
 pub enum ROM_DATA {}
 pub enum ROM_INDEX {}

@@ -65,18 +65,6 @@ fn report_idle(b: Block<'_>, on: bool) -> Result {
     b.set(regCP_INT_CNTL_RING0, &fields)
 }
 
-/// Waits for the end of the RLC's transfers to CUs, by shader array
-/// (`gfx_v9_4_3_xcc_wait_for_rlc_serdes`). The caller holds the bank lock.
-fn wait_for_arrays(b: Block<'_>, config: &Config) -> Result {
-    for se in 0..config.num_se {
-        for sh in 0..config.sh_per_se {
-            Gfx::NAMES.select_array::<Gfx>(b, Some((se, sh)))?;
-            b.poll(gc::regRLC_SERDES_CU_MASTER_BUSY, 0, |v| v.raw() == 0)?;
-        }
-    }
-    Ok(())
-}
-
 impl GfxVersion for Gfx {
     const NAMES: &'static GfxNames = &gfx_names!(gc);
     const CAPS: &'static Caps = &super::caps::CAPS;
@@ -159,13 +147,13 @@ impl GfxVersion for Gfx {
                 &[(gc::SQ_CONFIG1__DISABLE_XNACK_CHECK_IN_RETRY_DISABLE, 1)],
             )?;
         }
-        report_idle(b, false)?;
         // PSP loaded the MEC firmware into the TMR, which the MECs fetch untranslated:
         // CP_CPC_IC_BASE stays as it is. The MECs stay halted until the KIQ is loaded.
         halt::<Self>(mmio, b)
     }
 
     fn stop_mecs(b: Block<'_>) -> Result {
+        report_idle(b, false)?;
         use gc::*;
         let bits = [
             CP_MEC_CNTL__MEC_INVALIDATE_ICACHE,
@@ -182,27 +170,6 @@ impl GfxVersion for Gfx {
         b.wr(regCP_MEC_CNTL, value)?;
         fsleep(Delta::from_micros(50));
         Ok(())
-    }
-
-    fn stop_rlc(mmio: &Mmio, b: Block<'_>, config: &Config) -> Result {
-        b.set(gc::regRLC_CNTL, &[(gc::RLC_CNTL__RLC_ENABLE_F32, 0)])?;
-        report_idle(b, false)?;
-        {
-            let _guard = mmio.lock_bank();
-            let idle = wait_for_arrays(b, config);
-            Self::NAMES.select_array::<Self>(b, None)?;
-            idle?;
-        }
-        let busy = [
-            gc::RLC_SERDES_NONCU_MASTER_BUSY__SE_MASTER_BUSY,
-            gc::RLC_SERDES_NONCU_MASTER_BUSY__GC_MASTER_BUSY,
-            gc::RLC_SERDES_NONCU_MASTER_BUSY__TC0_MASTER_BUSY,
-            gc::RLC_SERDES_NONCU_MASTER_BUSY__TC1_MASTER_BUSY,
-        ];
-        b.poll(gc::regRLC_SERDES_NONCU_MASTER_BUSY, 0, |v| {
-            busy.iter().all(|unit| unit.get(v) == 0)
-        })
-        .map(|_| ())
     }
 
     fn clock_counter(mmio: &Mmio) -> Result<u64> {

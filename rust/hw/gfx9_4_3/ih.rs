@@ -71,8 +71,6 @@ impl IhVersion for Ih {
                 (oss::IH_RB_CNTL__RB_FULL_DRAIN_ENABLE, 1),
             ],
         )?;
-        b.wr(oss::regIH_RB_WPTR_RING1, 0)?;
-        b.wr(oss::regIH_RB_RPTR_RING1, 0)?;
         let doorbell = |index: u32| {
             oss::IH_DOORBELL_RPTR__OFFSET.put(index) | oss::IH_DOORBELL_RPTR__ENABLE.put(1)
         };

@@ -5,6 +5,8 @@
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
+use rkfd_abi::regs::{gc_12_0_0 as gc12, gc_9_4_3 as gc, sdma_4_4_2 as sdma};
+
 use crate::trace::{Act, Section};
 use crate::Run;
 
@@ -90,6 +92,31 @@ pub fn memory(runs: &[Run]) -> String {
     out
 }
 
+/// Fields of registers that hold the sizes of rings of the kernel, which each driver chooses. Those
+/// of HQDs have offsets for names: CP_HQD_PQ_CONTROL.
+const SIZES: &[(&str, u32)] = &[
+    (
+        "regSDMA_GFX_RB_CNTL",
+        sdma::SDMA_GFX_RB_CNTL__RB_SIZE.mask(),
+    ),
+    (
+        "regSDMA0_QUEUE0_RB_CNTL",
+        gc12::SDMA0_QUEUE0_RB_CNTL__RB_SIZE.mask(),
+    ),
+    (
+        "regSDMA1_QUEUE0_RB_CNTL",
+        gc12::SDMA0_QUEUE0_RB_CNTL__RB_SIZE.mask(),
+    ),
+    (
+        "regCP_HQD_*[0x1256]",
+        gc::CP_HQD_PQ_CONTROL__QUEUE_SIZE.mask(),
+    ),
+    (
+        "regCP_HQD_*[0x1fba]",
+        gc12::CP_HQD_PQ_CONTROL__QUEUE_SIZE.mask(),
+    ),
+];
+
 /// Values written to registers in order, without repetitions, by name and dword address.
 pub type Registers<'a> = BTreeMap<(&'a str, u32), Vec<u32>>;
 
@@ -98,9 +125,11 @@ pub fn registers(section: &Section) -> Registers<'_> {
     let mut map = Registers::new();
     for act in &section.acts {
         if let Act::Register(name, value, addr) = act {
+            let size = SIZES.iter().find(|(of, _)| of == name);
+            let value = value & !size.map_or(0, |(_, mask)| *mask);
             let values = map.entry((name, *addr)).or_default();
-            if values.last() != Some(value) {
-                values.push(*value);
+            if values.last() != Some(&value) {
+                values.push(value);
             }
         }
     }
