@@ -57,14 +57,12 @@ fn start_ring(e: Engine<'_>, ring: &SdmaRing) -> Result {
             (s::SDMA0_QUEUE0_RB_CNTL__RB_PRIV, 1),
         ],
     )?;
-    n.clear(e)?;
     n.poll_wptr(e, ring)?;
     n.place(e, ring)?;
 
     // The write pointer may only decrease while MINOR_PTR_UPDATE is set.
     e.wr(n.MINOR_PTR_UPDATE, 1)?;
-    e.wr(n.RB_WPTR, 0)?;
-    e.wr(n.RB_WPTR_HI, 0)?;
+    n.clear(e)?;
     n.ring_by(e, Some(ring.doorbell))?;
     e.wr(n.MINOR_PTR_UPDATE, 0)
 }
