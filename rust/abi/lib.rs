@@ -49,6 +49,7 @@ pub mod discovery;
 pub mod doorbell;
 pub mod eeprom;
 pub mod firmware;
+pub mod fru;
 pub mod ih;
 pub mod mes;
 pub mod mmio;

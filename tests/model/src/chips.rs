@@ -135,6 +135,8 @@ pub struct Chip {
     pub harvested: &'static [(Ip, u8)],
     /// Shader core layout of an XCC.
     pub gc: GcInfo,
+    /// Product name in the FRU EEPROM of the board; `None` for a board without one.
+    pub product: Option<&'static str>,
     /// Default size of video memory, in bytes.
     pub default_vram: u64,
     /// `FB_LOCATION_BASE`: first memory-controller address of VRAM, in units of 16 MiB.

@@ -133,6 +133,7 @@ mod tests {
             vbios: None,
             firmware_memory: None,
             bad_pages: Vec::new(),
+            product: None,
             strict: Arc::new(Strict::quiet()),
             trace: Arc::new(Trace::to_writer(Box::new(std::io::sink()))),
             knobs: Arc::default(),

@@ -33,6 +33,7 @@ use crate::engines::psp::Psp;
 use crate::engines::rom::Rom;
 use crate::engines::sdma::Sdma;
 use crate::engines::smu::eeprom::row;
+use crate::engines::smu::fru::Product;
 use crate::engines::smu::{self, Smu};
 use crate::engines::{athub, nbio};
 use crate::event;
@@ -175,8 +176,10 @@ pub struct Options {
     /// Bytes of video memory that the firmware of gfx12 uses besides those at the end.
     pub firmware_memory: Option<u64>,
     /// Addresses in video memory whose rows the EEPROM of a card of gfx9 lists as bad; if there are
-    /// none, the card has neither EEPROM nor RAS.
+    /// none, the card has neither that EEPROM nor RAS.
     pub bad_pages: Vec<u64>,
+    /// Product data in the FRU EEPROM of the board; `None` for a board without one.
+    pub product: Option<Product>,
     /// Boot state.
     pub boot: Boot,
     /// Strict log.
@@ -199,6 +202,7 @@ impl Gpu {
             vbios,
             firmware_memory,
             bad_pages,
+            product,
             boot,
             strict,
             trace,
@@ -214,6 +218,7 @@ impl Gpu {
         let rom = Rom::new(chip, vram, vbios);
         let bad = bad_pages.iter().flat_map(|address| row(*address, vram));
         let bad = bad.collect();
+        let smu = Smu::new(&bad_pages, product.as_ref(), &knobs);
         let vram = Arc::new(Vram::new(vram)?);
         let dma = Arc::new(GuestMemory::default());
         let msix = Arc::new(Msix::default());
@@ -273,7 +278,7 @@ impl Gpu {
             sdma: Sdma::new(chip, boot),
             psp: Psp::default(),
             rom,
-            smu: Smu::new(&bad_pages),
+            smu,
             memory: Memory::default(),
             firmware: Firmware::default(),
             regs,

@@ -48,6 +48,7 @@ knobs! {
     sdma_poison = "sdma.poison", "N: the N-th COPY in user queues reads poison: the SDMA engine hangs in it and reports an ECC error";
     smu_throttle = "smu.throttle", "N: with each of the next N dispatches in AQL queues the SMU reports that it throttles the card, because of power and the temperature of the memory";
     smu_i2c_busy = "smu.i2c_busy", "N: the next N I2C transactions of the SMU fail, as another master has the bus";
+    fru_bad_checksum = "fru.bad_checksum", "1: the product area in the FRU EEPROM has a wrong checksum (applies at start)";
     mes_no_status = "mes.no_status", "N: the status of the N-th MES frame about user queues is never written";
     mes_error = "mes.error", "N: the N-th MES frame about user queues is not executed, its status is an error";
     mes_op = "mes.op", "N: mes.error, mes.no_status and mes.hang count the frames of opcode N on both pipes, instead of those about user queues; 256 + N is the sub-opcode N of MISC, 512 is SET_HW_RSRC, whose opcode is 0";

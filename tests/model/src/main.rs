@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 use gpu_model::adversary::Adversary;
 use gpu_model::chips::{mi300x, Chip, Generation};
 use gpu_model::engines::gmc::placement::HIVE_GPUS;
+use gpu_model::engines::smu::fru::Product;
 use gpu_model::gpu::{Boot, Gpu, Options};
 use gpu_model::knobs::Knobs;
 use gpu_model::log::{Expectation, Strict};
@@ -49,6 +50,9 @@ usage: rkfd-gpu --socket PATH [options]
                        tells, besides the end (default: none; gfx12 only)
   --bad-page ADDRESS   the memory has RAS, and the EEPROM of the card lists the row of ADDRESS in
                        video memory as bad, in mode NPS1; may repeat (mi300x, mi300x-1xcc only)
+  --fru FIELD=TEXT     product data in the FRU EEPROM of the board, 0 or 2 to 63 characters; FIELD
+                       is manufacturer, name, number, version, serial, asset or id; may repeat
+                       (gfx9 only)
   --boot cold|warm     cold: only the PSP boot loader runs, as after a power cycle (default);
                        warm: the secure OS runs and all firmware is loaded, as left by another
                        driver
@@ -106,6 +110,7 @@ struct Args {
     vbios: Option<u64>,
     firmware_memory: Option<u64>,
     bad_pages: Vec<u64>,
+    fru: Vec<String>,
     boot: Option<Boot>,
     trace: Option<PathBuf>,
     details: Vec<Detail>,
@@ -181,6 +186,7 @@ fn parse_args(mut words: impl Iterator<Item = String>) -> Result<Args, String> {
                 let address = parse_size(&text).ok_or(format!("{text}: not an address"))?;
                 args.bad_pages.push(address);
             }
+            "--fru" => args.fru.push(value()?),
             "--boot" => {
                 args.boot = Some(match value()?.as_str() {
                     "cold" => Boot::Cold,
@@ -268,6 +274,13 @@ fn run() -> Result<ExitCode, String> {
     if args.bad_pages.iter().any(|address| *address >= vram) {
         return Err("--bad-page: beyond the video memory".into());
     }
+    let mut product = chip.product.map(Product::new);
+    for setting in &args.fru {
+        let product = product.as_mut();
+        let product = product.ok_or(format!("--fru: {} has no FRU EEPROM", chip.name))?;
+        let result = product.set(setting);
+        result.map_err(|why| format!("--fru {setting}: {why}"))?;
+    }
     let trace = match &args.trace {
         Some(path) => Trace::to_file(path).map_err(|e| format!("{}: {e}", path.display()))?,
         None => Trace::off(),
@@ -288,6 +301,7 @@ fn run() -> Result<ExitCode, String> {
         vbios: args.vbios,
         firmware_memory: args.firmware_memory,
         bad_pages: args.bad_pages,
+        product,
         boot,
         strict: Arc::new(Strict::new(args.expect)),
         trace: Arc::new(trace),

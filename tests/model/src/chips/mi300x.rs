@@ -131,6 +131,7 @@ pub const CHIP: Chip = Chip {
 /// One AID with one XCC.
 pub const ONE_XCC: Chip = Chip {
     name: "mi300x-1xcc",
+    product: Some("AMD Instinct MI300X OAM"),
     generation: Generation::Gfx9,
     pci_ids: [0x1002, 0x74a1, 0x1002, 0x74a1],
     pci_class: 0x12_0000,

@@ -17,6 +17,7 @@ use crate::regs::Ip;
 /// The card.
 pub const CHIP: Chip = Chip {
     name: "mi308x",
+    product: Some("AMD Instinct MI308X OAM"),
     pci_ids: [0x1002, 0x74a2, 0x1002, 0x74a2],
     harvested: &[
         (Ip::Gc, 0),

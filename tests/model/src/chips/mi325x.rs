@@ -8,6 +8,7 @@ use super::Chip;
 /// The card.
 pub const CHIP: Chip = Chip {
     name: "mi325x",
+    product: Some("AMD Instinct MI325X OAM"),
     pci_ids: [0x1002, 0x74a5, 0x1002, 0x74a5],
     default_vram: 256 << 30,
     ..mi300x::CHIP

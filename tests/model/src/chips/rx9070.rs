@@ -28,6 +28,7 @@ const GC: &[u32] = &[0x1260, 0xa000, 0x1_c000, 0x240_2c00];
 /// The card.
 pub const CHIP: Chip = Chip {
     name: "rx9070",
+    product: None,
     generation: Generation::Gfx12,
     pci_ids: [0x1002, 0x7550, 0x1002, 0x0e5f],
     pci_class: 0x03_0000,

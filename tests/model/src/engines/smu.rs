@@ -7,6 +7,7 @@
 //! because of them.
 
 pub mod eeprom;
+pub mod fru;
 mod mailbox;
 mod metrics;
 pub mod v14;
@@ -21,10 +22,12 @@ use rkfd_abi::smu::{i2c, interrupt, msg, response, FEATURES};
 use crate::chips::Generation;
 use crate::engines::ih::{aid_node, Entry};
 use crate::gpu::{Gpu, Reset};
+use crate::knobs::Knobs;
 use crate::log::Strict;
 use crate::regs::{Ip, RegId, Slot};
 use crate::{event, strict};
 use eeprom::Eeprom;
+use fru::Product;
 use mailbox::{driver_table, known, read_table, refused, write_table, Mailbox};
 
 const MESSAGE: RegId = RegId::new(0, regs::MESSAGE.off);
@@ -86,15 +89,23 @@ pub struct Smu {
     v13: Mutex<State>,
     /// The EEPROM of a board with RAS.
     eeprom: Option<Mutex<Eeprom>>,
+    /// The EEPROM with product data.
+    fru: Option<Mutex<Eeprom>>,
     v14: v14::Firmware,
 }
 
 impl Smu {
     /// Returns the firmware of a board whose EEPROM lists the rows of these addresses as bad, if
-    /// there are any; otherwise the board has no EEPROM.
-    pub fn new(bad_pages: &[u64]) -> Self {
+    /// there are any, and whose FRU EEPROM has this data; otherwise it has no such EEPROM.
+    pub fn new(bad_pages: &[u64], product: Option<&Product>, knobs: &Knobs) -> Self {
+        let damaged = product.is_some() && knobs.fru_bad_checksum.on();
+        if damaged {
+            knobs.fru_bad_checksum.hit();
+        }
+        let pages = (!bad_pages.is_empty()).then(|| Eeprom::with_bad_pages(bad_pages));
         Self {
-            eeprom: (!bad_pages.is_empty()).then(|| Mutex::new(Eeprom::new(bad_pages))),
+            eeprom: pages.map(Mutex::new),
+            fru: product.map(|product| Mutex::new(Eeprom::with_product(product, damaged))),
             ..Self::default()
         }
     }
@@ -296,18 +307,19 @@ fn soft<'a>(gpu: &Gpu, state: &'a mut State, clock: u32) -> Result<&'a mut [u32;
     state.soft.get_mut(clock as usize).ok_or(response::FAILED)
 }
 
-/// Executes the I2C transaction in the driver's table. No device but the EEPROM acknowledges.
+/// Executes the I2C transaction in the driver's table. No devices but the EEPROMs acknowledge.
 fn transfer(gpu: &Gpu, state: &State) -> Result<(), u32> {
     let table = driver_table(gpu, state.driver_table, msg::REQUEST_I2C_TRANSACTION)?;
-    let Some(eeprom) = &gpu.smu.eeprom else {
-        return Err(response::FAILED);
-    };
     let mut request = [0; i2c::SIZE];
     read_table(gpu, table, &mut request)?;
-    if gpu.knobs.smu_i2c_busy.take() || !Eeprom::is_addressed(&request) {
+    if gpu.knobs.smu_i2c_busy.take() {
         return Err(response::FAILED);
     }
-    let mut eeprom = eeprom.lock().unwrap_or_else(|e| e.into_inner());
+    let eeproms = [&gpu.smu.eeprom, &gpu.smu.fru].into_iter().flatten();
+    let mut eeproms = eeproms.map(|eeprom| eeprom.lock().unwrap_or_else(|e| e.into_inner()));
+    let Some(mut eeprom) = eeproms.find(|eeprom| eeprom.is_addressed(&request)) else {
+        return Err(response::FAILED);
+    };
     eeprom.transfer(&mut request).map_err(|why| {
         strict!(gpu.strict, "smu", "I2C transaction: {why}");
         response::FAILED

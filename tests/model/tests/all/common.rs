@@ -78,6 +78,7 @@ fn with_options(
         vbios: None,
         firmware_memory: None,
         bad_pages: Vec::new(),
+        product: None,
         boot,
         strict: Arc::new(Strict::quiet()),
         trace: Arc::new(Trace::off()),

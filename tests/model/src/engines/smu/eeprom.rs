@@ -1,19 +1,27 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! EEPROM of the board (AT24CM02, 256 KiB) with the table of bad pages, behind an I2C controller of
-//! the SMU. Its contents outlive resets.
+//! EEPROMs of the board behind an I2C controller of the SMU: one with the table of bad pages
+//! (AT24CM02, 256 KiB), and one with product data. Their contents outlive resets.
 
 use std::time::{Duration, Instant};
 
 use rkfd_abi::eeprom::{header, info, record, CHECKSUM, NPS_SHIFT, SIZE, TABLE_AT, VERSION_3};
+use rkfd_abi::fru::FRU_AT;
 use rkfd_abi::smu::i2c;
+
+use super::fru::Product;
 
 /// Bytes that one write may change; its address wraps within them.
 const WRITE_PAGE: usize = 256;
 /// Longest write cycle: the device does not acknowledge meanwhile.
 const WRITE_CYCLE: Duration = Duration::from_millis(10);
-/// First of the four I2C addresses, each of 64 KiB, as the byte on the bus.
-const BUS_ADDRESS: u8 = 0xa0 | (TABLE_AT >> 15) as u8;
+/// Bytes at an I2C address.
+const BLOCK: usize = 64 << 10;
+
+/// Returns an I2C address by bits 16 to 19 of an address, as the byte on the bus.
+const fn bus_address(at: u32) -> u8 {
+    0xa0 + (at >> 15) as u8
+}
 
 /// Bits of an address in VRAM that are columns and rows which fail together, in mode NPS1 of a card
 /// with 16 channels of HBM3 (`__get_nps_pa_flip_bits`).
@@ -31,16 +39,18 @@ pub fn row(address: u64, vram: u64) -> Vec<u64> {
     pages.filter(|page| *page < vram).collect()
 }
 
-/// The EEPROM.
+/// An EEPROM.
 pub struct Eeprom {
     bytes: Vec<u8>,
+    /// The first of its I2C addresses, one for each [`BLOCK`].
+    bus: u8,
     at: usize,
     written: Option<Instant>,
 }
 
 impl Eeprom {
     /// Returns an EEPROM whose table has a record for the row of each address.
-    pub fn new(addresses: &[u64]) -> Self {
+    pub fn with_bad_pages(addresses: &[u64]) -> Self {
         let mut bytes = vec![0xff; SIZE];
         let first = header::SIZE + info::SIZE;
         let end = first + addresses.len() * record::SIZE;
@@ -62,16 +72,40 @@ impl Eeprom {
         }
         let sum = bytes[..end].iter().fold(0u8, |sum, b| sum.wrapping_add(*b));
         bytes[CHECKSUM] = sum.wrapping_neg();
+        Self::new(TABLE_AT, bytes)
+    }
+
+    /// Returns an EEPROM with product data; if it is damaged, with a wrong checksum.
+    pub fn with_product(product: &Product, damaged: bool) -> Self {
+        let (mut bytes, checksum) = product.image();
+        bytes[checksum] ^= u8::from(damaged);
+        Self::new(FRU_AT, bytes)
+    }
+
+    fn new(at: u32, bytes: Vec<u8>) -> Self {
         Self {
             bytes,
+            bus: bus_address(at),
             at: 0,
             written: None,
         }
     }
 
+    /// Returns the block of the EEPROM that a transaction addresses, `None` if it addresses
+    /// another device.
+    fn block(&self, request: &[u8; i2c::SIZE]) -> Option<usize> {
+        let block = usize::from(request[i2c::ADDRESS].checked_sub(self.bus)?);
+        let found = request[i2c::PORT] == 0 && block % 2 == 0 && block / 2 < self.blocks();
+        found.then_some(block / 2)
+    }
+
+    fn blocks(&self) -> usize {
+        self.bytes.len() / BLOCK
+    }
+
     /// Returns whether the device of a transaction is the EEPROM.
-    pub fn is_addressed(request: &[u8; i2c::SIZE]) -> bool {
-        request[i2c::PORT] == 0 && request[i2c::ADDRESS] & 0xf9 == BUS_ADDRESS
+    pub fn is_addressed(&self, request: &[u8; i2c::SIZE]) -> bool {
+        self.block(request).is_some()
     }
 
     /// Executes a transaction; reads are stored in `request`. Returns why it is not valid.
@@ -86,7 +120,7 @@ impl Eeprom {
         if self.written.is_some_and(|at| at.elapsed() < WRITE_CYCLE) {
             return Err("the EEPROM is writing and does not acknowledge");
         }
-        let block = usize::from(request[i2c::ADDRESS] >> 1 & 3) << 16;
+        let block = self.block(request).ok_or("the device does not exist")?;
         let (mut sent, mut reading, mut wrote) = (0, None, false);
         let commands = request[i2c::COMMANDS..].chunks_mut(2).take(count);
         for (n, command) in commands.enumerate() {
@@ -104,9 +138,9 @@ impl Eeprom {
             match (read, sent) {
                 (true, _) => {
                     command[0] = self.bytes[self.at];
-                    self.at = (self.at + 1) % SIZE;
+                    self.at = (self.at + 1) % self.bytes.len();
                 }
-                (false, 0) => self.at = block | usize::from(command[0]) << 8,
+                (false, 0) => self.at = block * BLOCK + (usize::from(command[0]) << 8),
                 (false, 1) => self.at |= usize::from(command[0]),
                 (false, _) => {
                     self.bytes[self.at] = command[0];
@@ -132,7 +166,7 @@ mod tests {
     fn request(bytes: &[u8], reads: usize) -> [u8; i2c::SIZE] {
         let mut request = [0; i2c::SIZE];
         request[i2c::SPEED] = i2c::FAST_400K;
-        request[i2c::ADDRESS] = BUS_ADDRESS;
+        request[i2c::ADDRESS] = bus_address(TABLE_AT);
         request[i2c::COUNT] = (bytes.len() + reads) as u8;
         for (n, byte) in bytes.iter().enumerate() {
             request[i2c::COMMANDS + 2 * n..][..2].copy_from_slice(&[*byte, i2c::WRITE]);
@@ -146,7 +180,7 @@ mod tests {
 
     #[test]
     fn table_has_a_record_of_a_row() {
-        let mut eeprom = Eeprom::new(&[0x1021_8123]);
+        let mut eeprom = Eeprom::with_bad_pages(&[0x1021_8123]);
         let end = header::SIZE + info::SIZE + record::SIZE;
         let sum = eeprom.bytes[..end]
             .iter()
@@ -162,7 +196,7 @@ mod tests {
 
     #[test]
     fn write_wraps_in_its_page_and_takes_time() {
-        let mut eeprom = Eeprom::new(&[]);
+        let mut eeprom = Eeprom::with_bad_pages(&[]);
         eeprom
             .transfer(&mut request(&[0x20, 0xff, 1, 2], 0))
             .unwrap();
@@ -172,13 +206,33 @@ mod tests {
 
     #[test]
     fn malformed_requests_are_not_executed() {
-        let mut eeprom = Eeprom::new(&[]);
+        let mut eeprom = Eeprom::with_bad_pages(&[]);
         let mut other = request(&[0, 0], 1);
-        assert!(Eeprom::is_addressed(&other));
-        other[i2c::ADDRESS] = 0xa0;
-        assert!(!Eeprom::is_addressed(&other));
+        for address in [0xa8, 0xae] {
+            other[i2c::ADDRESS] = address;
+            assert!(eeprom.is_addressed(&other));
+        }
+        for address in [0xa0, 0xa6, 0xa9, 0xb0] {
+            other[i2c::ADDRESS] = address;
+            assert!(!eeprom.is_addressed(&other));
+        }
         let mut endless = request(&[0, 0], 2);
         endless[i2c::COMMANDS + 7] = 0;
         assert!(eeprom.transfer(&mut endless).is_err());
+    }
+
+    #[test]
+    fn product_data_has_its_own_address() {
+        let mut eeprom = Eeprom::with_product(&Product::new("A card"), false);
+        let mut read = request(&[0, 0], 8);
+        assert!(!eeprom.is_addressed(&read) && eeprom.transfer(&mut read).is_err());
+        read[i2c::ADDRESS] = 0xb0;
+        eeprom.transfer(&mut read).unwrap();
+        let byte = |n: usize| read[i2c::COMMANDS + 4 + 2 * n];
+        assert_eq!((byte(0), byte(3)), (1, 1));
+        let sum = (0..8).fold(0u8, |sum, n| sum.wrapping_add(byte(n)));
+        assert_eq!(sum, 0);
+        read[i2c::ADDRESS] = 0xb2;
+        assert!(!eeprom.is_addressed(&read));
     }
 }
