@@ -7,6 +7,7 @@ pub(crate) mod caps;
 pub(crate) mod config;
 pub(crate) mod discovery;
 pub(crate) mod firmware;
+pub(crate) mod fru;
 pub(crate) mod mmio;
 pub(crate) mod partition;
 pub(crate) mod vbios;

@@ -20,6 +20,7 @@ use kernel::{
 use crate::{
     asic::{
         config::Config,
+        fru::Product,
         partition::ComputePartition,
         xcc::{XccList, MAX_XCCS},
     },
@@ -39,6 +40,7 @@ mod interrupts;
 pub(crate) mod lru;
 mod migrate;
 pub(crate) mod migrated;
+mod product;
 mod reset;
 pub(crate) mod spaces;
 mod suspend;
@@ -135,6 +137,8 @@ pub(crate) struct Gpu {
     mes: SetOnce<Pin<KBox<Mes>>>,
     /// The kernel's SDMA rings from [`Gpu::start`] on.
     sdma: SetOnce<KBox<Sdma>>,
+    /// The product data from [`Gpu::start`] on, if the board has a FRU EEPROM.
+    product: SetOnce<KBox<Product>>,
     /// A leaf.
     #[pin]
     reset_handler: Mutex<Option<Arc<dyn ResetHandler>>>,
@@ -193,6 +197,7 @@ impl Gpu {
                 kiqs <- new_mutex!(Kiqs::stopped()),
                 mes: SetOnce::new(),
                 sdma: SetOnce::new(),
+                product: SetOnce::new(),
                 reset_handler <- new_mutex!(None, "rkfd_reset_handler"),
                 user_queues <- new_mutex!(AllUserQueues::default(), "rkfd_user_queues"),
                 partitions: Atomic::new(partitions),

@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Files of a card in sysfs that tools for administrators use: memory, board, serial number, VBIOS,
-//! firmware versions, load, IP blocks; [`power`] has those of clocks and power, [`smu`]
-//! those about the power firmware, [`resets`] those about resets. Names and texts are those of the
-//! C driver (`amdgpu_vram_mgr.c`, `amdgpu_gtt_mgr.c`, `amdgpu_ucode.c`, `amdgpu_pm.c`,
-//! `amdgpu_atombios.c`, `amdgpu_device.c`).
+//! Files of a card in sysfs that tools for administrators use: memory, board, product, serial
+//! number, VBIOS, firmware versions, load, IP blocks; [`power`] has those of clocks and power,
+//! [`smu`] those about the power firmware, [`resets`] those about resets. Names and texts are those
+//! of the C driver (`amdgpu_vram_mgr.c`, `amdgpu_gtt_mgr.c`, `amdgpu_ucode.c`, `amdgpu_pm.c`,
+//! `amdgpu_atombios.c`, `amdgpu_device.c`, `amdgpu_fru_eeprom.c`).
 
 use core::fmt::Write;
 
 use kernel::{prelude::*, sync::Arc};
 
 use crate::{
-    asic::vbios::Vbios,
+    asic::{fru::Product, vbios::Vbios},
     card::account,
     gpu::Gpu,
     hw::smu::{Clock, Sensor},
@@ -138,6 +138,25 @@ const SENSORS: [Fact; 10] = [
     (c"temp3_label", |_, out| Ok(writeln!(out, "mem")?)),
 ];
 
+/// Product data of a board with a FRU EEPROM.
+const PRODUCT: [Fact; 5] = [
+    (c"product_name", |gpu, out| {
+        text(gpu.product().map(Product::name), out)
+    }),
+    (c"product_number", |gpu, out| {
+        text(gpu.product().map(Product::number), out)
+    }),
+    (c"serial_number", |gpu, out| {
+        text(gpu.product().map(Product::serial), out)
+    }),
+    (c"fru_id", |gpu, out| {
+        text(gpu.product().map(Product::id), out)
+    }),
+    (c"manufacturer", |gpu, out| {
+        text(gpu.product().map(Product::manufacturer), out)
+    }),
+];
+
 impl Files {
     /// Creates the files of a card. `ENOMEM` without memory.
     pub(crate) fn new(gpu: &Arc<Gpu>) -> Result<Self> {
@@ -152,6 +171,11 @@ impl Files {
             facts.push(file(gpu, gpu.dev(), &VBIOS_VERSION, None)?, GFP_KERNEL)?;
             if !vbios.build().is_empty() {
                 facts.push(file(gpu, gpu.dev(), &VBIOS_BUILD, None)?, GFP_KERNEL)?;
+            }
+        }
+        if gpu.product().is_some() {
+            for fact in &PRODUCT {
+                facts.push(file(gpu, gpu.dev(), fact, None)?, GFP_KERNEL)?;
             }
         }
         let mut hwmon = None;
@@ -183,7 +207,7 @@ impl Files {
     }
 }
 
-/// Prints a text of the VBIOS.
+/// Prints a text of the VBIOS or the FRU EEPROM.
 fn text(text: Option<&[u8]>, out: &mut Text<'_>) -> Result {
     out.push_bytes(text.unwrap_or_default())?;
     Ok(writeln!(out)?)

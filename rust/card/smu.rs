@@ -290,7 +290,12 @@ impl Smu {
         Ok(out)
     }
 
-    /// Reads from the EEPROM of the board at an address on its bus. Errors as [`Smu::sensor`],
+    /// Returns the address of the FRU EEPROM on the bus of the board, if it has one.
+    pub(crate) fn fru(&self) -> Option<u32> {
+        self.hal.fru()
+    }
+
+    /// Reads from an EEPROM of the board at an address on its bus. Errors as [`Smu::sensor`],
     /// `EIO` when it does not respond.
     pub(crate) fn read_eeprom(&self, mmio: &Mmio, address: u32, to: &mut [u8]) -> Result {
         self.with_table(|table| {

@@ -29,6 +29,7 @@ impl Gpu {
         self.set_hang_handler(Some(self.clone()));
         *self.irq.lock() = Some(Irq::new(pdev, c"rkfd", self.clone())?);
         self.bring_up()?;
+        self.read_product()?;
         self.vram().attach(self.clone())
     }
 

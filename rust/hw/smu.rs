@@ -186,8 +186,11 @@ pub(crate) trait SmuHal: Sync {
     /// it is about that; `what` and `data` are its context words.
     fn interrupt(&self, mmio: &Mmio, what: u32, data: u32) -> Result<Option<u64>>;
 
-    /// Reads [`EEPROM_READ`] bytes at most of the EEPROM of the board at an address on its
-    /// bus. `write` stores bytes at the start of the driver's table, `read` as [`SmuHal::facts`].
+    /// Returns the address of the FRU EEPROM on the bus of the board, `None` if boards have none.
+    fn fru(&self) -> Option<u32>;
+
+    /// Reads [`EEPROM_READ`] bytes at most of an EEPROM of the board at an address on its bus.
+    /// `write` stores bytes at the start of the driver's table, `read` as [`SmuHal::facts`].
     /// `EIO` when the EEPROM does not respond.
     fn read_eeprom(
         &self,

@@ -6,6 +6,7 @@ use kernel::{io::poll::read_poll_timeout, prelude::*, time::Delta};
 use rkfd_abi::{
     bits::{hi32, join, lo32},
     discovery::hwid,
+    fru::FRU_AT,
     ih::source,
     psp::{SMU_FLAGS_SMN, SMU_VERSION_SMN},
     regs::{mp_13_0_6 as mp, Value},
@@ -357,6 +358,11 @@ impl SmuHal for Smu {
     }
 
     // `smu_v13_0_6_i2c_xfer`.
+    // `is_fru_eeprom_supported`.
+    fn fru(&self) -> Option<u32> {
+        Some(FRU_AT)
+    }
+
     fn read_eeprom(
         &self,
         mmio: &Mmio,
@@ -386,8 +392,8 @@ impl SmuHal for Smu {
             }
         }
         request[i2c::SPEED] = i2c::FAST_400K;
-        // An EEPROM, and bits 16 to 18 of the address.
-        request[i2c::ADDRESS] = 0xa0 | (address >> 16 & 7) as u8 * 2;
+        // The address of EEPROMs, and bits 16 to 19 of the address (`MAKE_I2C_ADDR`).
+        request[i2c::ADDRESS] = 0xa0 | (address >> 16 & 0xf) as u8 * 2;
         request[i2c::COUNT] = u8::try_from(count)?;
         let transfer = || {
             write(&request)?;
