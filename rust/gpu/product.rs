@@ -21,8 +21,8 @@ impl Gpu {
     }
 
     /// Reads the product data, once. An EEPROM that does not respond or is not valid is reported
-    /// and leaves the serial number of the package (`amdgpu_fru_get_product_info`). `ENOMEM`
-    /// without memory.
+    /// and leaves the serial number of the package (`amdgpu_fru_get_product_info`, which runs
+    /// before that number is known). `ENOMEM` without memory.
     pub(super) fn read_product(&self) -> Result {
         let Some((smu, at)) = self.smu().and_then(|smu| Some((smu, smu.fru()?))) else {
             return Ok(());

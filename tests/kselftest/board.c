@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 /*
  * Tests the files of the board in sysfs against the VBIOS, of which the render node has a copy, or
- * against its absence; and the power state, which once came from there.
+ * against its absence; the power state, which once came from there; and the product data.
  */
 #define _GNU_SOURCE
+#include <glob.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+#include <sys/stat.h>
 
 #include <drm/amdgpu_drm.h>
 
@@ -56,6 +58,24 @@ static void expect_line(const char *name, const char *text)
 	if (device_has(name))
 		device_get(name, line, sizeof(line));
 	EXPECT(!strcmp(line, wanted), "%s: '%s', not '%s'", name, line, wanted);
+}
+
+/* Returns the permissions of a file of the PCI devices that have one of this name. */
+static unsigned int mode_of(const char *name)
+{
+	char pattern[128];
+	unsigned int mode = 0;
+	struct stat stat_of;
+	glob_t found;
+
+	snprintf(pattern, sizeof(pattern), "/sys/bus/pci/devices/*/%s", name);
+	ASSERT(!glob(pattern, 0, NULL, &found));
+	for (size_t i = 0; i < found.gl_pathc; i++) {
+		ASSERT(!stat(found.gl_pathv[i], &stat_of));
+		mode |= stat_of.st_mode & 0777;
+	}
+	globfree(&found);
+	return mode;
 }
 
 /* $VRAM_VENDOR: the vendor, if it is known which one it is. */
@@ -145,6 +165,51 @@ TEST(no_vbios)
 	ASSERT_OK(request(&k, AMDGPU_INFO_VBIOS_INFO, 0, &info, sizeof(info)));
 	EXPECT(!memcmp(&info, &none, sizeof(info)));
 	EXPECT_RET(request(&k, AMDGPU_INFO_VBIOS_IMAGE, 0, &info, sizeof(info)), -EINVAL);
+}
+
+/*
+ * $PRODUCT: manufacturer, name, part number, serial number and id in the FRU EEPROM, with commas
+ * between them, or `unknown` if it cannot be read. Without it each has a text.
+ */
+TEST(product)
+{
+	static const char *const files[] = { "manufacturer", "product_name", "product_number",
+					     "serial_number", "fru_id" };
+	const char *given = getenv("PRODUCT");
+	char *texts = strdup(given ? given : ""), *rest = texts, line[128];
+	bool unknown = given && !strcmp(given, "unknown");
+	struct kfd k;
+
+	fixture_open(&k);
+	device_find();
+	for (int i = 0; i < 5; i++) {
+		if (is_gfx12(&k.node)) {
+			EXPECT(!device_has(files[i]));
+			continue;
+		}
+		device_get(files[i], line, sizeof(line));
+		EXPECT_EQ(mode_of(files[i]), 0444);
+		if (given && !unknown)
+			expect_line(files[i], strsep(&rest, ","));
+		else if (unknown && strcmp(files[i], "serial_number"))
+			EXPECT(!strcmp(line, "\n"), "%s: '%s'", files[i], line);
+		else
+			EXPECT(strlen(line) > 1 && strchr(line, '\n'), "%s", files[i]);
+	}
+	free(texts);
+}
+
+TEST(serial_number_of_the_package)
+{
+	const char *given = getenv("PRODUCT");
+	char line[64];
+
+	if (!given || strcmp(given, "unknown"))
+		SKIP("the FRU EEPROM can be read");
+	device_find();
+	device_get("unique_id", line, sizeof(line));
+	snprintf(line, sizeof(line), "%llx", strtoull(line, NULL, 16));
+	expect_line("serial_number", line);
 }
 
 /* These GPUs have one state, which a write does not change. */
