@@ -61,7 +61,7 @@ impl Product {
         let digits = package.max(1).ilog2() / 4 + 1;
         let mut text = [0u8; 16];
         for (to, n) in text.iter_mut().zip((0..digits).rev()) {
-            *to = match (package >> (4 * n) & 0xf) as u8 {
+            *to = match ((package >> (4 * n)) & 0xf) as u8 {
                 digit @ 0..=9 => b'0' + digit,
                 digit => b'a' - 10 + digit,
             };
