@@ -5,72 +5,13 @@
 
 mod common;
 
+use common::flat::Flat;
 use common::llvm::{self, Target, TARGETS};
 use common::place::{CODE, KERNARG};
 use common::{elf, Args, Recorder};
 use gpu_wave::abi::{KernelDescriptor, Launch};
-use gpu_wave::{Fault, Memory, Workgroup};
-use std::sync::atomic::{AtomicU32, Ordering};
+use gpu_wave::{Memory, Workgroup};
 use std::time::{Duration, Instant};
-
-/// Lock-free memory of dwords, like a model with mapped memory.
-struct Flat(Vec<AtomicU32>);
-
-impl Flat {
-    fn cell(&self, va: u64) -> &AtomicU32 {
-        &self.0[((va - CODE) / 4) as usize]
-    }
-}
-
-impl Memory for Flat {
-    fn read(&self, va: u64, buf: &mut [u8]) -> Result<(), Fault> {
-        if (va | buf.len() as u64) % 4 != 0 {
-            for (n, byte) in buf.iter_mut().enumerate() {
-                let va = va + n as u64;
-                *byte = self.cell(va).load(Ordering::Relaxed).to_le_bytes()[va as usize % 4];
-            }
-            return Ok(());
-        }
-        let first = ((va - CODE) / 4) as usize;
-        for (to, from) in buf.chunks_exact_mut(4).zip(&self.0[first..]) {
-            to.copy_from_slice(&from.load(Ordering::Relaxed).to_le_bytes());
-        }
-        Ok(())
-    }
-
-    fn write(&self, va: u64, data: &[u8]) -> Result<(), Fault> {
-        if (va | data.len() as u64) % 4 != 0 {
-            for (n, &byte) in data.iter().enumerate() {
-                let va = va + n as u64;
-                let shift = va % 4 * 8;
-                let cell = self.cell(va);
-                let old = cell.load(Ordering::Relaxed) & !(0xff << shift);
-                cell.store(old | u32::from(byte) << shift, Ordering::Relaxed);
-            }
-            return Ok(());
-        }
-        let first = ((va - CODE) / 4) as usize;
-        for (from, to) in data.chunks_exact(4).zip(&self.0[first..]) {
-            to.store(
-                u32::from_le_bytes(from.try_into().unwrap()),
-                Ordering::Relaxed,
-            );
-        }
-        Ok(())
-    }
-
-    fn fetch(&self, va: u64, buf: &mut [u8]) -> Result<(), Fault> {
-        self.read(va, buf)
-    }
-
-    fn atomic(&self, va: u64, _: u8, f: &mut dyn FnMut(u64) -> u64) -> Result<u64, Fault> {
-        let cell = self.cell(va);
-        let old = cell.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |v| {
-            Some(f(v.into()) as u32)
-        });
-        Ok(old.expect("always some").into())
-    }
-}
 
 /// Runs `name` with 2^20 work-items; prints the time per wave instruction.
 fn measure(source: &str, name: &str, args: &Args) -> Duration {
@@ -95,7 +36,7 @@ fn measure_on(target: Target, source: &str, name: &str, items: u32, args: &Args)
     let object = elf::Object::load(&image, CODE, &ram);
     let mut bytes = vec![0; 0x4_0000];
     ram.read(CODE, &mut bytes).unwrap();
-    let memory = Flat((0..0x100_0000).map(AtomicU32::new).collect());
+    let memory = Flat::new(0x400_0000);
     memory.write(CODE, &bytes).unwrap();
     memory.write(KERNARG, &args.bytes).unwrap();
     let kernel_object = object.symbol(&format!("{name}.kd"));

@@ -5,6 +5,7 @@
 
 pub mod bench;
 pub mod elf;
+pub mod flat;
 pub mod llvm;
 pub mod shared;
 
