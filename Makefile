@@ -55,7 +55,7 @@ fmt: ## format all Rust code
 doc: ## build the documentation: Documentation/ as HTML, rustdoc of the module and of the host crates
 	@$(S)/doc
 
-bench: ## count guest instructions of queue ioctls, mappings, launches, preemptions and jobs; measure the speed of copies
+bench: ## count guest instructions of queue ioctls, mappings, launches, preemptions and jobs; measure the speed of copies and of the shader interpreter
 	@$(S)/bench
 
 compare: ## compare rkfd and the stock driver on the same GPU model and workload: topology, packets, MQDs, page tables, cost

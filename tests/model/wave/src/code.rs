@@ -36,9 +36,24 @@ impl Page {
         pc & !(PAGE - 1) == self.base
     }
 
+    fn slot(&self, pc: u64) -> &Slot {
+        &self.slots[((pc & (PAGE - 1)) / 4) as usize]
+    }
+
     /// Returns the instruction at `pc`, which must be on this page.
+    #[inline]
     pub(crate) fn get(&self, pc: u64, mem: &dyn Memory, limits: &Limits) -> Result<&Inst, BadCode> {
-        let slot = &self.slots[((pc & (PAGE - 1)) / 4) as usize];
+        match self.slot(pc).get() {
+            Some(Ok(inst)) => Ok(inst),
+            _ => self.decode(pc, mem, limits),
+        }
+    }
+
+    /// Decodes the instruction at `pc`, unless it is known. Apart from [`Page::get`], which runs
+    /// for each instruction.
+    #[cold]
+    fn decode(&self, pc: u64, mem: &dyn Memory, limits: &Limits) -> Result<&Inst, BadCode> {
+        let slot = self.slot(pc);
         let result = match slot.get() {
             Some(result) => result,
             None => match load(pc, mem, limits) {

@@ -50,8 +50,8 @@ pub(crate) fn step(wave: &mut Wave, ctx: &mut Ctx<'_>, inst: &Inst) -> Step {
     if wave.mode & control::VSKIP != 0 && is_skipped(wave, &inst.body) {
         return Ok(());
     }
-    let without_vgprs = is_scalar(&inst.body) || matches!(inst.body, Body::L2 { .. });
-    if wave.no_vgprs && !without_vgprs {
+    let without_vgprs = |body| is_scalar(body) || matches!(body, Body::L2 { .. });
+    if wave.no_vgprs && !without_vgprs(&inst.body) {
         return violation("a vector instruction after MSG_DEALLOC_VGPRS");
     }
     match wave.flight {
@@ -60,7 +60,9 @@ pub(crate) fn step(wave: &mut Wave, ctx: &mut Ctx<'_>, inst: &Inst) -> Step {
     }
 }
 
-/// Executes an instruction, with the results in its registers at the end.
+/// Executes an instruction, with the results in its registers at the end. Inlined for the loop of
+/// waves without instructions in flight.
+#[inline(always)]
 pub(crate) fn execute(wave: &mut Wave, ctx: &mut Ctx<'_>, bytes: u8, body: &Body) -> Step {
     match body {
         Body::Salu(i) => salu::step(wave, ctx, i, bytes),

@@ -261,6 +261,7 @@ impl Wave {
     }
 
     /// Waits for all instructions.
+    #[cold]
     pub(crate) fn wait_idle(&mut self, lds: &mut [u8]) {
         if self.flight.is_some() {
             for counter in Counter::ALL {
@@ -271,6 +272,7 @@ impl Wave {
 }
 
 /// Executes an instruction of a wave whose results come late.
+#[inline(never)]
 pub(crate) fn step(w: &mut Wave, ctx: &mut Ctx<'_>, inst: &Inst) -> Step {
     let body = &inst.body;
     if let Body::Salu(i) = body {

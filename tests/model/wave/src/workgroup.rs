@@ -361,6 +361,7 @@ fn slice(
 }
 
 /// Lets a wave wait whose access has to be retried. Returns whether it is such an access.
+#[cold]
 fn nacked(wave: &mut Wave, ctx: &Ctx<'_>, halt: &Halt) -> bool {
     let Halt::Fault { fault, write } = halt else {
         return false;
@@ -373,6 +374,7 @@ fn nacked(wave: &mut Wave, ctx: &Ctx<'_>, halt: &Halt) -> bool {
 }
 
 /// Handles an instruction that did not complete: enters the trap handler or stops the workgroup.
+#[cold]
 fn stopped(wave: &mut Wave, ctx: &mut Ctx<'_>, halt: Halt) -> Result<(), Stop> {
     let at = wave.place();
     let words = || {

@@ -477,12 +477,12 @@ fn write(
         let from = &room[first * size..(last + 1) * size];
         let start = addresses[first];
         let result = mem.store(start, from, scope);
+        let all = (last + 1 - first) as u64;
         // The bytes before the one that is refused are written.
-        let bytes = match &result {
-            Ok(()) => from.len() as u64,
-            Err(fault) => fault.va.saturating_sub(start),
+        let written = match &result {
+            Ok(()) => all,
+            Err(fault) => (fault.va.saturating_sub(start) / size as u64).min(all),
         };
-        let written = (bytes / size as u64).min((last + 1 - first) as u64);
         if written != 0 {
             *complete |= u64::MAX >> (LANES as u64 - written) << first;
         }
