@@ -288,7 +288,9 @@ static void user_fence_in(uint32_t domain)
 
 			cs_job(&job, &cs, ring);
 			fence.offset = i == 2 ? 4088 : i * 8;
-			bo.words[fence.offset / 4] = 0;
+			/* It has 64 bits. */
+			bo.words[fence.offset / 4] = ~0u;
+			bo.words[fence.offset / 4 + 1] = ~0u;
 			cs_add(&job, AMDGPU_CHUNK_ID_FENCE, &fence, sizeof(fence));
 			cs_add_ib(&job, cs_write(&cs, cs.data.va, i));
 			cs_add_bos(&job, bos, 2);

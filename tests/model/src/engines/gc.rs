@@ -363,6 +363,15 @@ impl Gc {
             Role::GfxIndex => state.gfx_index = value,
             Role::SafeMode => {
                 drop(state);
+                let before = slot.get();
+                if gpu.awaits_response(slot) && gc::RLC_SAFE_MODE__MESSAGE.get(before) != 0 {
+                    strict!(
+                        gpu.strict,
+                        "gc",
+                        "{} = {value:#x} before the RLC has responded to {before:#x}",
+                        slot.name
+                    );
+                }
                 if gpu.rlc_runs(self.xcc) {
                     // Completed when the command bit reads 0; the rest is kept.
                     slot.set(value);

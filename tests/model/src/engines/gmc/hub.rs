@@ -78,6 +78,8 @@ pub struct HubRegs {
     values: Box<[AtomicU32]>,
     /// Invalidation engines that were acquired.
     taken: AtomicU32,
+    /// Invalidation engines that have not acknowledged their request.
+    requested: AtomicU32,
     placement: Placement,
 }
 
@@ -90,6 +92,7 @@ impl HubRegs {
             format: Format::of(chip.generation),
             values: (0..at.count).map(|_| AtomicU32::new(0)).collect(),
             taken: AtomicU32::new(0),
+            requested: AtomicU32::new(0),
             placement,
         };
         regs.reset();
@@ -102,6 +105,7 @@ impl HubRegs {
             value.store(0, Ordering::Relaxed);
         }
         self.taken.store(0, Ordering::Relaxed);
+        self.requested.store(0, Ordering::Relaxed);
         self.set(self.at.fb_base, (self.placement.aperture() >> 24) as u32);
         let last = self.placement.aperture_last();
         self.set(self.at.fb_top, (last >> 24) as u32);
@@ -174,6 +178,14 @@ impl HubRegs {
                     "invalidation by engine {number}, which belongs to the firmware"
                 );
             }
+            if self.requested.fetch_or(1 << number, Ordering::AcqRel) >> number & 1 != 0 {
+                strict!(
+                    strict,
+                    "gmc",
+                    "invalidation {value:#x} by engine {number} before it has acknowledged {:#x}",
+                    self.get(off)
+                );
+            }
             self.set(off, value);
             self.set(at.eng0_ack + number, 0);
             if at.fields.clear_fault.is_set(value) {
@@ -207,6 +219,8 @@ impl HubRegs {
     /// Sets the ACK bits of a completed request.
     pub fn acknowledge(&self, request: Request) {
         self.set(self.at.eng0_ack + request.engine, request.vmids().into());
+        let bit = 1 << request.engine;
+        self.requested.fetch_and(!bit, Ordering::AcqRel);
     }
 
     fn is_status(&self, off: u32) -> bool {
