@@ -188,13 +188,19 @@ impl<'a> Report<'a> {
             if a.is_empty() || b.is_empty() {
                 continue;
             }
-            let kind = if last_values(&a) != last_values(&b) {
-                "register"
+            // The reason for other last values is one for other values, too, and so on.
+            let kinds: &[&str] = if last_values(&a) != last_values(&b) {
+                &["register"]
             } else if all_values(&a) != all_values(&b) {
-                "values"
+                &["values", "register"]
             } else {
-                "order"
+                &["order", "values", "register"]
             };
+            let has_reason = |kind: &&&str| {
+                let key = format!("{kind}/{place}{name}");
+                self.intended.reason(&key).is_some()
+            };
+            let kind = kinds.iter().find(has_reason).unwrap_or(&kinds[0]);
             self.compare(
                 &format!("{kind}/{place}{name}"),
                 &sequences(&a),
