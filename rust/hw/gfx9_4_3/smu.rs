@@ -357,12 +357,12 @@ impl SmuHal for Smu {
         Ok(Some(reasons.fold(0, |all, (_, bit)| all | 1u64 << bit)))
     }
 
-    // `smu_v13_0_6_i2c_xfer`.
     // `is_fru_eeprom_supported`.
     fn fru(&self) -> Option<u32> {
         Some(FRU_AT)
     }
 
+    // `smu_v13_0_6_i2c_xfer`.
     fn read_eeprom(
         &self,
         mmio: &Mmio,
