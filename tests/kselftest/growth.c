@@ -15,7 +15,7 @@
 #define PASSES 3
 /* Tolerance for allocations by the rest of the kernel: objects of a cache, pages. */
 #define OBJECT_NOISE 20
-#define CYCLES_PER_OBJECT 1000
+#define CYCLES_PER_OBJECT 2000
 #define PAGE_NOISE 32
 
 struct slab {
