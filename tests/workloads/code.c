@@ -160,8 +160,12 @@ int kfd_start_endless(struct kfd *k, struct kfd_queue *q, struct kfd_signal *sig
 	struct kfd_code code;
 	struct kfd_bo *words;
 	uint64_t *kernarg;
-	int ret = kfd_kernels(k, &code);
+	int ret = kfd_open(k);
 
+	if (!ret)
+		ret = kfd_queue_create(k, q, 64);
+	if (!ret)
+		ret = kfd_kernels(k, &code);
 	if (!ret)
 		ret = kfd_code_kernel(&code, "endless", &kernel);
 	if (!ret)

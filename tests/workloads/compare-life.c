@@ -17,17 +17,6 @@
 #define WATCHPOINTS 4u
 #define WATCHED 0x123456789000ull
 
-static int write_file(const char *path, const char *text)
-{
-	int fd = open(path, O_WRONLY | O_CLOEXEC);
-	ssize_t n = fd < 0 ? -1 : write(fd, text, strlen(text));
-	int ret = n < 0 ? -errno : 0;
-
-	if (fd >= 0)
-		close(fd);
-	return ret;
-}
-
 /* Runs a part in another process, whose end it waits for. */
 static int in_child(struct compare *c, const char *name, int (*part)(void))
 {
@@ -52,12 +41,8 @@ static int stuck_queue(void)
 	struct kfd_ioctl_update_queue_args update = { .queue_priority = 7 };
 	struct kfd_signal signal;
 	volatile uint32_t *stop;
-	int ret = kfd_open(&k);
+	int ret = kfd_start_endless(&k, &q, &signal, &stop);
 
-	if (!ret)
-		ret = kfd_queue_create(&k, &q, 64);
-	if (!ret)
-		ret = kfd_start_endless(&k, &q, &signal, &stop);
 	if (ret)
 		return compare_failed("an endless kernel", ret);
 	update.ring_base_address = kfd_va(q.ring->va);
@@ -163,17 +148,14 @@ static int wait_for_processes(void)
 
 int compare_unbind(void)
 {
-	char path[64], address[16];
-	struct kfd_node node;
-	int ret = kfd_topology_find_gpu(&node);
+	char device[64], path[96];
+	int ret = compare_device(device, sizeof(device));
 
 	if (!ret)
 		ret = wait_for_processes();
 	if (!ret) {
-		snprintf(address, sizeof(address), "%04x:%02x:%02x.0", node.domain,
-			 node.location_id >> 8 & 255, node.location_id >> 3 & 31);
-		snprintf(path, sizeof(path), "/sys/bus/pci/devices/%s/driver/unbind", address);
-		ret = write_file(path, address);
+		snprintf(path, sizeof(path), "%s/driver/unbind", device);
+		ret = compare_write(path, strrchr(device, '/') + 1);
 	}
 	return ret ? compare_failed("unbind", ret) : 0;
 }

@@ -33,8 +33,6 @@ static struct cost {
 	uint64_t own[MAX_ROUNDS], elapsed[MAX_ROUNDS];
 } costs[MAX_COSTS];
 static unsigned int used;
-/* File of the compute partition mode. */
-static char current_mode[160];
 static uint64_t own_start, elapsed_start, own_nothing, elapsed_nothing;
 
 int compare_failed(const char *what, int err)
@@ -188,13 +186,23 @@ static void print_tree(const char *path, size_t cut, const char *mode)
 		free(entries);
 }
 
-/* Sets a compute partition mode. Returns 0 or a negative errno. */
-static int set_mode(const char *mode)
+int compare_device(char *path, size_t size)
 {
-	FILE *f = fopen(current_mode, "we");
+	struct kfd_node node;
+	int ret = kfd_topology_find_gpu(&node);
+
+	if (!ret)
+		snprintf(path, size, "/sys/bus/pci/devices/%04x:%02x:%02x.0", node.domain,
+			 node.location_id >> 8 & 255, node.location_id >> 3 & 31);
+	return ret;
+}
+
+int compare_write(const char *path, const char *text)
+{
+	FILE *f = fopen(path, "we");
 	int ret = f ? 0 : -errno;
 
-	if (f && fputs(mode, f) < 0)
+	if (f && fputs(text, f) < 0)
 		ret = -errno;
 	if (f && fclose(f) && !ret)
 		ret = -errno;
@@ -205,17 +213,14 @@ static int set_mode(const char *mode)
 static int compare_modes(void)
 {
 	static const char *const modes[] = { "DPX", "QPX", "CPX", "SPX" };
-	struct kfd_node node;
-	char device[64], available[160], text[64] = "", prefix[8];
+	char device[64], available[160], current[160], text[64] = "", prefix[8];
 	FILE *f;
-	int ret = kfd_topology_find_gpu(&node);
+	int ret = compare_device(device, sizeof(device));
 
 	if (ret)
 		return compare_failed("GPU", ret);
-	snprintf(device, sizeof(device), "/sys/bus/pci/devices/%04x:%02x:%02x.0", node.domain,
-		 node.location_id >> 8 & 255, node.location_id >> 3 & 31);
 	snprintf(available, sizeof(available), "%s/available_compute_partition", device);
-	snprintf(current_mode, sizeof(current_mode), "%s/current_compute_partition", device);
+	snprintf(current, sizeof(current), "%s/current_compute_partition", device);
 	f = fopen(available, "re");
 	if (!f || !fgets(text, sizeof(text), f))
 		text[0] = 0;
@@ -224,7 +229,7 @@ static int compare_modes(void)
 	for (unsigned int i = 0; strstr(text, "CPX") && i < 4; i++) {
 		if (!strstr(text, modes[i]))
 			continue;
-		ret = set_mode(modes[i]);
+		ret = compare_write(current, modes[i]);
 		if (ret)
 			return compare_failed(modes[i], ret);
 		snprintf(prefix, sizeof(prefix), "%s/", modes[i]);

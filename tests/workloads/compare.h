@@ -28,6 +28,10 @@ int compare_mark(struct compare *c, const char *name);
 /* Runs packets on the queue of the marks and waits for them. */
 int compare_run(struct compare *c, const uint32_t *packets, const uint32_t *end);
 int compare_failed(const char *what, int err);
+/* Finds the folder of the GPU's PCI device in sysfs. */
+int compare_device(char *path, size_t size);
+/* Writes a file of sysfs. Returns 0 or a negative errno. */
+int compare_write(const char *path, const char *text);
 
 /*
  * Cost of a call: `cost_begin(); ret = call; cost_end(name, ret);`. cost_report() prints the

@@ -25,12 +25,8 @@ int main(int argc, char **argv)
 	static struct kfd_queue q;
 	struct kfd_signal signal;
 	volatile uint32_t *stop;
-	int ret = kfd_open(&k);
+	int ret = kfd_start_endless(&k, &q, &signal, &stop);
 
-	if (!ret)
-		ret = kfd_queue_create(&k, &q, 64);
-	if (!ret)
-		ret = kfd_start_endless(&k, &q, &signal, &stop);
 	if (ret)
 		return failed("starting the kernel", ret);
 	printf("endless: running\n");

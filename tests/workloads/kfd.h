@@ -225,8 +225,8 @@ int kfd_kernels(struct kfd *k, struct kfd_code *code);
 int kfd_code_load(struct kfd *k, const void *image, size_t size, struct kfd_code *code);
 int kfd_code_kernel(const struct kfd_code *code, const char *name, struct kfd_kernel *kernel);
 /*
- * Starts a kernel that ends, and completes `signal`, when *stop is set. Returns when it runs, or
- * -ETIME.
+ * Opens the GPU, creates a queue, and starts a kernel that ends, and completes `signal`, when *stop
+ * is set. Returns when it runs, or -ETIME.
  */
 int kfd_start_endless(struct kfd *k, struct kfd_queue *q, struct kfd_signal *signal,
 		      volatile uint32_t **stop);
