@@ -78,7 +78,7 @@ pub(crate) trait GfxHal: Sync {
     /// [`super::sched::KiqHal::start`].
     fn start(&self, mmio: &Mmio, xcc: Xcc, config: &Config) -> Result;
 
-    /// Halts the MECs and deactivates all HQDs, the kernel's included.
+    /// Halts the MECs and resets their pipes: no queue runs any more, the kernel's included.
     fn halt(&self, mmio: &Mmio, xcc: Xcc) -> Result;
 
     /// Reads the GPU clock counter, in ticks of [`Caps::clock_hz`].
@@ -145,7 +145,6 @@ names! { $
             TCP_WATCH2_ADDR_L,
             TCP_WATCH3_ADDR_H,
             TCP_WATCH3_ADDR_L,
-            SPI_COMPUTE_QUEUE_RESET,
             RLC_SAFE_MODE { CMD, MESSAGE, },
             SPI_CSQ_WF_ACTIVE_STATUS,
             SPI_CSQ_WF_ACTIVE_COUNT_0 { COUNT, },
@@ -191,8 +190,6 @@ pub(super) trait GfxVersion: Sync {
     const NAMES: &'static GfxNames;
     /// Numbers of the generation.
     const CAPS: &'static Caps;
-    /// Number of MECs.
-    const MECS: u32;
     /// Registers that user space may read (AMDGPU_INFO_READ_MMR_REG).
     const USER_REGISTERS: &'static [Reg<Untyped>];
     /// Interrupt control of each pipe of MEC 1.
@@ -329,18 +326,6 @@ impl GfxNames {
         self.SH_MEM_BASES__SHARED_BASE.put(shared) | self.SH_MEM_BASES__PRIVATE_BASE.put(private)
     }
 
-    /// Resets the queue in the selected HQD slot, if it is active.
-    fn clear_slot(&self, b: Block<'_>) -> Result {
-        if !self.CP_HQD_ACTIVE__ACTIVE.is_set(b.rd(self.CP_HQD_ACTIVE)?) {
-            return Ok(());
-        }
-        b.wr(self.CP_HQD_DEQUEUE_REQUEST, DEQUEUE_RESET)?;
-        b.wr(self.SPI_COMPUTE_QUEUE_RESET, 1)?;
-        b.wr(self.CP_HQD_ACTIVE, 0)?;
-        b.wr(self.CP_HQD_PQ_DOORBELL_CONTROL, 0)?;
-        b.wr(self.CP_HQD_DEQUEUE_REQUEST, 0)
-    }
-
     /// Dumps a queue slot's registers. Leaves room for `extra` further entries.
     pub(super) fn dump_slot(
         &self,
@@ -460,19 +445,10 @@ pub(super) fn start_interrupts<T: GfxVersion>(mmio: &Mmio, b: Block<'_>) -> Resu
     set_fault_interrupts::<T>(b, true)
 }
 
-/// Halts the MECs and resets queues that a hung scheduler or another driver left in HQD slots.
-pub(super) fn halt<T: GfxVersion>(mmio: &Mmio, b: Block<'_>) -> Result {
+/// See [`GfxHal::halt`].
+pub(super) fn halt<T: GfxVersion>(b: Block<'_>) -> Result {
     set_fault_interrupts::<T>(b, false)?;
-    T::stop_mecs(b)?;
-    for me in 1..=T::MECS {
-        for pipe in 0..T::CAPS.pipes_per_mec {
-            for queue in 0..T::CAPS.queues_per_pipe {
-                let slot = HqdSlot { me, pipe, queue };
-                T::NAMES.with_bank(mmio, b, slot, 0, || T::NAMES.clear_slot(b))?;
-            }
-        }
-    }
-    Ok(())
+    T::stop_mecs(b)
 }
 
 impl<T: GfxVersion> GfxHal for T {
@@ -520,7 +496,7 @@ impl<T: GfxVersion> GfxHal for T {
     }
 
     fn halt(&self, mmio: &Mmio, xcc: Xcc) -> Result {
-        halt::<T>(mmio, mmio.xcc(xcc)?)
+        halt::<T>(mmio.xcc(xcc)?)
     }
 
     fn clock_counter(&self, mmio: &Mmio) -> Result<u64> {

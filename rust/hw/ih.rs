@@ -222,8 +222,7 @@ impl<T: IhVersion> IhHal for T {
     fn stop(&self, mmio: &Mmio) -> Result {
         let b = block(mmio)?;
         switch_off::<T>(b)?;
-        T::stop_retry(b)?;
-        b.wr(T::NAMES.IH_DOORBELL_RPTR, 0)
+        T::stop_retry(b)
     }
 
     fn wptr(&self, raw: u32) -> (u32, bool) {

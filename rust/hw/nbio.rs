@@ -59,7 +59,6 @@ names! { $
             BIF_BX0_REMAP_HDP_MEM_FLUSH_CNTL,
             BIF_BX0_REMAP_HDP_REG_FLUSH_CNTL,
             RCC_DEV0_EPF0_RCC_DOORBELL_APER_EN { BIF_DOORBELL_APER_EN, },
-            BIF_BX0_BIF_FB_EN { FB_READ_EN, FB_WRITE_EN, },
             RCC_STRAP0_RCC_DEV0_EPF0_STRAP0 { STRAP_ATI_REV_ID_DEV0_F0, },
             BIF_BX0_INTERRUPT_CNTL { IH_DUMMY_RD_OVERRIDE, IH_REQ_NONSNOOP_EN, },
             BIF_BX0_INTERRUPT_CNTL2,
@@ -147,11 +146,7 @@ impl<T: NbioVersion> NbioHal for T {
             n.BIF_BX0_REMAP_HDP_REG_FLUSH_CNTL,
             remap + abi::REMAP_HDP_REG_FLUSH_CNTL,
         )?;
-        n.open_doorbells(b, true)?;
-        b.wr(
-            n.BIF_BX0_BIF_FB_EN,
-            n.BIF_BX0_BIF_FB_EN__FB_READ_EN.put(1) | n.BIF_BX0_BIF_FB_EN__FB_WRITE_EN.put(1),
-        )
+        n.open_doorbells(b, true)
     }
 
     fn nps_modes(&self, mmio: &Mmio) -> Result<Option<NpsModes>> {

@@ -659,8 +659,6 @@ pub const CP_MEC_RS64_CNTL__MEC_PIPE3_ACTIVE: Field<name::CP_MEC_RS64_CNTL> =
 pub const CP_MEC_RS64_CNTL__MEC_HALT: Field<name::CP_MEC_RS64_CNTL> = Field::new(30, 0x40000000);
 pub const regCP_MEC_RS64_PRGRM_CNTR_START_HI: Reg<name::CP_MEC_RS64_PRGRM_CNTR_START_HI> =
     Reg::new("regCP_MEC_RS64_PRGRM_CNTR_START_HI", 1, 0x2938);
-pub const regRLC_CNTL: Reg<name::RLC_CNTL> = Reg::new("regRLC_CNTL", 1, 0x4c00);
-pub const RLC_CNTL__RLC_ENABLE_F32: Field<name::RLC_CNTL> = Field::new(0, 0x00000001);
 pub const regRLC_RLCS_BOOTLOAD_STATUS: Reg<name::RLC_RLCS_BOOTLOAD_STATUS> =
     Reg::new("regRLC_RLCS_BOOTLOAD_STATUS", 1, 0x4e7c);
 pub const RLC_RLCS_BOOTLOAD_STATUS__BOOTLOAD_COMPLETE: Field<name::RLC_RLCS_BOOTLOAD_STATUS> =

@@ -10,7 +10,6 @@
 pub enum BIFC_DOORBELL_ACCESS_EN_PF {}
 pub enum BIFC_GFX_INT_MONITOR_MASK {}
 pub enum BIF_BX0_BACO_CNTL {}
-pub enum BIF_BX0_BIF_FB_EN {}
 pub enum BIF_BX0_BIOS_SCRATCH_4 {}
 pub enum BIF_BX0_INTERRUPT_CNTL {}
 pub enum BIF_BX0_INTERRUPT_CNTL2 {}

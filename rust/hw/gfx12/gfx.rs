@@ -116,7 +116,6 @@ fn active_cus(inactive_wgps: u32, cu_per_sh: u32) -> u32 {
 impl GfxVersion for Gfx {
     const NAMES: &'static GfxNames = &gfx_names!(gc);
     const CAPS: &'static Caps = &super::caps::CAPS;
-    const MECS: u32 = 1;
     // `soc15_allowed_read_registers`, `soc15.c`, and `soc24_allowed_read_registers`, `soc24.c`.
     const USER_REGISTERS: &'static [Reg<Untyped>] = &[
         gc::regGRBM_STATUS.untyped(),
@@ -144,11 +143,8 @@ impl GfxVersion for Gfx {
     fn start_rlc(b: Block<'_>) -> Result {
         b.poll(gc::regRLC_RLCS_BOOTLOAD_STATUS, 0, |v| {
             gc::RLC_RLCS_BOOTLOAD_STATUS__BOOTLOAD_COMPLETE.is_set(v)
-        })?;
-        b.poll(gc::regRLC_CNTL, 0, |v| {
-            gc::RLC_CNTL__RLC_ENABLE_F32.is_set(v)
-        })?;
-        Ok(())
+        })
+        .map(|_| ())
     }
 
     fn arrays_off(b: Block<'_>) -> Result<u32> {
@@ -185,7 +181,7 @@ impl GfxVersion for Gfx {
             gc::regCP_MEC_DOORBELL_RANGE_UPPER,
             db::USERQUEUE_END * 2 * 4,
         )?;
-        halt::<Self>(mmio, b)?;
+        halt::<Self>(b)?;
         run_mec(b, true)?;
         start_interrupts::<Self>(mmio, b)
     }

@@ -68,7 +68,6 @@ fn report_idle(b: Block<'_>, on: bool) -> Result {
 impl GfxVersion for Gfx {
     const NAMES: &'static GfxNames = &gfx_names!(gc);
     const CAPS: &'static Caps = &super::caps::CAPS;
-    const MECS: u32 = 2;
     // `soc15_allowed_read_registers`, `soc15.c`, and `soc24_allowed_read_registers`, `soc24.c`.
     const USER_REGISTERS: &'static [Reg<Untyped>] = &[
         gc::regGRBM_STATUS.untyped(),
@@ -149,7 +148,7 @@ impl GfxVersion for Gfx {
         }
         // PSP loaded the MEC firmware into the TMR, which the MECs fetch untranslated:
         // CP_CPC_IC_BASE stays as it is. The MECs stay halted until the KIQ is loaded.
-        halt::<Self>(mmio, b)
+        halt::<Self>(b)
     }
 
     fn stop_mecs(b: Block<'_>) -> Result {

@@ -3,6 +3,7 @@
 //! Registers, and the steps that stop engines, of which packets and frames are compared, too.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
 
 use super::{kind, Report};
 use crate::trace::{Act, Owner, Section};
@@ -20,7 +21,7 @@ impl Report<'_> {
     }
 
     /// Compares registers, packets and frames of the steps that stop engines. Their order depends
-    /// on the driver: of a field, all values are compared.
+    /// on the driver: of a field, all values are compared, and of frames the last one.
     pub(super) fn life(&mut self) {
         let [a, b] = self.runs else { return };
         for step in STEPS {
@@ -47,11 +48,8 @@ impl Report<'_> {
                 };
                 let fields: BTreeSet<&String> = a.keys().chain(b.keys()).collect();
                 for field in fields {
-                    let [a, b] = [a, b].map(|all| {
-                        let values = all.get(field).into_iter().flatten();
-                        let values: Vec<String> = values.map(|v| format!("{v:#x}")).collect();
-                        values.join(" ")
-                    });
+                    let [a, b] = [a, b].map(|all| all.get(field).map(ToString::to_string));
+                    let [a, b] = [a, b].map(Option::unwrap_or_default);
                     self.compare(&format!("{key}:{field}"), &a, &b);
                 }
             }
@@ -95,8 +93,27 @@ impl Report<'_> {
     }
 }
 
+/// Values of a field of packets or frames.
+#[derive(Default)]
+struct Values {
+    all: BTreeSet<u64>,
+    /// That of the last frame.
+    last: Option<u64>,
+}
+
+impl fmt::Display for Values {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let all: Vec<String> = self.all.iter().map(|v| format!("{v:#x}")).collect();
+        write!(f, "{}", all.join(" "))?;
+        match self.last {
+            Some(last) if all.len() > 1 => write!(f, ", at last {last:#x}"),
+            _ => Ok(()),
+        }
+    }
+}
+
 /// Values of the fields of packets or frames, by the name of the field.
-type Fields = BTreeMap<String, BTreeSet<u64>>;
+type Fields = BTreeMap<String, Values>;
 
 /// Returns the values of each field of the packets and frames of a section, by kind. Those of
 /// addresses are 1 if they are not 0.
@@ -122,7 +139,9 @@ fn values(section: &Section) -> BTreeMap<String, Fields> {
                 true => (item.value != 0).into(),
                 false => item.value,
             };
-            fields.entry(item.name).or_default().insert(value);
+            let values = fields.entry(item.name).or_default();
+            values.all.insert(value);
+            values.last = matches!(act, Act::Frame(_)).then_some(value);
         }
     }
     all
