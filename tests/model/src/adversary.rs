@@ -51,6 +51,12 @@ impl Adversary {
         Duration::from_nanos(1 + self.below(range.as_nanos() as usize) as u64)
     }
 
+    /// Returns the time that firmware takes to start: up to eight times [`LONGEST`](Self::LONGEST).
+    pub fn start_time(&self) -> Duration {
+        let range = Self::LONGEST * 7;
+        Self::LONGEST + Duration::from_nanos(self.below(range.as_nanos() as usize) as u64)
+    }
+
     /// Returns the time until a posted write arrives: mostly short, one in 32 up to
     /// [`LONGEST`](Self::LONGEST) / 20.
     pub fn transit_time(&self) -> Duration {

@@ -331,7 +331,19 @@ impl Gpu {
     /// Returns whether the RLC of an XCC runs: without it safe mode requests are not acknowledged.
     pub fn rlc_runs(&self, xcc: u8) -> bool {
         let enabled = |xcc: &Xcc| xcc.gc.rlc_enabled(self);
-        self.firmware.loaded(Fw::Rlc(xcc)) && self.xcc(xcc).is_some_and(enabled)
+        self.firmware.loaded(Fw::Rlc(xcc)) && self.xcc(xcc).is_some_and(enabled) && self.booted()
+    }
+
+    /// Returns whether the RLC of gfx12 has given all firmware to the engines.
+    fn booted(&self) -> bool {
+        let status = self
+            .regs
+            .by_id(self.chip, Ip::Gc, gc12::regRLC_RLCS_BOOTLOAD_STATUS);
+        let complete = |slot: &Slot| {
+            self.late.settle(slot);
+            gc12::RLC_RLCS_BOOTLOAD_STATUS__BOOTLOAD_COMPLETE.is_set(slot.get())
+        };
+        self.chip.generation != Generation::Gfx12 || status.is_some_and(complete)
     }
 
     /// Makes the command processors rescan their queues.
@@ -673,7 +685,12 @@ impl Gpu {
 
     /// Sets a register to the response of firmware: at once, or later in adversarial mode.
     pub fn respond(&self, slot: &Slot, value: u32) {
-        self.late.set(slot, value);
+        self.late.set(slot, value, Adversary::response_time);
+    }
+
+    /// The same for firmware that has to start first.
+    pub fn respond_after_start(&self, slot: &Slot, value: u32) {
+        self.late.set(slot, value, Adversary::start_time);
     }
 
     /// Returns whether a response to be set by [`respond`](Self::respond) is still to come.

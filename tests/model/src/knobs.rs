@@ -37,7 +37,9 @@ knobs! {
     ih_drop_msi = "ih.drop_msi", "N: the next N interrupt messages are lost";
     ih_node = "ih.node", "N: interrupt entries of VMIDs from 3 on have NODE_ID N-1, whichever engine raises them";
     ih_retry_ring = "ih.retry_ring", "1: the interrupts of retry faults go to ring 1";
+    ih_storm = "ih.storm", "N: every N-th entry of interrupt ring 0 is written 10,000 times, so that the ring overflows";
     ih_vmid = "ih.vmid", "N: interrupt entries of VMIDs from 3 on have VMID N, and the PASID of the actual VMID";
+    nbio_baco = "nbio.baco", "1: BACO_EN and BACO_DUMMY_EN are set when the card comes up (NBIO 7.9)";
     sdma_hang = "sdma.hang", "N: the SDMA engine that executes the N-th IB of a job (VMID other than 0) in a kernel ring hangs there until it is reset";
     sdma_lose_trap = "sdma.lose_trap", "N: every N-th TRAP after a job in a kernel ring raises no interrupt";
     sdma_late_fence = "sdma.late_fence", "MS: the fence after a job in a kernel ring is delayed by MS milliseconds, while the SDMA engine continues";

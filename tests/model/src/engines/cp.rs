@@ -68,6 +68,7 @@ use gpu_regs::{gc_12_0_0 as gc12, gc_9_4_3 as gc};
 
 use crate::chips::Generation;
 use crate::engines::firmware::Fw;
+use crate::engines::nbio;
 use crate::gpu::{Boot, Gpu};
 use crate::mailbox::Mailbox;
 use crate::regs::{RegId, Selector};
@@ -221,7 +222,19 @@ impl Cp {
             self.start_gfx12(gpu, reg, value);
         }
         let mut wakes = Vec::new();
-        let written = lock(&self.banks).write(sel, reg, value, &mut wakes);
+        let (written, continued) = {
+            let mut banks = lock(&self.banks);
+            let written = banks.write(sel, reg, value, &mut wakes);
+            (written, banks.take_continued())
+        };
+        if let Some(slot) = continued {
+            strict!(
+                gpu.strict,
+                "cp",
+                "the MEC of queue {slot} continues with CP_HQD_ACTIVE or CP_HQD_DEQUEUE_REQUEST: \
+                 the queue was not reset"
+            );
+        }
         if written.is_err() {
             strict!(
                 gpu.strict,
@@ -244,6 +257,8 @@ impl Cp {
             Some("their firmware is not loaded")
         } else if !gpu.rlc_runs(self.xcc) {
             Some("the RLC does not run")
+        } else if nbio::in_baco(gpu) {
+            Some("BIF_BX0_BACO_CNTL has the core without power")
         } else {
             None
         };

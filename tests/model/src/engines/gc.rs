@@ -406,7 +406,7 @@ impl Gc {
                 drop(state);
                 let mask = chosen(0) | chosen(1);
                 if mask != 0 {
-                    gpu.sdma.soft_reset(mask);
+                    gpu.sdma.soft_reset(gpu, mask);
                 }
             }
             Role::Capture => {

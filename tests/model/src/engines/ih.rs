@@ -98,6 +98,8 @@ const FORGOTTEN: u64 = 2;
 const CAM_ENABLE: u32 = regs::IH_RETRY_INT_CAM_CNTL__ENABLE.mask;
 const RB_ENABLE: u32 = regs::IH_RB_CNTL__RB_ENABLE.mask;
 const WPTR_WRITEBACK_ENABLE: u32 = regs::IH_RB_CNTL__WPTR_WRITEBACK_ENABLE.mask;
+/// Copies of an entry that the knob `ih.storm` repeats: more than fit in a ring.
+const STORM: u32 = 10_000;
 const WPTR_OVERFLOW_ENABLE: u32 = regs::IH_RB_CNTL__WPTR_OVERFLOW_ENABLE.mask;
 const ENABLE_INTR: u32 = regs::IH_RB_CNTL__ENABLE_INTR.mask;
 const RPTR_REARM: u32 = regs::IH_RB_CNTL__RPTR_REARM.mask;
@@ -170,6 +172,8 @@ struct State {
     entries: u64,
     messages: u64,
     retries: u64,
+    /// Entries of ring 0 since the last that the knob `ih.storm` repeated.
+    calm: u64,
 }
 
 impl State {
@@ -185,6 +189,7 @@ impl State {
             entries: 0,
             messages: 0,
             retries: 0,
+            calm: 0,
         }
     }
 
@@ -354,12 +359,11 @@ impl Ih {
 
     fn set_cntl(&self, state: &mut State, ring: usize, value: u32) {
         let of_ring = &self.ids.rings[ring];
-        if value & WPTR_OVERFLOW_CLEAR != 0 {
+        // On a rising edge (`vega20_ih_toggle_ring_interrupts`).
+        if value & !state.cntl(ring) & WPTR_OVERFLOW_CLEAR != 0 {
             state.rings[ring].overflow = false;
         }
-        state
-            .regs
-            .insert(of_ring.cntl, value & !WPTR_OVERFLOW_CLEAR);
+        state.regs.insert(of_ring.cntl, value);
         if ring == 0 {
             if value & RB_ENABLE == 0 {
                 state.waiting = false;
@@ -484,9 +488,22 @@ impl Ih {
     }
 
     fn put(&self, state: &mut State, ring: usize, entry: Entry) {
+        let entry = self.falsified(entry);
+        let storm = &self.knobs.ih_storm;
+        state.calm += u64::from(ring == 0);
+        let repeats = ring == 0 && storm.on() && state.calm >= storm.get();
+        if repeats {
+            state.calm = 0;
+            storm.hit();
+        }
+        for _ in 0..if repeats { STORM } else { 1 } {
+            self.write(state, ring, entry);
+        }
+    }
+
+    fn write(&self, state: &mut State, ring: usize, entry: Entry) {
         let cntl = state.cntl(ring);
         let pasid = state.pasid(&entry);
-        let entry = self.falsified(entry);
         event!(
             self.trace,
             "ih",

@@ -27,6 +27,10 @@ const HDP_FLUSH_REQ: RegId = RegId::new(2, nbio::regBIF_BX_PF0_GPU_HDP_FLUSH_REQ
 const HDP_FLUSH_DONE: RegId = RegId::new(2, nbio::regBIF_BX_PF0_GPU_HDP_FLUSH_DONE.off);
 const HDP_MEM_FLUSH: RegId = RegId::new(2, nbio::regBIF_BX_PF0_HDP_MEM_COHERENCY_FLUSH_CNTL.off);
 const HDP_REG_FLUSH: RegId = RegId::new(2, nbio::regBIF_BX_PF0_HDP_REG_COHERENCY_FLUSH_CNTL.off);
+/// NBIO 7.9 only; `nbio.baco` is the only cause of its bits.
+const BACO_CNTL: RegId = RegId::new(2, nbio::regBIF_BX0_BACO_CNTL.off);
+const BACO: u32 =
+    nbio::BIF_BX0_BACO_CNTL__BACO_EN.mask | nbio::BIF_BX0_BACO_CNTL__BACO_DUMMY_EN.mask;
 
 /// High half of an SMN address: AID, and whether the address has one.
 const AID: u32 = 3;
@@ -134,8 +138,15 @@ pub fn reg_read(gpu: &Gpu, slot: &Slot) -> u32 {
         // One bit per requesting engine. A flush completes when it is requested, by any engine.
         HDP_FLUSH_DONE => u32::MAX,
         HDP_MEM_FLUSH | HDP_REG_FLUSH => 0,
+        BACO_CNTL if in_baco(gpu) => slot.get() | BACO,
         _ => slot.get(),
     }
+}
+
+/// Returns whether the card has come up with the power of the graphics core off, and no driver has
+/// switched it on (`nbio_v7_9_init_registers`).
+pub fn in_baco(gpu: &Gpu) -> bool {
+    gpu.chip.generation == Generation::Gfx9 && gpu.knobs.nbio_baco.on()
 }
 
 /// Handles a register write.
@@ -151,6 +162,10 @@ pub fn reg_write(gpu: &Gpu, slot: &Slot, value: u32) {
         }
         HDP_FLUSH_DONE => {
             strict!(gpu.strict, "nbio", "write of {value:#x} to {}", slot.name);
+        }
+        BACO_CNTL if in_baco(gpu) && value & BACO == 0 => {
+            gpu.knobs.nbio_baco.reach();
+            slot.set(value);
         }
         MM_INDEX => slot.set(value),
         _ => gpu.store(slot, value),

@@ -369,9 +369,18 @@ impl Sdma {
     }
 
     /// Resets engines of `mask` by GRBM_SOFT_RESET. The reset is over when the register is written:
-    /// the driver programs the engine right after it.
-    pub fn soft_reset(&self, mask: u32) {
-        Self::reset_now(self.selected(mask));
+    /// the driver programs the engine right after it. It halts the engine before it
+    /// (`sdma_v7_0_soft_reset`).
+    pub fn soft_reset(&self, gpu: &Gpu, mask: u32) {
+        let engines = self.selected(mask);
+        if engines.iter().any(|engine| !engine.bank().halted()) {
+            strict!(
+                gpu.strict,
+                "sdma",
+                "soft reset of running engines, mask {mask:#x}"
+            );
+        }
+        Self::reset_now(engines);
     }
 
     /// Resets engines and waits until they are reset.

@@ -5,7 +5,7 @@
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use super::{Ip, RegId, Slot};
 use crate::adversary::Adversary;
@@ -34,13 +34,13 @@ impl Late {
         self.values.lock().unwrap_or_else(|e| e.into_inner())
     }
 
-    /// Sets a register: at once, or some time later.
-    pub fn set(&self, slot: &Slot, value: u32) {
+    /// Sets a register: at once, or after a time of the adversary.
+    pub fn set(&self, slot: &Slot, value: u32, time: fn(&Adversary) -> Duration) {
         let Some(adversary) = &self.adversary else {
             slot.set(value);
             return;
         };
-        let due = Instant::now() + adversary.response_time();
+        let due = Instant::now() + time(adversary);
         self.lock()
             .insert((slot.ip, slot.instance, slot.id), (due, value));
         self.any.store(true, Ordering::Release);

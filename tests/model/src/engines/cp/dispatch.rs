@@ -330,6 +330,11 @@ impl Job {
         self.stop.store(true, Ordering::Release);
     }
 
+    /// Returns whether a stop was requested.
+    pub fn is_stopping(&self) -> bool {
+        self.stop.load(Ordering::Acquire)
+    }
+
     /// Returns whether no worker runs a workgroup of the job and, if they are saved, none is left.
     pub fn is_stopped(&self) -> bool {
         let state = lock(&self.state);

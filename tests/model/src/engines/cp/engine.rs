@@ -208,7 +208,7 @@ impl<'a> Engine<'a> {
             Wake::Rescan | Wake::Job(_) => {}
             Wake::Doorbell(index, value, width) => self.doorbell(index, value, width),
             Wake::Activate(slot) => self.activate_by_register(slot),
-            Wake::Deactivate(slot) => self.drop_queue(slot, "CP_HQD_ACTIVE cleared"),
+            Wake::Deactivate(slot) => self.deactivate_by_register(slot),
             Wake::Dequeue(slot, request) => {
                 let how = match request {
                     2 => Unmap::Reset,

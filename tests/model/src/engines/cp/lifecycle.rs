@@ -36,6 +36,20 @@ impl Engine<'_> {
         }
     }
 
+    /// Drops a queue after a register write cleared `CP_HQD_ACTIVE`, which does not end its waves.
+    pub(super) fn deactivate_by_register(&mut self, slot: Slot) {
+        let queue = self.queues[usize::from(slot.0)].as_ref();
+        let jobs = queue.map_or_else(Vec::new, |queue| queue.work.jobs());
+        if jobs.iter().any(|job| !job.is_stopping()) {
+            strict!(
+                self.env.strict(),
+                "cp",
+                "CP_HQD_ACTIVE of queue {slot} is cleared while its waves run"
+            );
+        }
+        self.drop_queue(slot, "CP_HQD_ACTIVE cleared");
+    }
+
     /// Activates the queue that a bank describes. Returns whether its configuration is valid.
     pub(super) fn activate(
         &mut self,

@@ -6,7 +6,7 @@
 //! The thread that serves the guest and the engine thread share [`Banks`] under a lock that is held
 //! for single accesses only. A write with side effects returns a [`Wake`] for the engine.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
 use gpu_regs::{gc_12_0_0 as gc12, gc_9_4_3 as gc, Reg};
@@ -201,6 +201,10 @@ pub struct Banks {
     poll_once: u64,
     /// The MECs were unhalted without firmware.
     stalled: bool,
+    /// Queues that were active when their MEC or their pipe was stopped.
+    held: BTreeSet<Slot>,
+    /// See [`Self::take_continued`].
+    continued: Option<Slot>,
     /// Dispatches in flight by slot, of the queues whose packets this XCC executes.
     jobs: Vec<Vec<Arc<Job>>>,
 }
@@ -232,6 +236,8 @@ impl Banks {
             interrupts: HashMap::new(),
             poll_once: 0,
             stalled: false,
+            held: BTreeSet::new(),
+            continued: None,
             jobs: vec![Vec::new(); MEC_SLOTS],
         }
     }
@@ -295,28 +301,80 @@ impl Banks {
         enable.is_set(self.once(first.at(slot.pipe())) | banked.unwrap_or(0))
     }
 
-    /// Returns whether the MEC of `slot`, or its pipe, is halted.
+    /// Returns whether the MEC of `slot`, or its pipe, is halted or in reset.
     pub fn halted(&self, slot: Slot) -> bool {
+        if slot == Slot::GRAPHICS && self.generation == Generation::Gfx12 {
+            return self.once(gc12::regCP_ME_CNTL) & GRAPHICS_HALTS != 0 || self.stalled;
+        }
+        // The MES has its own register.
+        let is_mec = self.generation == Generation::Gfx9 || slot.me() == 1;
+        is_mec && (self.stalled || self.is_halted(slot) || self.is_in_reset(slot))
+    }
+
+    fn is_halted(&self, slot: Slot) -> bool {
         if self.generation == Generation::Gfx12 {
-            if slot == Slot::GRAPHICS {
-                return self.once(gc12::regCP_ME_CNTL) & GRAPHICS_HALTS != 0 || self.stalled;
-            }
             let cntl = self.once(gc12::regCP_MEC_RS64_CNTL);
             let active = gc12::CP_MEC_RS64_CNTL__MEC_PIPE0_ACTIVE.shift + slot.pipe() as u8;
-            // The MES has its own register.
-            return slot.me() == 1
-                && (self.stalled
-                    || gc12::CP_MEC_RS64_CNTL__MEC_HALT.is_set(cntl)
-                    || cntl >> active & 1 == 0);
+            return gc12::CP_MEC_RS64_CNTL__MEC_HALT.is_set(cntl) || cntl >> active & 1 == 0;
         }
         let cntl = self.once(gc::regCP_MEC_CNTL);
-        if self.stalled {
-            return true;
-        }
         match slot.me() {
             1 => gc::CP_MEC_CNTL__MEC_ME1_HALT.is_set(cntl),
             _ => gc::CP_MEC_CNTL__MEC_ME2_HALT.is_set(cntl),
         }
+    }
+
+    fn is_in_reset(&self, slot: Slot) -> bool {
+        let (cntl, first) = match self.generation {
+            Generation::Gfx12 => (
+                self.once(gc12::regCP_MEC_RS64_CNTL),
+                gc12::CP_MEC_RS64_CNTL__MEC_PIPE0_RESET,
+            ),
+            Generation::Gfx9 => (
+                self.once(gc::regCP_MEC_CNTL),
+                gc::CP_MEC_CNTL__MEC_ME1_PIPE0_RESET,
+            ),
+        };
+        // Pipes 0 to 3 of MEC1, 0 and 1 of MEC2.
+        let pipe = (slot.me() * 4 + slot.pipe()).wrapping_sub(4);
+        pipe < 6 && cntl >> (u32::from(first.shift) + pipe) & 1 != 0
+    }
+
+    /// Returns a queue that was active when its MEC or its pipe was stopped, and with which it
+    /// continues now.
+    pub fn take_continued(&mut self) -> Option<Slot> {
+        self.continued.take()
+    }
+
+    /// Returns the HQDs of MECs with an active queue that does not run, as its MEC is halted or, on
+    /// gfx12, its pipe in reset. A dequeue request counts on gfx12. A reset of a pipe of gfx9
+    /// changes these registers, one of gfx12 leaves them to the driver
+    /// (`mes_v12_0_reset_compute_pipe_mmio`).
+    fn held_queues(&self) -> BTreeSet<Slot> {
+        let is_held = |slot: &Slot| {
+            let bank = self.slot(*slot);
+            match self.generation {
+                Generation::Gfx9 => bank.active() && self.is_halted(*slot),
+                Generation::Gfx12 => {
+                    let requested = bank.get(gc::regCP_HQD_DEQUEUE_REQUEST) != 0;
+                    let is_mec = slot.me() == 1;
+                    is_mec && (bank.active() || requested) && self.halted(*slot)
+                }
+            }
+        };
+        (0..MEC_SLOTS as u8).map(Slot).filter(is_held).collect()
+    }
+
+    /// Notes which queues a write of the register that halts MECs stopped or continued.
+    fn note_held(&mut self, before: BTreeSet<Slot>) {
+        let now = self.held_queues();
+        let continued = self.held.difference(&now).find(|slot| {
+            let bank = self.slot(**slot);
+            bank.active() || bank.get(gc::regCP_HQD_DEQUEUE_REQUEST) != 0
+        });
+        self.continued = self.continued.or(continued.copied());
+        self.held.retain(|slot| now.contains(slot));
+        self.held.extend(now.difference(&before));
     }
 
     /// Sets whether the MECs are stalled, regardless of their halt bits.
@@ -415,7 +473,12 @@ impl Banks {
                 .insert((sel.me.into(), sel.pipe.into()), value);
             return Ok(());
         }
+        let stops = [id(gc::regCP_MEC_CNTL), id(gc12::regCP_MEC_RS64_CNTL)].contains(&reg);
+        let held = stops.then(|| self.held_queues());
         self.once.insert(reg, value);
+        if let Some(held) = held {
+            self.note_held(held);
+        }
         if reg == id(gc::regSPI_COMPUTE_QUEUE_RESET) {
             let slot = Slot::selected(self.generation, sel).ok_or(NoBank)?;
             if value & 1 != 0 {
@@ -454,7 +517,10 @@ impl Banks {
         bank.0[(off - FIRST) as usize] = value;
         if off == gc::regCP_HQD_ACTIVE.off {
             match (was_active, bank.active()) {
-                (false, true) => wakes.push(Wake::Activate(slot)),
+                (false, true) => {
+                    self.held.remove(&slot);
+                    wakes.push(Wake::Activate(slot));
+                }
                 (true, false) => wakes.push(Wake::Deactivate(slot)),
                 _ => {}
             }
@@ -653,6 +719,55 @@ mod tests {
         let reset = gc12::CP_MEC_RS64_CNTL__MEC_PIPE1_RESET.mask;
         banks.write(sel(0, 0, 0), reg, reset, &mut wakes).unwrap();
         assert_eq!(wakes, [Wake::ResetPipe(0, 1), Wake::Rescan]);
+    }
+
+    #[test]
+    fn mecs_continue_with_queues_that_were_active() {
+        let mut banks = Banks::new(Generation::Gfx9, Boot::Warm);
+        let mut wakes = Vec::new();
+        let slot = Slot::new(1, 1, 2);
+        let (cntl, halt) = (id(gc::regCP_MEC_CNTL), gc::CP_MEC_CNTL__MEC_ME2_HALT.mask);
+        let active = id(gc::regCP_HQD_ACTIVE);
+        let mut write = |banks: &mut Banks, writes: &[(RegId, u32)]| {
+            for (reg, value) in writes {
+                let selected = sel(2, 1, 2);
+                banks.write(selected, *reg, *value, &mut wakes).unwrap();
+            }
+            banks.take_continued()
+        };
+        // Activated while the MEC is halted, as the KIQ is.
+        let writes = [(cntl, halt), (active, 1), (cntl, 0)];
+        assert_eq!(write(&mut banks, &writes), None);
+        assert_eq!(write(&mut banks, &[(cntl, halt), (cntl, 0)]), Some(slot));
+        let writes = [(cntl, halt), (active, 0), (active, 1), (cntl, 0)];
+        assert_eq!(write(&mut banks, &writes), None);
+        let writes = [(cntl, halt), (active, 0), (cntl, 0)];
+        assert_eq!(write(&mut banks, &writes), None);
+    }
+
+    #[test]
+    fn pipes_of_gfx12_continue_with_queues_after_a_reset() {
+        let mut banks = Banks::new(Generation::Gfx12, Boot::Warm);
+        let mut wakes = Vec::new();
+        let slot = Slot::new(0, 1, 3);
+        let cntl = id(gc12::regCP_MEC_RS64_CNTL);
+        let reset = gc12::CP_MEC_RS64_CNTL__MEC_PIPE1_RESET.mask;
+        let run = gc12::CP_MEC_RS64_CNTL__MEC_PIPE1_ACTIVE.mask;
+        let request = id(gc12::regCP_HQD_DEQUEUE_REQUEST);
+        let active = id(gc12::regCP_HQD_ACTIVE);
+        let mut write = |banks: &mut Banks, reg, value| {
+            banks.write(sel(1, 1, 3), reg, value, &mut wakes).unwrap();
+            banks.take_continued()
+        };
+        write(&mut banks, cntl, run);
+        write(&mut banks, active, 1);
+        write(&mut banks, request, 2);
+        assert_eq!(write(&mut banks, cntl, run | reset), None);
+        write(&mut banks, active, 0);
+        assert_eq!(write(&mut banks, cntl, run), Some(slot));
+        assert_eq!(write(&mut banks, cntl, run | reset), None);
+        write(&mut banks, request, 0);
+        assert_eq!(write(&mut banks, cntl, run), None);
     }
 
     #[test]

@@ -418,6 +418,10 @@ impl Engine<'_> {
                 self.env.raise_fault(&fault, client::CPC);
             }
         }
+        if lost && self.generation() == Generation::Gfx12 {
+            // A reset of the pipe leaves the registers to the driver.
+            return;
+        }
         let mut banks = self.banks();
         let bank = banks.slot_mut(slot);
         bank.set(gc::regCP_HQD_ACTIVE, 0);

@@ -390,8 +390,13 @@ fn autoload(gpu: &Gpu, os: &mut Os) -> Result<Reply, u32> {
 
 /// Reports that the RLC of gfx12 has given all firmware to the engines.
 pub fn booted(gpu: &Gpu) {
-    let complete = gc12::RLC_RLCS_BOOTLOAD_STATUS__BOOTLOAD_COMPLETE.mask;
-    put(gpu, Ip::Gc, 0, gc12::regRLC_RLCS_BOOTLOAD_STATUS, complete);
+    let status = gpu
+        .regs
+        .by_id(gpu.chip, Ip::Gc, gc12::regRLC_RLCS_BOOTLOAD_STATUS);
+    if let Some(slot) = status {
+        let complete = gc12::RLC_RLCS_BOOTLOAD_STATUS__BOOTLOAD_COMPLETE.mask;
+        gpu.respond_after_start(slot, complete);
+    }
 }
 
 fn load_list(gpu: &Gpu, command: &Command) -> Result<Reply, u32> {

@@ -29,6 +29,7 @@ const MAILBOX: Mailbox = Mailbox {
     response: mp::regMP1_SMN_C2PMSG_90,
 };
 const DEBUG_MESSAGE: RegId = id(mp::regMP1_SMN_C2PMSG_75);
+const DEBUG_ARGUMENT: RegId = id(mp::regMP1_SMN_C2PMSG_53);
 const INTERRUPT_CONTROL: RegId = id(mp::regMP1_SMN_IH_SW_INT_CTRL);
 
 const fn id(reg: Reg) -> RegId {
@@ -76,6 +77,8 @@ struct State {
     /// Coefficients of each workload.
     workloads: Vec<[u8; WORKLOAD_SIZE]>,
     samples: u32,
+    /// Argument of the next debug message.
+    debug_argument: Option<u32>,
 }
 
 impl Default for State {
@@ -96,6 +99,7 @@ impl Default for State {
             gfx_off: false,
             workloads: vec![[0; WORKLOAD_SIZE]; WORKLOADS as usize],
             samples: 0,
+            debug_argument: None,
         }
     }
 }
@@ -145,6 +149,10 @@ pub fn reg_write(gpu: &Gpu, slot: &Slot, value: u32) -> bool {
             slot.set(value);
             message(gpu, value);
         }
+        DEBUG_ARGUMENT => {
+            slot.set(value);
+            gpu.smu.v14.lock().debug_argument = Some(value);
+        }
         DEBUG_MESSAGE => {
             slot.set(value);
             debug_message(gpu, value);
@@ -158,7 +166,20 @@ pub fn reg_write(gpu: &Gpu, slot: &Slot, value: u32) -> bool {
 }
 
 fn debug_message(gpu: &Gpu, message: u32) {
-    event!(gpu.trace, "smu", "debug_message", "message={message:#x}");
+    let argument = gpu.smu.v14.lock().debug_argument.take();
+    event!(
+        gpu.trace,
+        "smu",
+        "debug_message",
+        "message={message:#x} argument={argument:x?}"
+    );
+    if argument != Some(0) {
+        strict!(
+            gpu.strict,
+            "smu",
+            "debug message {message:#x} with the argument {argument:x?} instead of 0"
+        );
+    }
     if message == DEBUG_MODE_1_RESET {
         gpu.reset(Reset::Mode1);
     } else {
