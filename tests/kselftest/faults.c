@@ -5,6 +5,7 @@
  */
 #define _GNU_SOURCE
 #include <signal.h>
+#include <stdlib.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -100,6 +101,41 @@ TEST_TIMEOUT(unmap_takes_effect_at_once, 90)
 	EXPECT_EQ(*(uint32_t *)bo->va, 5);
 }
 
+/* Returns the status that the driver has logged last, with its name in rkfd or the C driver. */
+static uint32_t logged_status(int log)
+{
+	uint32_t status = 0;
+	char line[2048];
+	ssize_t n;
+
+	while ((n = read(log, line, sizeof(line) - 1)) > 0) {
+		const char *name;
+
+		line[n] = 0;
+		name = strstr(line, ", status 0x");
+		if (!name)
+			name = strstr(line, "PROTECTION_FAULT_STATUS");
+		name = name ? strstr(name, "0x") : NULL;
+		if (name)
+			status = (uint32_t)strtoul(name, NULL, 16);
+	}
+	return status;
+}
+
+static void store_to_read_only(void *data)
+{
+	struct kfd_bo *bo;
+	struct fixture f;
+	uint32_t id;
+
+	(void)data;
+	fixture_launch(&f);
+	id = memory_event(&f);
+	ASSERT_OK(kfd_bo_create(&f.k, 4096, KFD_IOC_ALLOC_MEM_FLAGS_GTT, &bo));
+	launch(&f, "poke", kfd_va(bo->va), 77);
+	expect_fault(&f, id);
+}
+
 static void fault_and_leave(void *data)
 {
 	struct fixture f;
@@ -110,6 +146,21 @@ static void fault_and_leave(void *data)
 	id = memory_event(&f);
 	launch(&f, "poke", NOWHERE, 1);
 	expect_fault(&f, id);
+}
+
+/* The status is latched until the driver clears it. PERMISSION_FAULTS has VALID and WRITE. */
+TEST_TIMEOUT(each_fault_has_its_status, 180)
+{
+	int log = kmsg_open();
+	uint32_t unmapped, read_only;
+
+	ASSERT_OK(ktap_in_child(fault_and_leave, NULL));
+	unmapped = logged_status(log);
+	ASSERT_OK(ktap_in_child(store_to_read_only, NULL));
+	read_only = logged_status(log);
+	EXPECT_EQ(unmapped >> 4 & 15, 5);
+	EXPECT_EQ(read_only >> 4 & 15, 4);
+	close(log);
 }
 
 TEST_TIMEOUT(other_processes_survive_fault, 180)
