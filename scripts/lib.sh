@@ -28,22 +28,23 @@ kmod libc6-dev libelf-dev libclang-dev libdrm-dev libssl-dev lld-19 llvm-19 make
 python3-sphinx rust-src rustc rustfmt shellcheck strace xz-utils zstd libhsa-runtime-dev"
 ROOT_BACKPORTS="linux-libc-dev qemu-system-x86"
 
-# The Debian releases whose unmodified ROCm is run in the guest, and the packages installed there.
-GUEST_ROOTS="trixie forky"
+# The newest Debian release whose unmodified ROCm is run in the guest, and the packages there.
+GUEST_ROOTS=forky
 GUEST_PACKAGES="busybox-static file gcc hipcc kmod libamdhip64-dev libc6-dev libdrm-dev libhsa-runtime-dev libhsa-runtime64-1
 make procps rocminfo strace"
 
-# Tools for administrators, installed in both: amd-smi 6.1 and 10.1, rocm-smi 6.1 and 6.4.
+# Tools for administrators, installed in both releases: amd-smi 6.1 and 10.1, rocm-smi 6.1 and 6.4.
 SMI_PACKAGES="amd-smi rocm-smi"
 
 # AMD's debugger library, installed in the newest release. It is in none of them with support for
 # gfx942, hence from Debian's unstable release; all else comes from the release itself.
 GUEST_UNSTABLE="amd-dbgapi-dev librocm-dbgapi0"
 
-# Further guest roots, created only when they are named. `gdb` is the newest release with GDB,
-# which is built there: Debian's packages of it lack AMD's debugger library. Its packages: source,
-# compilers and libraries of GDB. Changing them or the options makes a new root beside the old one.
-EXTRA_ROOTS="gdb tinygrad"
+# Further guest roots, created only when they are named. `trixie` is the release before, with the
+# same packages. `gdb` is the newest release with GDB, which is built there: Debian's packages of it
+# lack AMD's debugger library. Its packages: source, compilers and libraries of GDB. Changing them
+# or the options makes a new root beside the old one.
+EXTRA_ROOTS="trixie gdb tinygrad"
 GDB_PACKAGES="bison flex g++ gdb-source libgmp-dev libmpfr-dev libncurses-dev pkgconf python3 xz-utils zlib1g-dev"
 GDB_OPTIONS="--prefix=/usr --enable-targets=amdgcn-amd-amdhsa --with-amd-dbgapi --disable-binutils --disable-gas
 --disable-gdbserver --disable-gprof --disable-gprofng --disable-inprocess-agent --disable-ld --disable-libctf --disable-nls
@@ -109,7 +110,7 @@ export RKFD_ROOT
 is_guest_root() { case " $GUEST_ROOTS $EXTRA_ROOTS " in *" $1 "*) return 0 ;; *) return 1 ;; esac; }
 
 # guest_suite ROOT: Debian release of a guest root.
-guest_suite() { case " $EXTRA_ROOTS " in *" $1 "*) echo "${GUEST_ROOTS##* }" ;; *) echo "$1" ;; esac; }
+guest_suite() { if [ "$1" = trixie ]; then echo trixie; else echo "$GUEST_ROOTS"; fi; }
 
 # guest_packages ROOT: packages of a guest root, a line each.
 guest_packages() {
@@ -118,7 +119,7 @@ guest_packages() {
 	if has_unstable "$1"; then printf '%s\n' $GUEST_UNSTABLE; fi
 	if [ "$1" = gdb ]; then printf '%s\n' $GDB_PACKAGES; else printf '%s\n' $SMI_PACKAGES; fi
 }
-has_unstable() { [ "$1" != tinygrad ] && [ "$(guest_suite "$1")" = "${GUEST_ROOTS##* }" ]; }
+has_unstable() { [ "$1" != tinygrad ] && [ "$1" != trixie ]; }
 
 # Prints what a guest root is made of.
 guest_content() {
