@@ -531,8 +531,13 @@ fn set_up<'a>(frames: &[&'a Frame]) -> Vec<&'a Frame> {
     frames.iter().filter(of_setup).copied().collect()
 }
 
-/// Returns what identifies the kind of a frame: pipe, opcode, type of the queue.
+/// Returns what identifies the kind of a frame: pipe, opcode, type of the queue; flushes of a
+/// process context have no other fields.
 fn kind(frame: &Frame) -> String {
+    let flush = match frame.get("process_ctx_flush") {
+        0 => "",
+        _ => ".flush",
+    };
     let ring = match frame.get("map_legacy_kq") | frame.get("unmap_legacy_queue") {
         0 => "",
         _ => ".ring",
@@ -541,7 +546,7 @@ fn kind(frame: &Frame) -> String {
         true => format!(".{}{ring}", frame.get("queue_type")),
         false => String::new(),
     };
-    format!("pipe{}.{}{queue}", frame.pipe, frame.op)
+    format!("pipe{}.{}{queue}{flush}", frame.pipe, frame.op)
 }
 
 /// Returns the engine of a MAP_QUEUES, to pair queues of the same kind.

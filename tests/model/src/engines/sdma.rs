@@ -369,15 +369,15 @@ impl Sdma {
     }
 
     /// Resets engines of `mask` by GRBM_SOFT_RESET. The reset is over when the register is written:
-    /// the driver programs the engine right after it. It halts the engine before it
+    /// the driver programs the engine right after it. Before, it sets HALT and RESET of MCU_CNTL
     /// (`sdma_v7_0_soft_reset`).
     pub fn soft_reset(&self, gpu: &Gpu, mask: u32) {
         let engines = self.selected(mask);
-        if engines.iter().any(|engine| !engine.bank().halted()) {
+        if engines.iter().any(|engine| !engine.bank().held()) {
             strict!(
                 gpu.strict,
                 "sdma",
-                "soft reset of running engines, mask {mask:#x}"
+                "soft reset without HALT and RESET, mask {mask:#x}"
             );
         }
         Self::reset_now(engines);

@@ -154,6 +154,11 @@ impl Bank {
         self.stalled || self.get(regs::regSDMA_F32_CNTL) & self.layout.halts != 0
     }
 
+    /// Returns whether all bits that stop the engine are set.
+    pub fn held(&self) -> bool {
+        self.get(regs::regSDMA_F32_CNTL) & self.layout.halts == self.layout.halts
+    }
+
     /// Returns the layout of the engine's version.
     pub fn layout(&self) -> &'static Layout {
         self.layout
