@@ -488,6 +488,7 @@ impl Ih {
     }
 
     fn put(&self, state: &mut State, ring: usize, entry: Entry) {
+        let pasid = state.pasid(&entry);
         let entry = self.falsified(entry);
         let storm = &self.knobs.ih_storm;
         state.calm += u64::from(ring == 0);
@@ -497,13 +498,12 @@ impl Ih {
             storm.hit();
         }
         for _ in 0..if repeats { STORM } else { 1 } {
-            self.write(state, ring, entry);
+            self.write(state, ring, entry, pasid);
         }
     }
 
-    fn write(&self, state: &mut State, ring: usize, entry: Entry) {
+    fn write(&self, state: &mut State, ring: usize, entry: Entry, pasid: u16) {
         let cntl = state.cntl(ring);
-        let pasid = state.pasid(&entry);
         event!(
             self.trace,
             "ih",

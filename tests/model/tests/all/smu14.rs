@@ -220,6 +220,10 @@ fn debug_mailbox_resets_the_card() {
     assert_eq!(card.read(Ip::Mmhub, mm::regMMMC_VM_AGP_BASE), 0);
     assert_eq!(card.features(), 0);
     assert_eq!(card.violations(), 0);
+    card.write(Ip::Mp1, mp::regMP1_SMN_C2PMSG_53, 0);
     card.write(Ip::Mp1, mp::regMP1_SMN_C2PMSG_75, 7);
     assert_eq!(card.violations(), 1);
+    // Without an argument.
+    card.write(Ip::Mp1, mp::regMP1_SMN_C2PMSG_75, DEBUG_MODE_1_RESET);
+    assert_eq!(card.violations(), 2);
 }

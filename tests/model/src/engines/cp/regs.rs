@@ -346,15 +346,17 @@ impl Banks {
         self.continued.take()
     }
 
-    /// Returns the HQDs of MECs with an active queue that does not run, as its MEC is halted or, on
-    /// gfx12, its pipe in reset. A dequeue request counts on gfx12. A reset of a pipe of gfx9
-    /// changes these registers, one of gfx12 leaves them to the driver
-    /// (`mes_v12_0_reset_compute_pipe_mmio`).
+    /// Returns the HQDs of MECs with an active queue that does not run, as its MEC was stopped or,
+    /// on gfx12, its pipe is in reset. A halt that keeps the instruction cache of gfx9 is a pause.
+    /// A dequeue request counts on gfx12. A reset of a pipe of gfx9 changes these registers, one of
+    /// gfx12 leaves them to the driver (`mes_v12_0_reset_compute_pipe_mmio`).
     fn held_queues(&self) -> BTreeSet<Slot> {
+        let cntl = self.once(gc::regCP_MEC_CNTL);
+        let stopped = gc::CP_MEC_CNTL__MEC_INVALIDATE_ICACHE.is_set(cntl);
         let is_held = |slot: &Slot| {
             let bank = self.slot(*slot);
             match self.generation {
-                Generation::Gfx9 => bank.active() && self.is_halted(*slot),
+                Generation::Gfx9 => bank.active() && stopped && self.is_halted(*slot),
                 Generation::Gfx12 => {
                     let requested = bank.get(gc::regCP_HQD_DEQUEUE_REQUEST) != 0;
                     let is_mec = slot.me() == 1;
@@ -726,7 +728,9 @@ mod tests {
         let mut banks = Banks::new(Generation::Gfx9, Boot::Warm);
         let mut wakes = Vec::new();
         let slot = Slot::new(1, 1, 2);
-        let (cntl, halt) = (id(gc::regCP_MEC_CNTL), gc::CP_MEC_CNTL__MEC_ME2_HALT.mask);
+        let cntl = id(gc::regCP_MEC_CNTL);
+        let pause = gc::CP_MEC_CNTL__MEC_ME2_HALT.mask;
+        let halt = pause | gc::CP_MEC_CNTL__MEC_INVALIDATE_ICACHE.mask;
         let active = id(gc::regCP_HQD_ACTIVE);
         let mut write = |banks: &mut Banks, writes: &[(RegId, u32)]| {
             for (reg, value) in writes {
@@ -738,6 +742,7 @@ mod tests {
         // Activated while the MEC is halted, as the KIQ is.
         let writes = [(cntl, halt), (active, 1), (cntl, 0)];
         assert_eq!(write(&mut banks, &writes), None);
+        assert_eq!(write(&mut banks, &[(cntl, pause), (cntl, 0)]), None);
         assert_eq!(write(&mut banks, &[(cntl, halt), (cntl, 0)]), Some(slot));
         let writes = [(cntl, halt), (active, 0), (active, 1), (cntl, 0)];
         assert_eq!(write(&mut banks, &writes), None);
