@@ -440,7 +440,13 @@ impl<'a> Report<'a> {
                 }
             }
         }
-        if self.runs.len() == 2 {
+        if let [a, b] = self.runs {
+            let [a, b] = [a, b].map(|run| {
+                let flags = run.trace.gart.iter();
+                let flags: Vec<String> = flags.map(|e| decode::flags(*e, true, gfx12)).collect();
+                flags.join(" | ")
+            });
+            self.compare("pte/gart", &a, &b);
             let _ = writeln!(
                 self.out,
                 "compared       {walks_compared} walks of {} mappings; addresses are those of the first driver, and are not compared",

@@ -4,6 +4,8 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
+use rkfd_abi::pte;
+
 use crate::guest::{number, value};
 
 /// High half of a fence value that is a mark.
@@ -105,6 +107,9 @@ pub struct Trace {
     pub sections: Vec<Section>,
     /// MES schedules: the GPU is a gfx12.
     pub gfx12: bool,
+    /// Entries of the GART that were walked, without addresses, and without SNOOPED, which depends
+    /// on how the CPU caches the buffer.
+    pub gart: BTreeSet<u64>,
 }
 
 struct Reader {
@@ -118,6 +123,8 @@ struct Reader {
     added: HashMap<u64, u64>,
     /// There is an MES.
     mes: bool,
+    /// See [`Trace::gart`].
+    gart: BTreeSet<u64>,
     /// Numbers of the XCCs, without harvested ones.
     xccs: BTreeSet<u64>,
 }
@@ -134,6 +141,7 @@ impl Trace {
             list: 0,
             added: HashMap::new(),
             mes: false,
+            gart: BTreeSet::new(),
             xccs: text
                 .lines()
                 .filter(|line| line.contains(" cp queue_start "))
@@ -171,6 +179,7 @@ impl Trace {
             bring_up: reader.sections.pop().unwrap_or_default(),
             sections,
             gfx12: reader.mes,
+            gart: reader.gart,
         }
     }
 
@@ -272,6 +281,11 @@ impl Reader {
                 va: get("va"),
                 entries: long_words(rest),
             }),
+            ("gmc", "walk") => {
+                let entry = long_words(rest).pop().filter(|e| e & pte::VALID != 0);
+                self.gart
+                    .extend(entry.map(|e| e & !(pte::PTE_ADDR | pte::SNOOPED)));
+            }
             ("cp", "packet") => {
                 let owner = self.queues.get(&queue_of(rest)).copied();
                 let act = Act::Packet(owner.unwrap_or(Owner::Kernel), words(rest));
@@ -386,6 +400,9 @@ mod tests {
                    5 nbio doorbell index=0x8 value=0x4 width=8\n\
                    6 cp packet xcc=2 queue=1.0.0 op=0xa5 words=[c002a500, 10, 0, 800011]\n\
                    7 gmc walk hub=Mm vmid=8 va=0x1000 entries=[1, c000000000000021, 5]\n\
+                   7 gmc walk hub=Mm vmid=0 va=0x1000 entries=[1, 80c000010a501077]\n\
+                   7 gmc walk hub=Mm vmid=0 va=0x2000 entries=[1, 80c000010a502077]\n\
+                   7 gmc walk hub=Mm vmid=0 va=0x3000 entries=[1, 0]\n\
                    8 sdma packet engine=0 queue=rlc0 vmid=8 ib=0 op=FENCE words=[5, 1, 0, c0de0003]\n";
         let log = log.to_string()
             + "9 cp packet xcc=5 queue=1.0.0 op=0xa5 words=[c002a500, 10, 0, 800011]\n\
@@ -397,6 +414,7 @@ mod tests {
         let acts = [Act::Doorbell(Owner::Hiq), Act::Packet(Owner::Hiq, packet)];
         assert_eq!(section.acts, acts);
         assert_eq!(section.walks[0].entries[1], 0xc000_0000_0000_0021);
+        assert_eq!(trace.gart, [0x80c0_0000_0000_0073].into());
         assert_eq!(trace.scheduled(0), [[0xc002_a500, 0x10, 0, 0x80_0011]]);
         let listed = [0xc005_a200];
         assert_eq!(trace.scheduled(1)[1], listed);
