@@ -106,7 +106,7 @@ impl fmt::Display for Values {
         let all: Vec<String> = self.all.iter().map(|v| format!("{v:#x}")).collect();
         write!(f, "{}", all.join(" "))?;
         match self.last {
-            Some(last) if all.len() > 1 => write!(f, ", at last {last:#x}"),
+            Some(last) if !self.all.iter().eq([&last]) => write!(f, ", at last {last:#x}"),
             _ => Ok(()),
         }
     }
@@ -134,6 +134,13 @@ fn values(section: &Section) -> BTreeMap<String, Fields> {
             _ => continue,
         };
         let fields = all.entry(kind).or_default();
+        let is_frame = matches!(act, Act::Frame(_));
+        if is_frame {
+            // Fields of a frame that are 0 are not in the log.
+            for values in fields.values_mut() {
+                values.last = Some(0);
+            }
+        }
         for item in items {
             let value = match item.place {
                 true => (item.value != 0).into(),
@@ -141,7 +148,7 @@ fn values(section: &Section) -> BTreeMap<String, Fields> {
             };
             let values = fields.entry(item.name).or_default();
             values.all.insert(value);
-            values.last = matches!(act, Act::Frame(_)).then_some(value);
+            values.last = is_frame.then_some(value);
         }
     }
     all
