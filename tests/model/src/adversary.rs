@@ -51,8 +51,8 @@ impl Adversary {
         Duration::from_nanos(1 + self.below(range.as_nanos() as usize) as u64)
     }
 
-    /// Returns the time that firmware takes to start: up to eight times [`LONGEST`](Self::LONGEST).
-    pub fn start_time(&self) -> Duration {
+    /// Returns the response time of slow firmware: one to eight times [`LONGEST`](Self::LONGEST).
+    pub fn slow_time(&self) -> Duration {
         let range = Self::LONGEST * 7;
         Self::LONGEST + Duration::from_nanos(self.below(range.as_nanos() as usize) as u64)
     }

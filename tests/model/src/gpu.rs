@@ -688,9 +688,9 @@ impl Gpu {
         self.late.set(slot, value, Adversary::response_time);
     }
 
-    /// The same for firmware that has to start first.
-    pub fn respond_after_start(&self, slot: &Slot, value: u32) {
-        self.late.set(slot, value, Adversary::start_time);
+    /// The same for the RLC, which is slow.
+    pub fn respond_slowly(&self, slot: &Slot, value: u32) {
+        self.late.set(slot, value, Adversary::slow_time);
     }
 
     /// Returns whether a response to be set by [`respond`](Self::respond) is still to come.

@@ -375,7 +375,7 @@ impl Gc {
                 if gpu.rlc_runs(self.xcc) {
                     // Completed when the command bit reads 0; the rest is kept.
                     slot.set(value);
-                    gpu.respond(slot, value & !gc::RLC_SAFE_MODE__CMD.mask);
+                    gpu.respond_slowly(slot, value & !gc::RLC_SAFE_MODE__CMD.mask);
                     return;
                 }
                 slot.set(value);

@@ -395,7 +395,7 @@ pub fn booted(gpu: &Gpu) {
         .by_id(gpu.chip, Ip::Gc, gc12::regRLC_RLCS_BOOTLOAD_STATUS);
     if let Some(slot) = status {
         let complete = gc12::RLC_RLCS_BOOTLOAD_STATUS__BOOTLOAD_COMPLETE.mask;
-        gpu.respond_after_start(slot, complete);
+        gpu.respond_slowly(slot, complete);
     }
 }
 
