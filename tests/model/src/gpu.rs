@@ -331,19 +331,7 @@ impl Gpu {
     /// Returns whether the RLC of an XCC runs: without it safe mode requests are not acknowledged.
     pub fn rlc_runs(&self, xcc: u8) -> bool {
         let enabled = |xcc: &Xcc| xcc.gc.rlc_enabled(self);
-        self.firmware.loaded(Fw::Rlc(xcc)) && self.xcc(xcc).is_some_and(enabled) && self.booted()
-    }
-
-    /// Returns whether the RLC of gfx12 has given all firmware to the engines.
-    fn booted(&self) -> bool {
-        let status = self
-            .regs
-            .by_id(self.chip, Ip::Gc, gc12::regRLC_RLCS_BOOTLOAD_STATUS);
-        let complete = |slot: &Slot| {
-            self.late.settle(slot);
-            gc12::RLC_RLCS_BOOTLOAD_STATUS__BOOTLOAD_COMPLETE.is_set(slot.get())
-        };
-        self.chip.generation != Generation::Gfx12 || status.is_some_and(complete)
+        self.firmware.loaded(Fw::Rlc(xcc)) && self.xcc(xcc).is_some_and(enabled)
     }
 
     /// Makes the command processors rescan their queues.

@@ -196,6 +196,13 @@ pub struct Gc {
     state: Mutex<State>,
 }
 
+/// Returns the register in which the RLC of gfx12 reports that it has given all firmware to the
+/// engines.
+pub fn bootload_status(gpu: &Gpu) -> Option<&Slot> {
+    let reg = gc12::regRLC_RLCS_BOOTLOAD_STATUS;
+    gpu.regs.by_id(gpu.chip, Ip::Gc, reg)
+}
+
 impl Gc {
     /// Returns the power-on state of `xcc`.
     pub fn new(xcc: u8, chip: &Chip) -> Self {
@@ -228,10 +235,16 @@ impl Gc {
         *self.lock() = Self::power_on(self.ids, self.info.inactive(self.xcc));
     }
 
-    /// Returns whether the RLC is enabled.
+    /// Returns whether the RLC is enabled, and that of gfx12 has given all firmware to the engines.
     pub fn rlc_enabled(&self, gpu: &Gpu) -> bool {
         let slot = gpu.regs.of(gpu.chip, Ip::Gc, self.xcc, self.ids.rlc_cntl);
-        slot.is_some_and(|slot| gc::RLC_CNTL__RLC_ENABLE_F32.is_set(slot.get()))
+        let enabled = slot.is_some_and(|slot| gc::RLC_CNTL__RLC_ENABLE_F32.is_set(slot.get()));
+        let complete = |slot: &Slot| {
+            !gpu.awaits_response(slot)
+                && gc12::RLC_RLCS_BOOTLOAD_STATUS__BOOTLOAD_COMPLETE.is_set(slot.get())
+        };
+        let is_gfx12 = gpu.chip.generation == Generation::Gfx12;
+        enabled && (!is_gfx12 || bootload_status(gpu).is_some_and(complete))
     }
 
     /// Returns the bank that `GRBM_GFX_CNTL` selects.

@@ -95,11 +95,11 @@ static GFX12: Ids = ids!(regs12, None, 2);
 const RINGS: usize = 2;
 /// Seconds after which an entry or a slot of the CAM that the driver left alone is a violation.
 const FORGOTTEN: u64 = 2;
+/// Copies of an entry that the knob `ih.storm` repeats: more than fit in a ring.
+const STORM: u32 = 10_000;
 const CAM_ENABLE: u32 = regs::IH_RETRY_INT_CAM_CNTL__ENABLE.mask;
 const RB_ENABLE: u32 = regs::IH_RB_CNTL__RB_ENABLE.mask;
 const WPTR_WRITEBACK_ENABLE: u32 = regs::IH_RB_CNTL__WPTR_WRITEBACK_ENABLE.mask;
-/// Copies of an entry that the knob `ih.storm` repeats: more than fit in a ring.
-const STORM: u32 = 10_000;
 const WPTR_OVERFLOW_ENABLE: u32 = regs::IH_RB_CNTL__WPTR_OVERFLOW_ENABLE.mask;
 const ENABLE_INTR: u32 = regs::IH_RB_CNTL__ENABLE_INTR.mask;
 const RPTR_REARM: u32 = regs::IH_RB_CNTL__RPTR_REARM.mask;

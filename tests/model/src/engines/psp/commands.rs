@@ -19,6 +19,7 @@ use super::targets::{self, Target};
 use super::xgmi::{self, Xgmi};
 use crate::chips::Generation;
 use crate::engines::firmware::Fw;
+use crate::engines::gc::bootload_status;
 use crate::engines::memory;
 use crate::gpu::Gpu;
 use crate::regs::Ip;
@@ -390,10 +391,7 @@ fn autoload(gpu: &Gpu, os: &mut Os) -> Result<Reply, u32> {
 
 /// Reports that the RLC of gfx12 has given all firmware to the engines.
 pub fn booted(gpu: &Gpu) {
-    let status = gpu
-        .regs
-        .by_id(gpu.chip, Ip::Gc, gc12::regRLC_RLCS_BOOTLOAD_STATUS);
-    if let Some(slot) = status {
+    if let Some(slot) = bootload_status(gpu) {
         let complete = gc12::RLC_RLCS_BOOTLOAD_STATUS__BOOTLOAD_COMPLETE.mask;
         gpu.respond_slowly(slot, complete);
     }
