@@ -3,6 +3,7 @@
 //! Speed of the interpreter by kind of kernel: `cargo bench -p gpu_wave --bench wave`, part of
 //! `make bench`. Each kernel is a loop, run as a workgroup of 256 work-items. Prints the fastest
 //! round of each kind. The results of all rounds are compared with those computed on the host.
+//! `-- NAME...` runs only the kinds whose names contain one of these.
 
 #[path = "../tests/common/mod.rs"]
 mod common;
@@ -324,12 +325,18 @@ impl Kind {
 }
 
 fn main() {
+    // cargo adds `--bench`.
+    let names: Vec<String> = std::env::args()
+        .skip(1)
+        .filter(|a| !a.starts_with("--"))
+        .collect();
     for target in [Target::Gfx942, Target::Wave32] {
-        for kind in [scalar, vector, memory, lds, matrix] {
-            kind(target).measure();
-        }
-        if target == Target::Gfx942 {
-            matrix_f32().measure();
+        let kinds = [scalar, vector, memory, lds, matrix].map(|kind| kind(target));
+        let f32 = (target == Target::Gfx942).then(matrix_f32);
+        for kind in kinds.into_iter().chain(f32) {
+            if names.is_empty() || names.iter().any(|name| kind.name.contains(name)) {
+                kind.measure();
+            }
         }
     }
 }

@@ -47,6 +47,9 @@ pub(crate) struct Ctx<'a> {
 
 /// Executes an instruction. The program counter is already past it.
 pub(crate) fn step(wave: &mut Wave, ctx: &mut Ctx<'_>, inst: &Inst) -> Step {
+    if let (Body::Salu(i), None) = (&inst.body, &wave.flight) {
+        return salu::step(wave, ctx, i, inst.bytes);
+    }
     if wave.mode & control::VSKIP != 0 && is_skipped(wave, &inst.body) {
         return Ok(());
     }

@@ -15,10 +15,18 @@ mod typed;
 
 /// Maximum number of bytes per lane.
 const MAX_BYTES: usize = 16;
-/// Buffer for the data of a wave: `bytes` per lane, in lane order.
-type Room = [u8; LANES * MAX_BYTES];
+/// Buffer for the data of a wave: `CELL` bytes per lane at most, in lane order and without gaps.
+type Room<const CELL: usize> = [[u8; CELL]; LANES];
 /// One address per lane.
 type Addresses = [u64; LANES];
+
+/// Where the cells of the lanes are.
+#[derive(Clone, Copy)]
+enum Cells<'a> {
+    /// All lanes are active, and their cells contiguous from this address on.
+    Run(u64),
+    Lanes(&'a Addresses),
+}
 
 pub(super) fn step(w: &mut Wave, ctx: &mut Ctx<'_>, i: &Vmem) -> Step {
     let exec = w.replayed();
@@ -43,6 +51,13 @@ fn execute(w: &mut Wave, ctx: &mut Ctx<'_>, i: &Vmem, exec: u64) -> Step {
     }
     match i.segment {
         Segment::Global => {
+            let plain = match i.access {
+                Access::Load { bytes, .. } | Access::Store { bytes, .. } => Some(bytes),
+                _ => None,
+            };
+            if let Some(start) = plain.and_then(|bytes| global_run(w, i, bytes, exec)) {
+                return transfer(w, ctx, i, exec, Cells::Run(start));
+            }
             let addresses = global_addresses(w, i);
             match i.access {
                 Access::LoadTranspose { element } => {
@@ -170,6 +185,34 @@ fn buffer_access(w: &mut Wave, ctx: &mut Ctx<'_>, i: &Vmem, exec: u64) -> Step {
     Ok(())
 }
 
+/// Returns the address of the first cell, if all lanes are active and their cells contiguous.
+fn global_run(w: &Wave, i: &Vmem, bytes: u8, exec: u64) -> Option<u64> {
+    let lanes = w.lanes();
+    if exec != u64::MAX >> (LANES - lanes) {
+        return None;
+    }
+    let (at, size) = (usize::from(i.addr?), u32::from(bytes));
+    let low = &w.v[at][..lanes];
+    let first = low[0];
+    // The offsets of the last lane do not overflow, either.
+    first.checked_add(lanes as u32 * size)?;
+    let (mut differs, mut next) = (0, first);
+    for &v in low {
+        differs |= v ^ next;
+        next = next.wrapping_add(size);
+    }
+    let base = match i.saddr {
+        Some(saddr) => w.s64(saddr),
+        None => {
+            let high = &w.v[at + 1][..lanes];
+            differs |= high.iter().fold(0, |d, &v| d | v ^ high[0]);
+            u64::from(high[0]) << 32
+        }
+    };
+    let start = base.wrapping_add_signed(i.offset.into());
+    (differs == 0).then(|| start.wrapping_add(first.into()))
+}
+
 fn global_addresses(w: &Wave, i: &Vmem) -> Addresses {
     let offset = i64::from(i.offset) as u64;
     let at = usize::from(i.addr.unwrap_or_default());
@@ -252,45 +295,65 @@ fn flat(w: &mut Wave, ctx: &mut Ctx<'_>, i: &Vmem, exec: u64) -> Step {
 
 /// Executes a load, store or atomic on memory.
 fn memory(w: &mut Wave, ctx: &mut Ctx<'_>, i: &Vmem, mask: u64, addresses: &Addresses) -> Step {
-    if mask == 0 {
-        return Ok(());
-    }
-    let mut room: Room = [0; LANES * MAX_BYTES];
     match i.access {
-        Access::Load { bytes, .. } | Access::LoadLds { bytes, .. } => {
-            read(
-                (ctx.mem, i.scope),
-                &mut room,
-                bytes.into(),
-                mask,
-                addresses,
-                w.lanes(),
-            )?;
-            match i.access {
-                Access::Load { .. } => finish_load(w, i, &room, mask),
-                _ => store_lds(w, ctx.lds, i, &room, mask),
-            }
-            w.complete |= mask;
-            Ok(())
-        }
-        Access::Store { bytes, high } => {
-            gather_store(w, i, bytes.into(), high, &mut room);
-            let (lanes, complete) = (w.lanes(), &mut w.complete);
-            write(
-                (ctx.mem, i.scope),
-                &room,
-                bytes.into(),
-                mask,
-                addresses,
-                lanes,
-                complete,
-            )
-        }
+        _ if mask == 0 => Ok(()),
         Access::Atomic { op, size } => atomics(w, ctx, i, op, size, mask, addresses),
-        Access::Typed(_) | Access::LoadTranspose { .. } | Access::Block { .. } => {
-            violation("not a plain access")
-        }
+        _ => transfer(w, ctx, i, mask, Cells::Lanes(addresses)),
     }
+}
+
+/// Executes a load or store.
+fn transfer(w: &mut Wave, ctx: &mut Ctx<'_>, i: &Vmem, mask: u64, cells: Cells<'_>) -> Step {
+    match i.access {
+        Access::Load { bytes, .. } | Access::LoadLds { bytes, .. } => match bytes {
+            ..=4 => load::<4>(w, ctx, i, bytes.into(), mask, cells),
+            _ => load::<MAX_BYTES>(w, ctx, i, bytes.into(), mask, cells),
+        },
+        Access::Store { bytes, high } => match bytes {
+            ..=4 => store::<4>(w, ctx, i, (bytes.into(), high), mask, cells),
+            _ => store::<MAX_BYTES>(w, ctx, i, (bytes.into(), high), mask, cells),
+        },
+        Access::Atomic { .. }
+        | Access::Typed(_)
+        | Access::LoadTranspose { .. }
+        | Access::Block { .. } => violation("not a plain access"),
+    }
+}
+
+/// Executes a load of `size` bytes per lane, `CELL` at most.
+fn load<const CELL: usize>(
+    w: &mut Wave,
+    ctx: &mut Ctx<'_>,
+    i: &Vmem,
+    size: usize,
+    mask: u64,
+    cells: Cells<'_>,
+) -> Step {
+    let mut room: Room<CELL> = [[0; CELL]; LANES];
+    let room = room.as_flattened_mut();
+    read((ctx.mem, i.scope), room, size, mask, cells, w.lanes())?;
+    match i.access {
+        Access::Load { .. } => finish_load(w, i, room, mask),
+        _ => store_lds(w, ctx.lds, i, room, mask),
+    }
+    w.complete |= mask;
+    Ok(())
+}
+
+/// Executes a store of `size` bytes per lane, `CELL` at most; `high`: from bit 16 of registers on.
+fn store<const CELL: usize>(
+    w: &mut Wave,
+    ctx: &mut Ctx<'_>,
+    i: &Vmem,
+    (size, high): (usize, bool),
+    mask: u64,
+    cells: Cells<'_>,
+) -> Step {
+    let mut room: Room<CELL> = [[0; CELL]; LANES];
+    let room = room.as_flattened_mut();
+    gather_store(w, i, size, high, room);
+    let (to, lanes) = ((ctx.mem, i.scope), w.lanes());
+    write(to, room, size, mask, cells, lanes, &mut w.complete)
 }
 
 /// Returns the address in LDS of the first lane's dword.
@@ -299,7 +362,7 @@ pub(crate) fn lds_address(w: &Wave, i: &Vmem) -> u64 {
 }
 
 /// Moves loaded data into LDS: a dword per lane, from M0 on. Dwords beyond its end are dropped.
-fn store_lds(w: &Wave, lds: &mut [u8], i: &Vmem, room: &Room, mask: u64) {
+fn store_lds(w: &Wave, lds: &mut [u8], i: &Vmem, room: &[u8], mask: u64) {
     let Access::LoadLds { bytes, signed } = i.access else {
         return;
     };
@@ -316,7 +379,7 @@ fn store_lds(w: &Wave, lds: &mut [u8], i: &Vmem, room: &Room, mask: u64) {
 }
 
 /// Moves loaded data into registers.
-fn finish_load(w: &mut Wave, i: &Vmem, room: &Room, mask: u64) {
+fn finish_load(w: &mut Wave, i: &Vmem, room: &[u8], mask: u64) {
     let Access::Load {
         bytes,
         signed,
@@ -346,26 +409,33 @@ fn finish_load(w: &mut Wave, i: &Vmem, room: &Room, mask: u64) {
 }
 
 /// Moves cells of `SIZE` bytes to one register per dword.
-fn spread<const SIZE: usize>(w: &mut Wave, dst: usize, room: &Room, mask: u64) {
+fn spread<const SIZE: usize>(w: &mut Wave, dst: usize, room: &[u8], mask: u64) {
+    // Without gaps in EXEC.
+    let lanes = mask.trailing_ones() as usize;
+    let whole = mask.count_ones() as usize == lanes;
     for n in 0..SIZE / 4 {
-        let mut lanes = [0; LANES];
-        for (lane, cell) in lanes.iter_mut().zip(room.chunks_exact(SIZE)) {
-            if let Ok(cell) = <&[u8; SIZE]>::try_from(cell) {
-                let dword = [
-                    cell[4 * n],
-                    cell[4 * n + 1],
-                    cell[4 * n + 2],
-                    cell[4 * n + 3],
-                ];
-                *lane = u32::from_le_bytes(dword);
+        let dwords = room.chunks_exact(SIZE).map(|cell| {
+            let cell = &cell[4 * n..4 * n + 4];
+            u32::from_le_bytes([cell[0], cell[1], cell[2], cell[3]])
+        });
+        let to = &mut w.v[dst + n];
+        if whole {
+            to[..lanes]
+                .iter_mut()
+                .zip(dwords)
+                .for_each(|(to, from)| *to = from);
+            continue;
+        }
+        for (l, (to, from)) in to.iter_mut().zip(dwords).enumerate() {
+            if mask >> l & 1 != 0 {
+                *to = from;
             }
         }
-        w.write(dst + n, mask, &lanes);
     }
 }
 
 /// Collects the data of a store from registers.
-fn gather_store(w: &Wave, i: &Vmem, size: usize, high: bool, room: &mut Room) {
+fn gather_store(w: &Wave, i: &Vmem, size: usize, high: bool, room: &mut [u8]) {
     let shift = if high { 16 } else { 0 };
     let data = usize::from(i.data);
     match size {
@@ -385,7 +455,7 @@ fn gather_store(w: &Wave, i: &Vmem, size: usize, high: bool, room: &mut Room) {
 }
 
 /// Collects cells of `SIZE` bytes from one register per dword.
-fn gather<const SIZE: usize>(w: &Wave, data: usize, room: &mut Room) {
+fn gather<const SIZE: usize>(w: &Wave, data: usize, room: &mut [u8]) {
     for n in 0..SIZE / 4 {
         for (cell, lane) in room.chunks_exact_mut(SIZE).zip(&w.v[data + n]) {
             if let Ok(cell) = <&mut [u8; SIZE]>::try_from(cell) {
@@ -399,14 +469,22 @@ fn gather<const SIZE: usize>(w: &Wave, data: usize, room: &mut Room) {
     }
 }
 
-/// Returns whether the cells of all lanes are contiguous.
-fn are_contiguous(size: usize, mask: u64, addresses: &Addresses, lanes: usize) -> bool {
-    let first = addresses[0];
-    let mut differs = 0;
-    for (l, &address) in (0u64..).zip(&addresses[..lanes]) {
-        differs |= address ^ first.wrapping_add(l * size as u64);
+impl Cells<'_> {
+    /// Returns [`Cells::Run`] if all lanes are active and their cells contiguous.
+    fn resolve(self, size: usize, mask: u64, lanes: usize) -> Self {
+        let Cells::Lanes(addresses) = self else {
+            return self;
+        };
+        let first = addresses[0];
+        let mut differs = 0;
+        for (l, &address) in (0u64..).zip(&addresses[..lanes]) {
+            differs |= address ^ first.wrapping_add(l * size as u64);
+        }
+        if mask == u64::MAX >> (LANES - lanes) && differs == 0 {
+            return Cells::Run(first);
+        }
+        self
     }
-    mask == u64::MAX >> (LANES - lanes) && differs == 0
 }
 
 /// Returns the last lane of the contiguous run of active lanes that starts at `first`.
@@ -424,21 +502,23 @@ fn run_end(first: usize, size: usize, mask: u64, addresses: &Addresses) -> usize
 /// Reads `size` bytes per lane of `mask`, contiguous cells in one access.
 fn read(
     (mem, scope): (&dyn Memory, Scope),
-    room: &mut Room,
+    room: &mut [u8],
     size: usize,
     mask: u64,
-    addresses: &Addresses,
+    cells: Cells<'_>,
     lanes: usize,
 ) -> Step {
     let refused = |fault| Halt::Fault {
         fault,
         write: false,
     };
-    if are_contiguous(size, mask, addresses, lanes) {
-        return mem
-            .load(addresses[0], &mut room[..lanes * size], scope)
-            .map_err(refused);
-    }
+    let addresses = match cells.resolve(size, mask, lanes) {
+        Cells::Lanes(addresses) => addresses,
+        Cells::Run(start) => {
+            let to = &mut room[..lanes * size];
+            return mem.load(start, to, scope).map_err(refused);
+        }
+    };
     let mut l = mask.trailing_zeros() as usize;
     let mut previous: Option<usize> = None;
     while l < LANES {
@@ -466,16 +546,15 @@ fn read(
 /// written to `complete`.
 fn write(
     (mem, scope): (&dyn Memory, Scope),
-    room: &Room,
+    room: &[u8],
     size: usize,
     mask: u64,
-    addresses: &Addresses,
+    cells: Cells<'_>,
     lanes: usize,
     complete: &mut u64,
 ) -> Step {
-    let mut cells = |first: usize, last: usize| {
+    let mut run = |start: u64, first: usize, last: usize| {
         let from = &room[first * size..(last + 1) * size];
-        let start = addresses[first];
         let result = mem.store(start, from, scope);
         let all = (last + 1 - first) as u64;
         // The bytes before the one that is refused are written.
@@ -488,9 +567,10 @@ fn write(
         }
         result.map_err(|fault| Halt::Fault { fault, write: true })
     };
-    if are_contiguous(size, mask, addresses, lanes) {
-        return cells(0, lanes - 1);
-    }
+    let addresses = match cells.resolve(size, mask, lanes) {
+        Cells::Lanes(addresses) => addresses,
+        Cells::Run(start) => return run(start, 0, lanes - 1),
+    };
     let mut l = 0;
     while l < LANES {
         if mask >> l & 1 == 0 {
@@ -498,7 +578,7 @@ fn write(
             continue;
         }
         let last = run_end(l, size, mask, addresses);
-        cells(l, last)?;
+        run(addresses[l], l, last)?;
         l = last + 1;
     }
     Ok(())
@@ -579,8 +659,8 @@ fn scratch(w: &mut Wave, ctx: &mut Ctx<'_>, i: &Vmem, mask: u64, offsets: &[i64;
             first.wrapping_add(4 * l as u64 + offset % 4)
         })
     };
-    let mut room: Room = [0; LANES * MAX_BYTES];
-    let mut part_room: Room = [0; LANES * MAX_BYTES];
+    let mut room = [0; LANES * MAX_BYTES];
+    let mut part_room = [0; LANES * MAX_BYTES];
     if let Access::Store { high, .. } = i.access {
         gather_store(w, i, size, high, &mut room);
     }
@@ -598,7 +678,7 @@ fn scratch(w: &mut Wave, ctx: &mut Ctx<'_>, i: &Vmem, mask: u64, offsets: &[i64;
                 &part_room,
                 piece,
                 mask,
-                &addresses,
+                Cells::Lanes(&addresses),
                 lanes,
                 &mut parts,
             )?;
@@ -608,7 +688,7 @@ fn scratch(w: &mut Wave, ctx: &mut Ctx<'_>, i: &Vmem, mask: u64, offsets: &[i64;
                 &mut part_room,
                 piece,
                 mask,
-                &addresses,
+                Cells::Lanes(&addresses),
                 lanes,
             )?;
             for l in 0..lanes {

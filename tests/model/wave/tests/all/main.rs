@@ -16,6 +16,7 @@ mod launch_gfx1201;
 mod matrix;
 mod opcodes;
 mod retry;
+mod runs;
 mod scope;
 mod sweep;
 mod trap;

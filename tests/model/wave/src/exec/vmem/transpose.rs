@@ -3,7 +3,7 @@
 //! `global_load_tr_b128` and `global_load_tr_b64` of gfx1201: load of a 16x16 matrix of 16-bit or
 //! 8-bit elements for WMMA, with rows and columns exchanged.
 
-use super::{read, Addresses, Room, LANES, MAX_BYTES};
+use super::{read, Addresses, Cells, LANES, MAX_BYTES};
 use crate::exec::Ctx;
 use crate::inst::Vmem;
 use crate::wave::{violation, Step, Wave};
@@ -42,9 +42,16 @@ pub(super) fn load(
     }
     let size = usize::from(element);
     let row = COLUMNS * size;
-    let mut room: Room = [0; LANES * MAX_BYTES];
+    let mut room = [0; LANES * MAX_BYTES];
     let all = u64::MAX >> (LANES - ROWS);
-    read((ctx.mem, i.scope), &mut room, row, all, addresses, ROWS)?;
+    read(
+        (ctx.mem, i.scope),
+        &mut room,
+        row,
+        all,
+        Cells::Lanes(addresses),
+        ROWS,
+    )?;
     let count = COLUMNS * ROWS / lanes;
     let mut out = [[0u32; LANES]; MAX_BYTES / 4];
     for lane in 0..lanes {

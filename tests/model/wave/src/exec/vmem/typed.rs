@@ -2,7 +2,7 @@
 
 //! Buffer accesses with conversion: `buffer_*_format_*` and `tbuffer_*`.
 
-use super::{active, buffer, read, store_lds, write, Room, LANES, MAX_BYTES};
+use super::{active, buffer, read, store_lds, write, Cells, LANES, MAX_BYTES};
 use crate::exec::Ctx;
 use crate::format::Format;
 use crate::inst::{Access, Components, Typed, Vmem};
@@ -34,7 +34,7 @@ pub(super) fn step(w: &mut Wave, ctx: &mut Ctx<'_>, i: &Vmem, typed: &Typed, exe
     let (format, selects) = element(w, i, typed)?;
     let size = format.size();
     let half = matches!(typed.registers, Components::Halves | Components::HighHalf);
-    let mut room: Room = [0; LANES * MAX_BYTES];
+    let mut room = [0; LANES * MAX_BYTES];
     // Without a resource all lanes are out of bounds.
     let mut inside = 0;
     let mut addresses = [0; LANES];
@@ -60,7 +60,7 @@ pub(super) fn step(w: &mut Wave, ctx: &mut Ctx<'_>, i: &Vmem, typed: &Typed, exe
                 &room,
                 size,
                 inside,
-                &addresses,
+                Cells::Lanes(&addresses),
                 lanes,
                 complete,
             ),
@@ -72,7 +72,7 @@ pub(super) fn step(w: &mut Wave, ctx: &mut Ctx<'_>, i: &Vmem, typed: &Typed, exe
             &mut room,
             size,
             inside,
-            &addresses,
+            Cells::Lanes(&addresses),
             w.lanes(),
         )?;
     }
@@ -127,7 +127,7 @@ fn finish(
             w.write(dst, exec, &lanes);
         }
         Components::Lds => {
-            let mut room: Room = [0; LANES * MAX_BYTES];
+            let mut room = [0; LANES * MAX_BYTES];
             for (cell, value) in room.chunks_exact_mut(4).zip(&loaded[0]) {
                 cell.copy_from_slice(&value.to_le_bytes());
             }
