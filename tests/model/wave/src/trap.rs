@@ -177,17 +177,21 @@ impl Wave {
         self.raised |= enabled >> ADDR_WATCH & 1 != 0;
     }
 
+    /// Returns whether a trap follows each instruction. Only the trap handler changes it.
+    pub(crate) fn is_single_step(&self) -> bool {
+        match self.isa {
+            Isa::Gfx942 => self.mode & mode::DEBUG_EN != 0,
+            Isa::Gfx1201 => self.trap_ctrl & gfx1201::ctrl::TRAP_AFTER_INST != 0,
+        }
+    }
+
     /// Ends an instruction in single-step mode.
     pub(crate) fn step_over(&mut self) {
-        let (steps, flag) = match self.isa {
-            Isa::Gfx942 => (self.mode & mode::DEBUG_EN != 0, trapsts::TRAP_AFTER_INST),
-            Isa::Gfx1201 => (
-                self.trap_ctrl & gfx1201::ctrl::TRAP_AFTER_INST != 0,
-                gfx1201::excp::TRAP_AFTER_INST,
-            ),
-        };
-        if steps && !self.state.is_over() {
-            self.trapsts |= flag;
+        if !self.state.is_over() {
+            self.trapsts |= match self.isa {
+                Isa::Gfx942 => trapsts::TRAP_AFTER_INST,
+                Isa::Gfx1201 => gfx1201::excp::TRAP_AFTER_INST,
+            };
             self.raised = true;
         }
     }

@@ -310,6 +310,7 @@ fn slice(
     instructions: u64,
 ) -> Result<(), Stop> {
     let privileged = wave.privileged;
+    let single_step = !privileged && wave.is_single_step();
     let code = if privileged {
         &ctx.dispatch.trap_code
     } else {
@@ -350,7 +351,7 @@ fn slice(
             }
             return stopped(wave, ctx, halt);
         }
-        if !privileged {
+        if single_step {
             wave.step_over();
         }
         if wave.state != State::Ready {
