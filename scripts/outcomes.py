@@ -94,7 +94,7 @@ def expected(boots, boot):
     base = base_of(boot)
     programs = dict(expected(boots, base)) if base else {}
     if boot.endswith("-debug"):
-        programs["debug"] = ["lockdep_is_on", "no_dma_api_error", "no_leak", "no_report_in_the_log"]
+        programs["kernel"] = ["lockdep_is_on", "no_dma_api_error", "no_leak", "no_report_in_the_log"]
     return {**programs, **boots.get(boot, {})}
 
 
