@@ -5,6 +5,7 @@
  * does the driver's counters are those of the start.
  *
  * $WALK_SEED selects the walk (default: random, and printed), $WALK_STEPS its length (default 25).
+ * $WALK_WEIGHTS has the weight of each kind of step, for some of them: "kill=40 reset=4".
  */
 #define _GNU_SOURCE
 #include <fcntl.h>
@@ -250,7 +251,7 @@ static void remove_device(void)
 	expect_back();
 }
 
-static const struct {
+static struct {
 	const char *name;
 	uint32_t weight;
 	void (*run)(void);
@@ -266,6 +267,24 @@ static uint64_t number(const char *name, uint64_t otherwise)
 	const char *text = getenv(name);
 
 	return text ? strtoull(text, NULL, 0) : otherwise;
+}
+
+static void read_weights(void)
+{
+	const char *text = getenv("WALK_WEIGHTS");
+	char name[16];
+	unsigned int weight;
+	int length;
+
+	for (; text && sscanf(text, " %15[a-z]=%u%n", name, &weight, &length) == 2; text += length) {
+		size_t n = 0;
+
+		while (n < STEPS && strcmp(steps[n].name, name))
+			n++;
+		ASSERT(n < STEPS, "no step %s", name);
+		steps[n].weight = weight;
+	}
+	ASSERT(!text || !*text, "a weight: %s", text);
 }
 
 static void step(uint64_t at)
@@ -293,6 +312,7 @@ TEST_TIMEOUT(walk, 20000)
 
 	ktap_note("WALK_SEED=%llu", (unsigned long long)seed);
 	state = seed;
+	read_weights();
 	control = mmap(NULL, KFD_PAGE, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	ASSERT(control != MAP_FAILED);
 	device_need_reset();
