@@ -160,16 +160,24 @@ int kmsg_open(void)
 	return fd;
 }
 
+bool kmsg_next(int fd, char *line, size_t size)
+{
+	ssize_t n;
+
+	/* EPIPE: records were overwritten before they were read. */
+	do
+		n = read(fd, line, size - 1);
+	while (n < 0 && errno == EPIPE);
+	line[n > 0 ? n : 0] = 0;
+	return n > 0;
+}
+
 int kmsg_lines_with(int fd, const char *text)
 {
 	char line[2048];
 	int found = 0;
-	ssize_t n;
 
-	/* EPIPE: records were overwritten before they were read. */
-	while ((n = read(fd, line, sizeof(line) - 1)) > 0 || (n < 0 && errno == EPIPE)) {
-		line[n > 0 ? n : 0] = 0;
+	while (kmsg_next(fd, line, sizeof(line)))
 		found += strstr(line, text) != NULL;
-	}
 	return found;
 }

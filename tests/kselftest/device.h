@@ -39,6 +39,8 @@ int try_to_sleep(const char *depth);
 
 /* Opens the kernel log at its end; ends the test on failure. */
 int kmsg_open(void);
+/* Reads the next record of the log. Returns false if there is none yet. */
+bool kmsg_next(int fd, char *line, size_t size);
 /* Returns how many log lines since the last call contain `text`. */
 int kmsg_lines_with(int fd, const char *text);
 

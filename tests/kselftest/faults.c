@@ -106,13 +106,10 @@ static uint32_t logged_status(int log)
 {
 	uint32_t status = 0;
 	char line[2048];
-	ssize_t n;
 
-	while ((n = read(log, line, sizeof(line) - 1)) > 0) {
-		const char *name;
+	while (kmsg_next(log, line, sizeof(line))) {
+		const char *name = strstr(line, ", status 0x");
 
-		line[n] = 0;
-		name = strstr(line, ", status 0x");
 		if (!name)
 			name = strstr(line, "PROTECTION_FAULT_STATUS");
 		name = name ? strstr(name, "0x") : NULL;

@@ -81,7 +81,6 @@ TEST_TIMEOUT(plain_memory, 120)
 	EXPECT(fixture_works(&f));
 }
 
-/* sysfs counts the faults: of memory that was never accessed, and none of a page that is mapped. */
 /* Returns the number of faults once it has not changed for 200 ms: it is counted after the PTE. */
 static uint64_t settled_faults(struct kfd *k)
 {
@@ -95,6 +94,7 @@ static uint64_t settled_faults(struct kfd *k)
 	return now;
 }
 
+/* sysfs counts the faults: of memory that was never accessed, and none of a page that is mapped. */
 TEST_TIMEOUT(faults_are_counted, 120)
 {
 	struct fixture f;
