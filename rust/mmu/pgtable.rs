@@ -640,26 +640,34 @@ impl Tree {
         len: u64,
         target: &Target<'_>,
     ) -> Result {
-        cx.memory = self.memory;
-        core::mem::swap(&mut cx.kept, &mut self.kept);
-        let result = self.map_runs(cx, va, len, target);
-        core::mem::swap(&mut cx.kept, &mut self.kept);
-        result
+        let flags = cx.gpu.generation().gmc.pte_flags(target.attrs);
+        self.with_new_tables(cx, |root, cx| {
+            let mut done = 0;
+            while done < len {
+                let (pa, run) = target
+                    .placement
+                    .run(cx.gpu, target.peer, target.offset + done)?;
+                let run = run.min(len - done);
+                let at = va + done;
+                root.map(cx, at, at + run, pa, flags)?;
+                done += run;
+            }
+            Ok(())
+        })
     }
 
-    fn map_runs(&mut self, cx: &mut Update<'_>, va: u64, len: u64, target: &Target<'_>) -> Result {
-        let flags = cx.gpu.generation().gmc.pte_flags(target.attrs);
-        let mut done = 0;
-        while done < len {
-            let (pa, run) = target
-                .placement
-                .run(cx.gpu, target.peer, target.offset + done)?;
-            let run = run.min(len - done);
-            let at = va + done;
-            self.root.map(cx, at, at + run, pa, flags)?;
-            done += run;
-        }
-        Ok(())
+    /// Calls `f` with the root and an update that takes new tables from those of the tree, or
+    /// allocates them in its memory partition.
+    fn with_new_tables<T>(
+        &mut self,
+        cx: &mut Update<'_>,
+        f: impl FnOnce(&mut Table, &mut Update<'_>) -> Result<T>,
+    ) -> Result<T> {
+        cx.memory = self.memory;
+        core::mem::swap(&mut cx.kept, &mut self.kept);
+        let result = f(&mut self.root, cx);
+        core::mem::swap(&mut cx.kept, &mut self.kept);
+        result
     }
 
     /// Ends an update after the TLB flush. An empty table of each level is kept, others are freed.
@@ -683,10 +691,7 @@ impl Tree {
     /// written without the lock of the tree. `EADDRINUSE` if a 2 MiB page is mapped there, `EBUSY`
     /// if it is pinned already, `ENOMEM` without memory.
     pub(super) fn pin(&mut self, cx: &mut Update<'_>, va: u64) -> Result<u64> {
-        core::mem::swap(&mut cx.kept, &mut self.kept);
-        let result = self.root.pin(cx, va);
-        core::mem::swap(&mut cx.kept, &mut self.kept);
-        result
+        self.with_new_tables(cx, |root, cx| root.pin(cx, va))
     }
 
     /// Undoes [`Tree::pin`]. The PTEs that were written are invalid.
@@ -698,10 +703,7 @@ impl Tree {
     /// 2 MiB page is mapped there, `ENOMEM` without memory.
     pub(super) fn refuse(&mut self, cx: &mut Update<'_>, va: u64) -> Result {
         let entry = cx.gpu.generation().gmc.no_retry();
-        core::mem::swap(&mut cx.kept, &mut self.kept);
-        let result = self.root.put(cx, va, entry);
-        core::mem::swap(&mut cx.kept, &mut self.kept);
-        result
+        self.with_new_tables(cx, |root, cx| root.put(cx, va, entry))
     }
 
     /// Writes all tables without PTEs, after VRAM was lost. The caller maps everything again.
