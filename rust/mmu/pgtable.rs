@@ -388,10 +388,16 @@ impl Table {
         self.child_mut(i).ok_or(EINVAL)
     }
 
-    /// Returns the number of 2 MiB pages between `va` and `end`.
-    fn blocks(&self, va: u64, end: u64) -> usize {
+    /// Returns the number of 2 MiB pages between `va` and `end` whose address `splits` accepts.
+    /// Returns the first error of `splits`.
+    fn blocks(
+        &self,
+        va: u64,
+        end: u64,
+        splits: &mut impl FnMut(u64) -> Result<bool>,
+    ) -> Result<usize> {
         if self.level < BLOCK {
-            return 0;
+            return Ok(0);
         }
         let step = span(self.level);
         let mut count = 0;
@@ -400,13 +406,13 @@ impl Table {
             let next = ((at / step + 1) * step).min(end);
             let i = index(self.level, at);
             if self.is_leaf(i) {
-                count += 1;
+                count += usize::from(splits(at)?);
             } else if let Some(child) = self.child(i) {
-                count += child.blocks(at, next);
+                count += child.blocks(at, next, splits)?;
             }
             at = next;
         }
-        count
+        Ok(count)
     }
 }
 
@@ -713,8 +719,19 @@ impl Tree {
         kept.try_for_each(|table| table.rewrite(gpu))
     }
 
-    /// Returns the number of tables needed to split the 2 MiB pages of `len` bytes from `va`.
-    pub(super) fn blocks(&self, va: u64, len: u64) -> usize {
-        self.root.blocks(va, va + len)
+    /// Returns the number of tables that a map of `len` bytes at `va`, which are mapped already,
+    /// needs: one for each 2 MiB page that becomes smaller ones. Errors as [`Placement::run`].
+    pub(super) fn splits(
+        &self,
+        gpu: &Gpu,
+        va: u64,
+        len: u64,
+        target: &Target<'_>,
+    ) -> Result<usize> {
+        self.root.blocks(va, va + len, &mut |at| {
+            let offset = target.offset + (at - va);
+            let (pa, run) = target.placement.run(gpu, target.peer, offset)?;
+            Ok(pa % span(BLOCK) != 0 || run < span(BLOCK))
+        })
     }
 }
