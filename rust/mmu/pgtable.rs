@@ -208,8 +208,11 @@ impl Table {
             let phys = pa + (at - va);
             let i = index(self.level, at);
             let whole = at % step == 0 && next - at == step && phys % step == 0;
-            // Reserve first: once the child is detached its PDE has to be overwritten.
-            let block = self.level == BLOCK && whole && cx.rows.reserve(1, GFP_KERNEL).is_ok();
+            // Reserve first: once the child is detached its PDE has to be overwritten. An entry
+            // that is written at once needs no memory: a rewrite after a reset must not fail.
+            let block = self.level == BLOCK
+                && whole
+                && (!cx.deferred || cx.rows.reserve(1, GFP_KERNEL).is_ok());
             if block && self.clear_child(cx, i) {
                 let row = Row {
                     first: i,
