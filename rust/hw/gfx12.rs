@@ -7,6 +7,7 @@ use crate::asic::mmio::Version;
 
 mod caps;
 mod dma_packet;
+mod format;
 mod gfx;
 mod gmc;
 mod ih;

@@ -208,8 +208,11 @@ impl Table {
             let phys = pa + (at - va);
             let i = index(self.level, at);
             let whole = at % step == 0 && next - at == step && phys % step == 0;
-            // Reserve first: once the child is detached its PDE has to be overwritten.
-            let block = self.level == BLOCK && whole && cx.rows.reserve(1, GFP_KERNEL).is_ok();
+            // Reserve first: once the child is detached its PDE has to be overwritten. An entry
+            // that is written at once needs no memory: a rewrite after a reset must not fail.
+            let block = self.level == BLOCK
+                && whole
+                && (!cx.deferred || cx.rows.reserve(1, GFP_KERNEL).is_ok());
             if block && self.clear_child(cx, i) {
                 let row = Row {
                     first: i,
@@ -388,10 +391,16 @@ impl Table {
         self.child_mut(i).ok_or(EINVAL)
     }
 
-    /// Returns the number of 2 MiB pages between `va` and `end`.
-    fn blocks(&self, va: u64, end: u64) -> usize {
+    /// Returns the number of 2 MiB pages between `va` and `end` whose address `splits` accepts.
+    /// Returns the first error of `splits`.
+    fn blocks(
+        &self,
+        va: u64,
+        end: u64,
+        splits: &mut impl FnMut(u64) -> Result<bool>,
+    ) -> Result<usize> {
         if self.level < BLOCK {
-            return 0;
+            return Ok(0);
         }
         let step = span(self.level);
         let mut count = 0;
@@ -400,13 +409,13 @@ impl Table {
             let next = ((at / step + 1) * step).min(end);
             let i = index(self.level, at);
             if self.is_leaf(i) {
-                count += 1;
+                count += usize::from(splits(at)?);
             } else if let Some(child) = self.child(i) {
-                count += child.blocks(at, next);
+                count += child.blocks(at, next, splits)?;
             }
             at = next;
         }
-        count
+        Ok(count)
     }
 }
 
@@ -640,26 +649,34 @@ impl Tree {
         len: u64,
         target: &Target<'_>,
     ) -> Result {
-        cx.memory = self.memory;
-        core::mem::swap(&mut cx.kept, &mut self.kept);
-        let result = self.map_runs(cx, va, len, target);
-        core::mem::swap(&mut cx.kept, &mut self.kept);
-        result
+        let flags = cx.gpu.generation().gmc.pte_flags(target.attrs);
+        self.with_new_tables(cx, |root, cx| {
+            let mut done = 0;
+            while done < len {
+                let (pa, run) = target
+                    .placement
+                    .run(cx.gpu, target.peer, target.offset + done)?;
+                let run = run.min(len - done);
+                let at = va + done;
+                root.map(cx, at, at + run, pa, flags)?;
+                done += run;
+            }
+            Ok(())
+        })
     }
 
-    fn map_runs(&mut self, cx: &mut Update<'_>, va: u64, len: u64, target: &Target<'_>) -> Result {
-        let flags = cx.gpu.generation().gmc.pte_flags(target.attrs);
-        let mut done = 0;
-        while done < len {
-            let (pa, run) = target
-                .placement
-                .run(cx.gpu, target.peer, target.offset + done)?;
-            let run = run.min(len - done);
-            let at = va + done;
-            self.root.map(cx, at, at + run, pa, flags)?;
-            done += run;
-        }
-        Ok(())
+    /// Calls `f` with the root and an update that takes new tables from those of the tree, or
+    /// allocates them in its memory partition.
+    fn with_new_tables<T>(
+        &mut self,
+        cx: &mut Update<'_>,
+        f: impl FnOnce(&mut Table, &mut Update<'_>) -> Result<T>,
+    ) -> Result<T> {
+        cx.memory = self.memory;
+        core::mem::swap(&mut cx.kept, &mut self.kept);
+        let result = f(&mut self.root, cx);
+        core::mem::swap(&mut cx.kept, &mut self.kept);
+        result
     }
 
     /// Ends an update after the TLB flush. An empty table of each level is kept, others are freed.
@@ -683,10 +700,7 @@ impl Tree {
     /// written without the lock of the tree. `EADDRINUSE` if a 2 MiB page is mapped there, `EBUSY`
     /// if it is pinned already, `ENOMEM` without memory.
     pub(super) fn pin(&mut self, cx: &mut Update<'_>, va: u64) -> Result<u64> {
-        core::mem::swap(&mut cx.kept, &mut self.kept);
-        let result = self.root.pin(cx, va);
-        core::mem::swap(&mut cx.kept, &mut self.kept);
-        result
+        self.with_new_tables(cx, |root, cx| root.pin(cx, va))
     }
 
     /// Undoes [`Tree::pin`]. The PTEs that were written are invalid.
@@ -698,10 +712,7 @@ impl Tree {
     /// 2 MiB page is mapped there, `ENOMEM` without memory.
     pub(super) fn refuse(&mut self, cx: &mut Update<'_>, va: u64) -> Result {
         let entry = cx.gpu.generation().gmc.no_retry();
-        core::mem::swap(&mut cx.kept, &mut self.kept);
-        let result = self.root.put(cx, va, entry);
-        core::mem::swap(&mut cx.kept, &mut self.kept);
-        result
+        self.with_new_tables(cx, |root, cx| root.put(cx, va, entry))
     }
 
     /// Writes all tables without PTEs, after VRAM was lost. The caller maps everything again.
@@ -711,8 +722,19 @@ impl Tree {
         kept.try_for_each(|table| table.rewrite(gpu))
     }
 
-    /// Returns the number of tables needed to split the 2 MiB pages of `len` bytes from `va`.
-    pub(super) fn blocks(&self, va: u64, len: u64) -> usize {
-        self.root.blocks(va, va + len)
+    /// Returns the number of tables that a map of `len` bytes at `va`, which are mapped already,
+    /// needs: one for each 2 MiB page that becomes smaller ones. Errors as [`Placement::run`].
+    pub(super) fn splits(
+        &self,
+        gpu: &Gpu,
+        va: u64,
+        len: u64,
+        target: &Target<'_>,
+    ) -> Result<usize> {
+        self.root.blocks(va, va + len, &mut |at| {
+            let offset = target.offset + (at - va);
+            let (pa, run) = target.placement.run(gpu, target.peer, offset)?;
+            Ok(pa % span(BLOCK) != 0 || run < span(BLOCK))
+        })
     }
 }

@@ -462,10 +462,13 @@ impl BoMapper for Space {
         let Some(mapping) = inner.find(va, bo) else {
             return Ok(None);
         };
-        let tables = match to {
-            Placement::System(_) => inner.tree.blocks(va, mapping.len),
-            _ => 0,
+        let target = Target {
+            placement: to,
+            peer: None,
+            attrs: bo.attrs(to, mapping.access, self.memory),
+            offset: mapping.offset,
         };
+        let tables = inner.tree.splits(&self.gpu, va, mapping.len, &target)?;
         drop(guard);
         Spare::new(&self.gpu, self.memory, tables).map(Some)
     }

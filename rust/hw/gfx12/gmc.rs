@@ -1,23 +1,19 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! GFXHUB and MMHUB 4.1.0, and the page table format of gfx12.
+//! GFXHUB and MMHUB 4.1.0.
 //!
-//! Page tables have four levels; the IS_PTE bit marks a leaf at any level. MMHUB loses invalidation
-//! ACKs when it is power gated: invalidation takes a semaphore there.
+//! MMHUB loses invalidation ACKs when it is power gated: invalidation takes a semaphore there.
 
 use kernel::prelude::*;
 use rkfd_abi::{
     discovery::hwid,
-    pte::{self, gfx12 as bits},
+    pte,
     regs::{gc_12_0_0 as gc, mmhub_4_1_0 as mm, name, Value},
 };
 
 use crate::{
     asic::mmio::{Block, Mmio},
-    hw::gmc::{
-        hub_names, FlushType, GmcVersion, Hub, HubNames, HubNumbers, Hubs, Level, PteAttrs,
-        CPU_ENGINE,
-    },
+    hw::gmc::{hub_names, FlushType, GmcVersion, Hub, HubNames, HubNumbers, Hubs, CPU_ENGINE},
 };
 
 /// The hubs and page table format of gfx12.
@@ -82,8 +78,6 @@ fn flush_memory_hub(b: Block<'_>, vmid: u32) -> Result {
 impl GmcVersion for Gmc {
     const GFX: &'static Hub = &GFX;
     const MEM: &'static Hub = &MEM;
-    const GART: u64 = bits::MTYPE.put(pte::MTYPE_UC) | bits::IS_PTE;
-    const NO_RETRY: u64 = pte::VALID | pte::SYSTEM | bits::PRT;
 
     fn fb_offset(mmio: &Mmio) -> Result<u32> {
         let b = mmio.block(hwid::MMHUB, 0)?;
@@ -128,20 +122,5 @@ impl GmcVersion for Gmc {
         // The first read waits until the register is up to date (`gmc_v12_0_process_interrupt`).
         b.rd(GFX.fault_status)?;
         Ok((b, &GFX))
-    }
-
-    fn own_flags(a: PteAttrs) -> u64 {
-        let mtype = if a.uncached {
-            pte::MTYPE_UC
-        } else {
-            pte::MTYPE_NC
-        };
-        let snooped = if a.system { pte::SNOOPED } else { 0 };
-        bits::IS_PTE | bits::MTYPE.put(mtype) | snooped
-    }
-
-    // An invalid block.
-    fn empty_block(_level: Level) -> u64 {
-        bits::IS_PTE
     }
 }

@@ -1,10 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! GFXHUB and MMHUB 1.8.0, and the page table format of gfx9.
+//! GFXHUB and MMHUB 1.8.0.
 //!
-//! Page tables have four levels, of which the hubs are programmed with three: with "translate
-//! further", PDB0 acts as a page table of 2 MiB pages, and a PDE0 that points to a page table (PTB)
-//! sets TF.
+//! Of the four levels of page tables the hubs are programmed with three, see [`super::format`].
 
 use kernel::prelude::*;
 use rkfd_abi::{
@@ -17,10 +15,7 @@ use rkfd_abi::{
 
 use crate::{
     asic::mmio::{Block, Mmio},
-    hw::gmc::{
-        hub_names, hubs, FlushType, GmcVersion, Hub, HubNames, HubNumbers, Hubs, Level, McLayout,
-        PteAttrs,
-    },
+    hw::gmc::{hub_names, hubs, FlushType, GmcVersion, Hub, HubNames, HubNumbers, Hubs, McLayout},
 };
 
 /// XCCs of an AID.
@@ -62,8 +57,6 @@ pub(super) static MEM: Hub = Hub {
 impl GmcVersion for Gmc {
     const GFX: &'static Hub = &GFX;
     const MEM: &'static Hub = &MEM;
-    const GART: u64 = pte::MTYPE.put(pte::MTYPE_UC);
-    const NO_RETRY: u64 = pte::VALID | pte::SYSTEM | pte::PRT;
 
     fn fb_offset(mmio: &Mmio) -> Result<u32> {
         let b = mmio.block(hwid::GC, 0)?;
@@ -140,42 +133,6 @@ impl GmcVersion for Gmc {
             Ok((mmio.block(hwid::GC, xcc)?, &GFX))
         } else {
             Ok((mmio.block(hwid::MMHUB, u8::try_from(aid)?)?, &MEM))
-        }
-    }
-
-    fn own_flags(a: PteAttrs) -> u64 {
-        let mtype = if a.uncached {
-            pte::MTYPE_UC
-        } else if a.ext_coherent {
-            if a.local {
-                pte::MTYPE_CC
-            } else {
-                pte::MTYPE_UC
-            }
-        } else if a.local {
-            pte::MTYPE_RW
-        } else if a.system {
-            pte::MTYPE_UC
-        } else {
-            pte::MTYPE_NC
-        };
-        pte::SNOOPED | pte::MTYPE.put(mtype)
-    }
-
-    // A 2 MiB block in PDB0 is an ordinary entry, see the top of the file.
-    fn table_flags(level: Level) -> u64 {
-        match level {
-            1 => pte::TF,
-            2 => pte::PDE_BFS.put(u64::from(pte::LEVEL_BITS)),
-            _ => 0,
-        }
-    }
-
-    fn empty_block(level: Level) -> u64 {
-        match level {
-            // An invalid block: no flag marks it at this level, an odd address does.
-            1 => pte::PAGE_SIZE,
-            _ => pte::PDE_PTE,
         }
     }
 }

@@ -1,0 +1,14 @@
+// SPDX-License-Identifier: GPL-2.0 OR MIT
+
+//! `rust/hw`: the page table formats.
+
+mod gfx12;
+mod gfx9_4_3;
+mod gmc;
+
+pub(crate) use gmc::{Level, PageFormat, PteAttrs};
+
+/// The format of gfx9.
+pub(crate) static GFX9: &dyn PageFormat = &gfx9_4_3::gmc::Gmc;
+/// The format of gfx12.
+pub(crate) static GFX12: &dyn PageFormat = &gfx12::gmc::Gmc;

@@ -1,0 +1,10 @@
+// SPDX-License-Identifier: GPL-2.0 OR MIT
+
+//! `rust/process`.
+
+mod events;
+#[allow(clippy::all)]
+#[path = "../../../rust/process/handles.rs"]
+mod handles;
+#[cfg(test)]
+mod handles_check;
