@@ -3,9 +3,9 @@
 //! Files of a card in sysfs that tools for administrators use: memory, board, product, serial
 //! number, VBIOS, firmware versions, load, IP blocks; [`power`] has those of clocks and power,
 //! [`policy`] those of the policies of the power firmware, [`smu`] others about it, [`resets`]
-//! those about resets. Names and texts are those of the C driver (`amdgpu_vram_mgr.c`,
-//! `amdgpu_gtt_mgr.c`, `amdgpu_ucode.c`, `amdgpu_pm.c`, `amdgpu_atombios.c`, `amdgpu_device.c`,
-//! `amdgpu_fru_eeprom.c`).
+//! those about resets, [`isolation`] that about processes. Names and texts are those of the C
+//! driver (`amdgpu_vram_mgr.c`, `amdgpu_gtt_mgr.c`, `amdgpu_ucode.c`, `amdgpu_pm.c`,
+//! `amdgpu_atombios.c`, `amdgpu_device.c`, `amdgpu_fru_eeprom.c`).
 
 use core::fmt::Write;
 
@@ -25,6 +25,7 @@ use crate::{
 
 mod discovery;
 mod fact;
+mod isolation;
 mod policy;
 mod power;
 mod resets;
@@ -167,6 +168,8 @@ impl Files {
         for fact in [CARD.as_slice(), &resets::RESETS].into_iter().flatten() {
             facts.push(file(gpu, gpu.dev(), fact, None)?, GFP_KERNEL)?;
         }
+        let (fact, action) = &isolation::ISOLATION;
+        facts.push(file(gpu, gpu.dev(), fact, Some(*action))?, GFP_KERNEL)?;
         if gpu.config().vram_vendor != 0 {
             facts.push(file(gpu, gpu.dev(), &VENDOR, None)?, GFP_KERNEL)?;
         }
