@@ -774,8 +774,9 @@ impl QueueCheck for Dqm {
 
 impl UserQueues for Dqm {
     fn isolate(&self) -> Result {
-        let single = self.gpu.isolation(self.node.index) == Isolation::Processes;
         let mut inner = self.lock();
+        // Read with the lock held: the last writer's value is the one in force.
+        let single = self.gpu.isolation(self.node.index) == Isolation::Processes;
         if inner.sched.has_single_process() == single {
             return Ok(());
         }
