@@ -25,7 +25,7 @@ use kernel::{
 use rkfd_abi::regs::{name, Value};
 
 use crate::{
-    gpu::{Gpu, UserQueues},
+    gpu::{Gpu, Isolation, UserQueues},
     hw::{MapProcess, QueueSpec, SchedKind, WaveDebug, WATCHPOINTS},
     kapi::sched_mm::NoReclaim,
     mmu::{QueueOwner, Vm},
@@ -173,6 +173,9 @@ impl Dqm {
         }
         *dqm.watchdog.lock() = Some(watchdog);
         gpu.set_user_queues(node.index, Some(dqm.clone()));
+        if let Err(e) = dqm.isolate() {
+            dev_err!(gpu.dev(), "processes are not isolated: {e:?}\n");
+        }
         Ok(dqm)
     }
 
@@ -770,6 +773,18 @@ impl QueueCheck for Dqm {
 }
 
 impl UserQueues for Dqm {
+    fn isolate(&self) -> Result {
+        let mut inner = self.lock();
+        // Read with the lock held: the last writer's value is the one in force.
+        let single = self.gpu.isolation(self.node.index) == Isolation::Processes;
+        if inner.sched.has_single_process() == single {
+            return Ok(());
+        }
+        self.unmap(&mut inner, Scope::All)?;
+        inner.sched.set_single_process(&self.gpu, single)?;
+        self.map(&mut inner, Scope::All)
+    }
+
     fn suspend(&self) -> Result {
         let mut inner = self.lock();
         inner.suspended += 1;

@@ -118,10 +118,27 @@ pub(crate) trait UserQueues: Send + Sync {
 
     /// Undoes one [`UserQueues::suspend`].
     fn resume(&self) -> Result;
+
+    /// Makes the value of [`Gpu::isolation`] effective.
+    fn isolate(&self) -> Result;
 }
 
 /// The user queues of each node.
 type AllUserQueues = [Option<Arc<dyn UserQueues>>; MAX_XCCS];
+
+/// Isolation of the processes of a partition (`enum amdgpu_enforce_isolation_mode`).
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) enum Isolation {
+    /// Processes have queues on the hardware at the same time.
+    #[default]
+    None,
+    /// Queues of one process at a time.
+    Processes,
+    /// Only jobs of the compute core are isolated, of which there are none.
+    Jobs,
+    /// The same without the cleaner shader.
+    JobsUncleaned,
+}
 
 /// A device.
 #[pin_data]
@@ -147,6 +164,9 @@ pub(crate) struct Gpu {
     user_queues: Mutex<AllUserQueues>,
     /// Number of compute partitions.
     partitions: Atomic<u32>,
+    /// By partition. A leaf.
+    #[pin]
+    isolation: Mutex<[Isolation; MAX_XCCS]>,
     #[pin]
     lru: EvictionLru,
     /// VRAM that processes have mapped as their memory.
@@ -201,6 +221,7 @@ impl Gpu {
                 reset_handler <- new_mutex!(None, "rkfd_reset_handler"),
                 user_queues <- new_mutex!(AllUserQueues::default(), "rkfd_user_queues"),
                 partitions: Atomic::new(partitions),
+                isolation <- new_mutex!([Isolation::None; MAX_XCCS], "rkfd_isolation"),
                 lru <- EvictionLru::new(),
                 migrated,
                 no_migration: AtomicFlag::new(false),
@@ -254,6 +275,21 @@ impl Gpu {
             result = result.and(f(&**queues));
         }
         result
+    }
+
+    /// Returns the isolation of the processes of partition `index`.
+    pub(crate) fn isolation(&self, index: u32) -> Isolation {
+        let all = self.isolation.lock();
+        all.get(index as usize).copied().unwrap_or_default()
+    }
+
+    /// Sets the isolation of the first partitions. `EIO`, `ETIME` or `ETIMEDOUT` when a scheduler
+    /// does not respond, `EOPNOTSUPP` when its firmware is too old.
+    pub(crate) fn isolate(&self, new: &[Isolation]) -> Result {
+        for (to, new) in self.isolation.lock().iter_mut().zip(new) {
+            *to = *new;
+        }
+        self.for_user_queues(|queues| queues.isolate())
     }
 
     /// Returns the compute partition mode in which the device starts. `EINVAL` without one for its

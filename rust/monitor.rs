@@ -2,8 +2,9 @@
 
 //! Files of a card in sysfs that tools for administrators use: memory, board, product, serial
 //! number, VBIOS, firmware versions, load, IP blocks; [`power`] has those of clocks and power,
-//! [`smu`] those about the power firmware, [`resets`] those about resets. Names and texts are those
-//! of the C driver (`amdgpu_vram_mgr.c`, `amdgpu_gtt_mgr.c`, `amdgpu_ucode.c`, `amdgpu_pm.c`,
+//! [`policy`] those of the policies of the power firmware, [`smu`] others about it, [`resets`]
+//! those about resets, [`isolation`] that about processes. Names and texts are those of the C
+//! driver (`amdgpu_vram_mgr.c`, `amdgpu_gtt_mgr.c`, `amdgpu_ucode.c`, `amdgpu_pm.c`,
 //! `amdgpu_atombios.c`, `amdgpu_device.c`, `amdgpu_fru_eeprom.c`).
 
 use core::fmt::Write;
@@ -24,6 +25,8 @@ use crate::{
 
 mod discovery;
 mod fact;
+mod isolation;
+mod policy;
 mod power;
 mod resets;
 mod smu;
@@ -34,6 +37,7 @@ use fact::{file, line, with_smu, Fact};
 pub(crate) struct Files {
     _facts: KVec<DeviceFile>,
     _hwmon: Option<Hwmon>,
+    _policies: Option<Dir>,
     _firmware: Dir,
     _discovery: discovery::Tree,
 }
@@ -164,6 +168,8 @@ impl Files {
         for fact in [CARD.as_slice(), &resets::RESETS].into_iter().flatten() {
             facts.push(file(gpu, gpu.dev(), fact, None)?, GFP_KERNEL)?;
         }
+        let (fact, action) = &isolation::ISOLATION;
+        facts.push(file(gpu, gpu.dev(), fact, Some(*action))?, GFP_KERNEL)?;
         if gpu.config().vram_vendor != 0 {
             facts.push(file(gpu, gpu.dev(), &VENDOR, None)?, GFP_KERNEL)?;
         }
@@ -178,12 +184,14 @@ impl Files {
                 facts.push(file(gpu, gpu.dev(), fact, None)?, GFP_KERNEL)?;
             }
         }
-        let mut hwmon = None;
+        let (mut hwmon, mut policies) = (None, None);
         if gpu.smu().is_some() {
             for fact in &POWER {
                 facts.push(file(gpu, gpu.dev(), fact, None)?, GFP_KERNEL)?;
             }
-            facts.push(file(gpu, gpu.dev(), &smu::FEATURES, None)?, GFP_KERNEL)?;
+            for fact in [&smu::FEATURES, &smu::METRICS] {
+                facts.push(file(gpu, gpu.dev(), fact, None)?, GFP_KERNEL)?;
+            }
             for (fact, action) in [power::DEVICE.as_slice(), &[smu::THROTTLING]]
                 .into_iter()
                 .flatten()
@@ -197,10 +205,12 @@ impl Files {
             }
             let (fact, action) = &power::CAP;
             hwmon.add(|dev| file(gpu, dev, fact, Some(*action)))?;
+            policies = policy::dir(gpu)?;
         }
         Ok(Self {
             _facts: facts,
             _hwmon: hwmon,
+            _policies: policies,
             _firmware: firmware(gpu)?,
             _discovery: discovery::Tree::new(gpu)?,
         })

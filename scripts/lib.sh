@@ -171,12 +171,18 @@ make_module() {
 # compare_boot NAME OPTION...: boots with the workload `compare` and the log of the model that
 # compare_logs reads. Without address randomization, so that addresses of the process are
 # comparable. With the VRAM of a whole card most memory would be the struct pages of the stock
-# driver. With QUICK=1 it is `compare -q`, and queues with waves cannot be preempted.
+# driver. With QUICK=1 it is `compare -q`, and queues with waves cannot be preempted. With SYSFS=1
+# it is `compare -s`, and the stock driver loads without its symbols.
 compare_boot() {
 	local name=$1 command=(compare)
 	shift
-	[ -z "${QUICK-}" ] || command+=(-q)
-	[ -z "${QUICK-}" ] || set -- "$@" --knob hws.stuck_xcc=1
+	if [ -n "${SYSFS-}" ]; then
+		command+=(-s)
+		export VM_STRIP=1
+	elif [ -n "${QUICK-}" ]; then
+		command+=(-q)
+		set -- "$@" --knob hws.stuck_xcc=1
+	fi
 	VM_CPUS=1 "$RKFD_SRC/scripts/vm" --quiet --name "$name" --timeout 900 --memory 4G --vram 8G \
 		--trace-detail registers --trace-detail walks --trace-detail mqds \
 		--append norandmaps "$@" "${command[@]}"
@@ -188,11 +194,12 @@ compare_logs() { "$RKFD_SRC/scripts/in-root" "$RKFD_OUT/model/rkfd-compare" "$@"
 # compare_drivers CHIP NAME=FOLDER...: reports the differences. The first entry that matches gives
 # the reason of a difference: those of the chip come before the common ones.
 compare_drivers() {
-	local chip=$1 intended=()
+	local chip=$1 options=() list lists=(differences differences-sysfs)
 	shift
-	[ "$chip" != rx9070 ] || intended+=(--intended "$RKFD_SRC/Documentation/differences-gfx12.rst")
-	intended+=(--intended "$RKFD_SRC/Documentation/differences.rst")
-	compare_logs "${intended[@]}" "$@"
+	[ "$chip" != rx9070 ] || lists=(differences-gfx12 "${lists[@]}")
+	for list in "${lists[@]}"; do options+=(--intended "$RKFD_SRC/Documentation/$list.rst"); done
+	[ -z "${SYSFS-}" ] || options+=(--sysfs)
+	compare_logs "${options[@]}" "$@"
 }
 
 kernel_name() { printf '%s kernel %s' "$KERNEL" "$(kernel_release)"; }

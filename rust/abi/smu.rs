@@ -69,6 +69,8 @@ numbers! {
         GET_PPT_LIMIT "GetPptLimit" = 0x19,
         /// Sets the number of records of bad pages, for other readers on the SMU's bus.
         SET_NUM_BAD_HBM_PAGES_RETIRED "SetNumBadHbmPagesRetired" = 0x1f,
+        /// Forbids (0) or allows (1) xGMI links to power down one by one.
+        GMI_PWR_DN_CONTROL "GmiPwrDnControl" = 0x23,
         /// Keeps the shader clock at or below the argument in MHz, for runs that can be repeated.
         ENABLE_DETERMINISM "EnableDeterminism" = 0x26,
         /// Ends this.
@@ -94,12 +96,22 @@ numbers! {
         CLEAR_MCA_ON_READ "ClearMcaOnRead" = 0x39,
         /// Returns the number of corrected and deferred errors in the error banks.
         QUERY_VALID_MCA_CE_COUNT "QueryValidMcaCeCount" = 0x3a,
-        /// Selects the power-down mode of xGMI links.
+        /// Selects the power-down mode of xGMI links, one of [`plpd`](super::plpd).
         SELECT_PLPD_MODE "SelectPLPDMode" = 0x40,
         /// Selects the policy of SOC power states.
         SET_THROTTLING_POLICY "SetThrottlingPolicy" = 0x44,
         /// Resets SDMA engines; bit n of the argument is physical engine n of the package.
         RESET_SDMA "ResetSDMA" = 0x4d,
+    }
+}
+
+numbers! {
+    /// Power-down modes of single xGMI links (`PPSMC_PLPD_MODE_*`).
+    plpd: u32 {
+        /// That of the firmware.
+        DEFAULT = 1,
+        /// The one that saves more power.
+        OPTIMIZED = 2,
     }
 }
 
@@ -187,7 +199,7 @@ pub mod i2c {
 pub const FEATURES: u32 = 46;
 
 numbers! {
-    /// Features that change a clock (`FEATURE_LIST_e`).
+    /// Features, most of which change a clock (`FEATURE_LIST_e`).
     feature: u32 {
         /// Fabric clock.
         DPM_FCLK = 2,
@@ -199,6 +211,8 @@ numbers! {
         DPM_UCLK = 6,
         /// Clocks of the video decoder.
         DPM_VCN = 7,
+        /// Power-down of single xGMI links; changes no clock.
+        XGMI_PER_LINK_PWR_DOWN = 40,
     }
 }
 

@@ -5,7 +5,7 @@
 
 use kernel::prelude::*;
 
-use crate::hw::smu::{Clock, SmuFacts};
+use crate::hw::smu::{Clock, Policy, SmuFacts};
 
 /// Performance level (`amd_dpm_forced_level`).
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
@@ -68,6 +68,8 @@ pub(super) struct Settings {
     pub(super) edits: Edits,
     /// Power limit in W, if another than that of the card.
     pub(super) power: Option<u32>,
+    /// Levels of policies by number, if others than the first.
+    pub(super) policies: [Option<u32>; Policy::ALL.len()],
 }
 
 impl Settings {

@@ -17,7 +17,7 @@ use super::{
 };
 use crate::{
     asic::{mmio::Mmio, xcc::Xcc},
-    hw::smu::{Clock, Sensor, SmuFacts, SmuHal, EEPROM_READ},
+    hw::smu::{Clock, Policy, Sensor, SmuFacts, SmuHal, EEPROM_READ},
 };
 
 /// Attempts to read the first metrics, and the time between them. The C driver has as many and then
@@ -127,6 +127,11 @@ impl Smu {
         }
         if let Some(limits) = state.settings.limits.take() {
             self.limit(mmio, state, facts, limits)?;
+        }
+        for policy in Policy::ALL {
+            if let Some(level) = state.settings.policies[policy as usize] {
+                self.hal.select(mmio, policy, level)?;
+            }
         }
         Ok(())
     }
@@ -263,6 +268,24 @@ impl Smu {
         })
     }
 
+    /// Returns the level of a policy.
+    pub(crate) fn policy(&self, policy: Policy) -> u32 {
+        let selected = self.state.lock().settings.policies[policy as usize];
+        selected.unwrap_or(policy.first())
+    }
+
+    /// Selects a level of a policy. `EINVAL` if there is no such level, errors as [`Smu::sensor`].
+    pub(crate) fn select(&self, mmio: &Mmio, policy: Policy, level: u32) -> Result {
+        self.with_state(|state, _| {
+            let selected = &mut state.settings.policies[policy as usize];
+            if selected.unwrap_or(policy.first()) != level {
+                self.hal.select(mmio, policy, level)?;
+                *selected = (level != policy.first()).then_some(level);
+            }
+            Ok(())
+        })
+    }
+
     /// Calls `f` with the table of the driver. `ENODEV` before [`Smu::start`] and after a reset.
     fn with_table<T>(&self, f: impl FnOnce(&Buffer) -> Result<T>) -> Result<T> {
         self.with_state(|state, _| f(state.table.as_ref().ok_or(ENODEV)?))
@@ -275,6 +298,23 @@ impl Smu {
             self.hal.write_metrics(mmio)?;
             self.hal.sensor(mmio, sensor, &|at| table.read32(at))
         })
+    }
+
+    /// Returns the version and the content of the metrics table. Errors as [`Smu::user_metrics`].
+    pub(crate) fn table(&self, mmio: &Mmio) -> Result<(u32, KVec<u8>)> {
+        // Before the lock, as there.
+        let mut out = KVec::with_capacity(PAGE_SIZE, GFP_KERNEL)?;
+        let version = self.with_table(|table| {
+            let version = self.hal.metrics_version(mmio)?;
+            self.hal.write_metrics(mmio)?;
+            for at in (0..self.hal.table_bytes()).step_by(4) {
+                for byte in table.read32(at)?.to_le_bytes() {
+                    out.push_within_capacity(byte)?;
+                }
+            }
+            Ok(version)
+        })?;
+        Ok((version, out))
     }
 
     /// Returns the metrics of a partition with these XCCs, or of the card without any, in the
@@ -358,20 +398,25 @@ impl Smu {
         self.hal.feature_names()
     }
 
-    /// Announces the unload of the driver if [`Smu::start`] enabled the features, and removes the
-    /// limits from firmware: they are set again by the next start of this driver only.
+    /// Announces the unload of the driver if [`Smu::start`] enabled the features, and removes
+    /// limits and policies from firmware: they are set again by the next start of this driver only.
     pub(crate) fn stop(&self, mmio: &Mmio) -> Result {
         let state = &mut *self.state.lock();
         if !core::mem::take(&mut state.managed) {
             return Ok(());
         }
         let (settings, facts) = (state.settings, self.facts());
-        let removed =
+        let mut removed =
             self.enter(mmio, state, &facts, Level::Auto)
                 .and_then(|()| match settings.power {
                     Some(_) => self.hal.set_power_limit(mmio, facts.max_power),
                     None => Ok(()),
                 });
+        for policy in Policy::ALL {
+            if settings.policies[policy as usize].is_some() {
+                removed = removed.and(self.hal.select(mmio, policy, policy.first()));
+            }
+        }
         state.settings = settings;
         self.hal.stop(mmio).and(removed)
     }

@@ -41,6 +41,8 @@ pub(super) struct Cpsch {
     longer: Option<runlist::RunlistBuffer>,
     active: bool,
     oversubscribed: bool,
+    /// One process at a time.
+    single_process: bool,
     /// Register (dword address for packets) and value of the waits for waves, without a grace
     /// period of a debugger.
     dequeue_wait: (u32, u32),
@@ -58,6 +60,7 @@ impl Cpsch {
             longer: None,
             active: false,
             oversubscribed: false,
+            single_process: false,
             dequeue_wait: (0, 0),
             sent: 0,
         }
@@ -310,7 +313,10 @@ impl SchedOps for Cpsch {
             return Ok(());
         }
         self.sent += 1;
-        let max_processes = self.node.vmids.max_processes();
+        let max_processes = match self.single_process {
+            true => 1,
+            false => self.node.vmids.max_processes(),
+        };
         let hiq = self.hiq.as_mut().ok_or(ENODEV)?;
         if let Some(longer) = self.longer.take() {
             // No queue is mapped: the old runlist is not in use.
@@ -344,6 +350,16 @@ impl SchedOps for Cpsch {
             },
         )?;
         self.active = true;
+        Ok(())
+    }
+
+    fn has_single_process(&self) -> bool {
+        self.single_process
+    }
+
+    /// Each runlist has it.
+    fn set_single_process(&mut self, _gpu: &Gpu, single: bool) -> Result {
+        self.single_process = single;
         Ok(())
     }
 

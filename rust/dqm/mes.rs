@@ -31,6 +31,8 @@ const PAGE_BITS: u32 = 12;
 pub(super) struct Mes {
     /// The MES rings run.
     running: bool,
+    /// One process at a time.
+    single_process: bool,
 }
 
 /// Returns the MES priority of a queue. The C driver passes user space's priority on unchanged,
@@ -77,7 +79,10 @@ fn add_frame(gpu: &Gpu, queue: &DqmQueue) -> Result<AddQueue> {
 impl Mes {
     /// Returns a scheduler that is not started.
     pub(super) fn new() -> Self {
-        Self { running: false }
+        Self {
+            running: false,
+            single_process: false,
+        }
     }
 
     /// Sends ADD_QUEUE for an active queue, unless it is mapped. `ETIMEDOUT` for an error status,
@@ -168,8 +173,24 @@ impl DqmProcess {
 
 impl SchedOps for Mes {
     fn start(&mut self, gpu: &Gpu) -> Result {
-        gpu.mes()?;
+        let mes = gpu.mes()?;
         self.running = true;
+        if self.single_process {
+            // It was brought up again.
+            mes.limit_processes(gpu, true)?;
+        }
+        Ok(())
+    }
+
+    fn has_single_process(&self) -> bool {
+        self.single_process
+    }
+
+    fn set_single_process(&mut self, gpu: &Gpu, single: bool) -> Result {
+        if self.running && self.single_process != single {
+            gpu.mes()?.limit_processes(gpu, single)?;
+        }
+        self.single_process = single;
         Ok(())
     }
 

@@ -53,6 +53,14 @@ pub(super) trait SchedOps: Send + Sync {
     /// Starts the scheduler. `ETIME` when it does not respond, `ENOMEM` without memory.
     fn start(&mut self, gpu: &Gpu) -> Result;
 
+    /// Returns whether queues of one process only are mapped at a time.
+    fn has_single_process(&self) -> bool;
+
+    /// Sets whether queues of one process only are mapped at a time, for those that are mapped from
+    /// then on, and until the next call. `EOPNOTSUPP` when firmware is too old, `ETIMEDOUT` when it
+    /// does not respond.
+    fn set_single_process(&mut self, gpu: &Gpu, single: bool) -> Result;
+
     /// Unmaps all queues and stops the scheduler. `ETIME` when it does not respond.
     fn stop(&mut self, gpu: &Gpu, queues: &mut Queues) -> Result;
 

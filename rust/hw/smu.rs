@@ -67,6 +67,48 @@ impl Levels {
     }
 }
 
+/// A policy of the power firmware, one of whose levels is selected.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Policy {
+    /// Power states of the SOC.
+    Soc,
+    /// Power-down of single xGMI links.
+    Xgmi,
+}
+
+impl Policy {
+    /// All policies, by number.
+    pub(crate) const ALL: [Self; 2] = [Self::Soc, Self::Xgmi];
+
+    /// Returns the name, and the names of the levels (`smu_soc_policy_get_desc`,
+    /// `smu_xgmi_plpd_policy_get_desc`, `smu_cmn.c`).
+    pub(crate) fn names(self) -> (&'static CStr, &'static [&'static str]) {
+        match self {
+            Self::Soc => (
+                c"soc_pstate",
+                &[
+                    "soc_pstate_default",
+                    "soc_pstate_0",
+                    "soc_pstate_1",
+                    "soc_pstate_2",
+                ],
+            ),
+            Self::Xgmi => (
+                c"xgmi_plpd",
+                &["plpd_disallow", "plpd_default", "plpd_optimized"],
+            ),
+        }
+    }
+
+    /// Returns the level that firmware starts with.
+    pub(crate) fn first(self) -> u32 {
+        match self {
+            Self::Soc => 0,
+            Self::Xgmi => 1,
+        }
+    }
+}
+
 /// Temperatures in degrees Celsius at which a part is throttled and at which the card is shut down;
 /// 0 if unknown.
 #[derive(Clone, Copy, Default)]
@@ -92,6 +134,8 @@ pub(crate) struct SmuFacts {
     pub(crate) temperature: TemperatureLimits,
     /// Limits of the memory.
     pub(crate) memory_temperature: TemperatureLimits,
+    /// Which policies firmware has, by number.
+    pub(crate) policies: [bool; Policy::ALL.len()],
     /// SDMA engines can be reset one by one.
     pub(crate) resets_sdma: bool,
 }
@@ -143,6 +187,9 @@ pub(crate) trait SmuHal: Sync {
     /// Makes firmware write its metrics to the driver's table.
     fn write_metrics(&self, mmio: &Mmio) -> Result;
 
+    /// Returns the version of the metrics table.
+    fn metrics_version(&self, mmio: &Mmio) -> Result<u32>;
+
     /// Reads properties from the metrics; `read` returns the dword of the driver's table at a byte
     /// offset. `EAGAIN` when firmware has no sample yet.
     fn facts(&self, mmio: &Mmio, read: &dyn Fn(usize) -> Result<u32>) -> Result<SmuFacts>;
@@ -164,6 +211,9 @@ pub(crate) trait SmuHal: Sync {
     /// Begins determinism, in which the shader clock is below a frequency in MHz and does not
     /// depend on the load, or ends it.
     fn set_determinism(&self, mmio: &Mmio, highest: Option<u32>) -> Result;
+
+    /// Selects a level of a policy. `EINVAL` if there is no such level.
+    fn select(&self, mmio: &Mmio, policy: Policy, level: u32) -> Result;
 
     /// Returns the power limit of the socket in W.
     fn power_limit(&self, mmio: &Mmio) -> Result<u32>;

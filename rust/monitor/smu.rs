@@ -1,17 +1,21 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Files of a card about its power firmware: enabled features, and reports of throttling
-//! (`amdgpu_pm.c`, `smu_cmn.c`).
+//! Files of a card about its power firmware: enabled features, its metrics table, and reports of
+//! throttling (`amdgpu_pm.c`, `smu_cmn.c`).
 
 use core::fmt::Write;
 
 use kernel::prelude::*;
+use rkfd_abi::discovery::hwid;
 
 use super::fact::{number, with_smu, Action, Fact};
-use crate::{card::smu::Smu, gpu::Gpu, kapi::kobject::Text};
+use crate::{asic::mmio::Version, card::smu::Smu, gpu::Gpu, kapi::kobject::Text};
 
 /// The features; read-only, as no firmware of these cards changes single features.
 pub(super) const FEATURES: Fact = (c"pp_features", show_features);
+
+/// The metrics table of the firmware, as it is, after a header.
+pub(super) const METRICS: Fact = (c"pm_metrics", show_metrics);
 
 /// Reports of throttling, and the effect of a write. They exist also while the card cannot be used.
 pub(super) const THROTTLING: (Fact, Action) = (
@@ -39,6 +43,22 @@ fn show_features(gpu: &Gpu, out: &mut Text<'_>) -> Result {
         writeln!(out, "{n:02}. {name:<20} ({bit:2}) : {state}")?;
     }
     Ok(())
+}
+
+/// Writes the header, `struct amdgpu_pmmetrics_header`: bytes of the file, version of the SMU's
+/// block, of its firmware and of the table; and the table (`smu_v13_0_6_get_pm_metrics`).
+fn show_metrics(gpu: &Gpu, out: &mut Text<'_>) -> Result {
+    /// Bytes of the header.
+    const HEADER: usize = 16;
+    let (version, table) = with_smu(gpu, Smu::table)?;
+    let mut blocks = gpu.listed().iter().map(|ip| &ip.instance);
+    let block = blocks.find(|ip| ip.hw_id == hwid::MP1).ok_or(ENODEV)?;
+    let Version { major, minor, rev } = block.version;
+    out.push_bytes(&((HEADER + table.len()) as u32).to_le_bytes())?;
+    out.push_bytes(&[0, rev, minor, major])?;
+    out.push_bytes(&gpu.smu_facts().version.to_le_bytes())?;
+    out.push_bytes(&version.to_le_bytes())?;
+    out.push_bytes(&table)
 }
 
 fn show_throttling(gpu: &Gpu, out: &mut Text<'_>) -> Result {

@@ -21,7 +21,8 @@ mod pipe;
 pub(crate) use pipe::{Failure, HungQueue};
 
 use frame::{
-    FindHung, Frame, InvalidateTlbs, MapRing, QueryStatus, SetResources, SetResources1, UnmapRing,
+    ChangeConfig, FindHung, Frame, InvalidateTlbs, MapRing, QueryStatus, SetResources,
+    SetResources1, UnmapRing,
 };
 use pipe::Ring;
 
@@ -33,6 +34,8 @@ const HAS_REMOVE_AFTER_RESET: u32 = 0x5a;
 const HAS_INV_TLBS: u32 = 0x84;
 /// Oldest firmware that reports hung queues (`amdgpu_mes_queue_reset_by_mes_supported`).
 const HAS_HUNG_QUEUES: u32 = 0x8d;
+/// Oldest firmware that limits the number of processes at run time (`gfx_v12_0_sw_init`).
+const HAS_CHANGE_CONFIG: u32 = 0x64;
 /// Oldest firmware with an oversubscription timer.
 const HAS_OVERSUBSCRIPTION_TIMER: u32 = 0x8b;
 /// Value of the oversubscription timer (`mes_v12_0_set_hw_resources()`).
@@ -182,6 +185,18 @@ impl Mes {
     /// does not respond. Errors as [`Failure`].
     pub(crate) fn submit<F: Frame>(&self, card: &Card, frame: &F) -> Result<(), Failure> {
         self.scheduler.lock().submit(card, frame)
+    }
+
+    /// Sets whether queues of one process only are mapped at a time. `EOPNOTSUPP` when the firmware
+    /// does not support that, errors as [`Failure`].
+    pub(crate) fn limit_processes(&self, card: &Card, single: bool) -> Result {
+        if self.version.scheduler < HAS_CHANGE_CONFIG {
+            return Err(EOPNOTSUPP);
+        }
+        let frame = ChangeConfig {
+            single_process: single,
+        };
+        Ok(again(|| self.kiq.lock().submit(card, &frame))?)
     }
 
     /// Returns the version of the firmware, the same on both pipes.

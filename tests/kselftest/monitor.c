@@ -570,6 +570,120 @@ TEST(reports_of_throttling)
 	expect_reports(&k, "enabled", 60);
 }
 
+/* Levels of a policy of the power firmware, and the one that it starts with. */
+struct policy {
+	const char *name;
+	int first, count;
+	const char *const levels[4];
+};
+
+static const struct policy policies[] = {
+	{ "pm_policy/soc_pstate", 0, 4,
+	  { "soc_pstate_default", "soc_pstate_0", "soc_pstate_1", "soc_pstate_2" } },
+	{ "pm_policy/xgmi_plpd", 1, 3, { "plpd_disallow", "plpd_default", "plpd_optimized" } },
+};
+
+static void expect_policy(const struct kfd *k, const struct policy *policy, int selected)
+{
+	char text[160] = "";
+	size_t at = 0;
+
+	for (int i = 0; i < policy->count; i++)
+		at += (size_t)snprintf(text + at, sizeof(text) - at, "%d : %s%s\n", i,
+				       policy->levels[i], i == selected ? "*" : "");
+	EXPECT(!strcmp(text_of(k, policy->name), text), "'%s', not '%s'", text_of(k, policy->name),
+	       text);
+}
+
+TEST(policies_of_the_firmware)
+{
+	static const char *const refused[] = { "-1\n", "5\n", "4\n", "x\n", "1 2\n" };
+	struct kfd k;
+
+	open_unlimited(&k);
+	for (size_t n = 0; n < sizeof(policies) / sizeof(policies[0]); n++) {
+		const struct policy *policy = &policies[n];
+		char line[16];
+
+		expect_policy(&k, policy, policy->first);
+		for (int i = 0; i < policy->count; i++) {
+			snprintf(line, sizeof(line), "%#x\n", i);
+			EXPECT_OK(set(&k, policy->name, line));
+			expect_policy(&k, policy, i);
+			EXPECT_OK(set(&k, policy->name, line));
+		}
+		for (size_t i = 0; i < sizeof(refused) / sizeof(refused[0]); i++)
+			EXPECT_RET(set(&k, policy->name, refused[i]), -EINVAL);
+		/* The C driver dereferences a null pointer (amdgpu_set_pm_policy_attr). */
+		if (ktap_is_rkfd())
+			EXPECT_RET(set(&k, policy->name, "\n"), -EINVAL);
+		expect_policy(&k, policy, policy->count - 1);
+		/* Other clocks and limits stay. */
+		EXPECT(!strcmp(text_of(&k, LEVEL), "auto\n"));
+		snprintf(line, sizeof(line), "%d\n", policy->first);
+		EXPECT_OK(set(&k, policy->name, line));
+		expect_policy(&k, policy, policy->first);
+	}
+}
+
+/* $POLICIES_FAIL: how many messages fail that select a policy; two. */
+TEST(policies_that_fail)
+{
+	struct kfd k;
+
+	if (!getenv("POLICIES_FAIL"))
+		SKIP("the firmware selects policies");
+	open_unlimited(&k);
+	for (int n = 0; n < 2; n++) {
+		const struct policy *policy = &policies[n];
+
+		EXPECT_RET(set(&k, policy->name, "2\n"), -EIO);
+		expect_policy(&k, policy, policy->first);
+		/* The one that is selected needs no message. */
+		EXPECT_OK(set(&k, policy->name, policy->first ? "1\n" : "0\n"));
+	}
+	for (int n = 0; n < 2; n++) {
+		EXPECT_OK(set(&k, policies[n].name, "2\n"));
+		expect_policy(&k, &policies[n], 2);
+		EXPECT_OK(set(&k, policies[n].name, policies[n].first ? "1\n" : "0\n"));
+	}
+}
+
+/* A header, and the metrics table of the firmware, which has the serial number. */
+TEST(table_of_the_firmware)
+{
+	/* PublicSerialNumber_AID in version 0x11 (MetricsTableV0_t). */
+	enum { HEADER = 16, SIZE = 2268, SERIAL = 0x57c };
+	struct {
+		uint16_t bytes, pad;
+		uint32_t block, firmware, version;
+		uint8_t table[4096];
+	} file = { 0 };
+	uint64_t serial, version;
+	char path[256];
+	struct kfd k;
+	ssize_t n;
+	int fd;
+
+	open_unlimited(&k);
+	file_path(&k, "pm_metrics", path, sizeof(path));
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	ASSERT(fd >= 0, "%s: %s", path, strerror(errno));
+	n = read(fd, &file, sizeof(file));
+	close(fd);
+	EXPECT_EQ(n, HEADER + SIZE);
+	EXPECT_EQ(file.bytes, n);
+	EXPECT_EQ(file.pad, 0);
+	version = fact(&k, "ip_discovery/die/0/MP1/0", "major", 10) << 24 |
+		  fact(&k, "ip_discovery/die/0/MP1/0", "minor", 10) << 16 |
+		  fact(&k, "ip_discovery/die/0/MP1/0", "revision", 10) << 8;
+	EXPECT_EQ(file.block, version);
+	EXPECT_EQ(file.firmware, fact(&k, "fw_version", "smc_fw_version", 16));
+	EXPECT_EQ(file.version, 0x11);
+	memcpy(&serial, file.table + SERIAL, sizeof(serial));
+	EXPECT_EQ(serial, number_in(&k, "unique_id", 16));
+}
+
 /*
  * What is reset after a hang, in the order of the words. The C driver has rings on compute queues,
  * whose waves it can kill, on gfx942.

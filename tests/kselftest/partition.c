@@ -297,6 +297,32 @@ TEST_TIMEOUT(memory_is_not_divided_on_request, 120)
 }
 
 /* A switch is refused while a process has the GPU open, whether or not it has queues. */
+static void expect_isolation(const char *line)
+{
+	const char *text = mode_file("enforce_isolation");
+
+	EXPECT(!strcmp(text, line), "'%s', not '%s'", text, line);
+}
+
+/* The numbers are those of the partitions, whatever the mode. */
+TEST(isolation_of_each_partition)
+{
+	mode_begin("DPX");
+	expect_isolation("0 0\n");
+	EXPECT_RET(mode_write("enforce_isolation", "1\n"), -EINVAL);
+	EXPECT_RET(mode_write("enforce_isolation", "1 4\n"), -EINVAL);
+	expect_isolation("0 0\n");
+	EXPECT_OK(mode_write("enforce_isolation", "1 2\n"));
+	expect_isolation("1 2\n");
+	mode_end();
+	expect_isolation("1\n");
+	ASSERT_OK(mode_set("DPX"));
+	expect_isolation("1 2\n");
+	EXPECT_OK(mode_write("enforce_isolation", "0 0\n"));
+	mode_end();
+	expect_isolation("0\n");
+}
+
 TEST(switch_with_a_process_is_ebusy)
 {
 	int ready[2], go[2], status;

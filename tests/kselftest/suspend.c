@@ -75,9 +75,11 @@ TEST_TIMEOUT(limits_survive, 120)
 {
 	static const char *const files[] = { "pp_od_clk_voltage",
 					     "power_dpm_force_performance_level",
-					     "hwmon/hwmon*/power1_cap", "hwmon/hwmon*/freq1_input" };
+					     "hwmon/hwmon*/power1_cap", "hwmon/hwmon*/freq1_input",
+					     "pm_policy/xgmi_plpd" };
 	static const char *const expected[] = { "OD_SCLK:\n0: 1000Mhz\n1: 1500Mhz\n", "manual\n",
-						"300000000\n", "1000000000\n" };
+						"300000000\n", "1000000000\n",
+						"0 : plpd_disallow*\n" };
 	char text[256];
 
 	if (gpu_is_gfx12())
@@ -88,12 +90,14 @@ TEST_TIMEOUT(limits_survive, 120)
 	device_set(files[0], "s 1 1500");
 	device_set(files[0], "c");
 	device_set(files[2], "300000000");
+	device_set(files[4], "0\n");
 	ASSERT_OK(sleep_and_wake("devices"));
-	for (int i = 0; i < 4; i++) {
+	for (int i = 0; i < 5; i++) {
 		device_get(files[i], text, sizeof(text));
 		EXPECT(!strncmp(text, expected[i], strlen(expected[i])), "%s: %s", files[i], text);
 	}
 	device_set(files[1], "auto");
+	device_set(files[4], "1\n");
 	device_get("hwmon/hwmon*/power1_cap_max", text, sizeof(text));
 	device_set(files[2], text);
 }

@@ -50,6 +50,8 @@ int compare_answers(struct compare *c);
 /* compare-memory.c: mappings accessed by the GPU; memory cost of processes, queues and BOs */
 int compare_mappings(struct compare *c);
 int compare_memory(void);
+/* compare-sysfs.c: files in sysfs of GPU, processes and module */
+int compare_sysfs(struct compare *c);
 /* compare-life.c: a stuck queue and a debugger; unbind, when no process uses the GPU */
 int compare_life(struct compare *c, bool stuck);
 int compare_unbind(void);

@@ -11,8 +11,8 @@ use rkfd_abi::{
     psp::{SMU_FLAGS_SMN, SMU_VERSION_SMN},
     regs::{mp_13_0_6 as mp, Value},
     smu::{
-        clock, feature, i2c, interrupt, metrics, msg, part, response, throttled, ARGUMENT, MESSAGE,
-        RESPONSE,
+        clock, feature, i2c, interrupt, metrics, msg, part, plpd, response, throttled, ARGUMENT,
+        MESSAGE, RESPONSE,
     },
 };
 
@@ -25,7 +25,7 @@ use crate::{
         mmio::Mmio,
         xcc::{Xcc, MAX_XCCS},
     },
-    hw::smu::{Clock, Levels, Sensor, SmuFacts, SmuHal, TemperatureLimits, EEPROM_READ},
+    hw::smu::{Clock, Levels, Policy, Sensor, SmuFacts, SmuHal, TemperatureLimits, EEPROM_READ},
 };
 
 pub(super) struct Smu;
@@ -84,6 +84,18 @@ fn resets_sdma(version: u32) -> bool {
         7 => version >= 0x0755_0700,
         _ => false,
     }
+}
+
+/// Returns whether firmware of a version has the policies of [`Policy`], by number: that of the SOC
+/// from 85.96 on (`smu_v13_0_6_init_caps`), that of xGMI with its feature
+/// (`smu_init_xgmi_plpd_mode`).
+fn policies(version: u32, features: u64) -> [bool; Policy::ALL.len()] {
+    const SOC_SINCE: u32 = 0x0055_6000;
+    let xgmi = features >> feature::XGMI_PER_LINK_PWR_DOWN & 1 != 0;
+    Policy::ALL.map(|policy| match policy {
+        Policy::Soc => version >= SOC_SINCE,
+        Policy::Xgmi => xgmi,
+    })
 }
 
 /// Resets an SDMA engine, by its logical number; firmware takes a mask of physical ones
@@ -244,6 +256,10 @@ impl SmuHal for Smu {
         send(mmio, msg::GET_METRICS_TABLE, 0)
     }
 
+    fn metrics_version(&self, mmio: &Mmio) -> Result<u32> {
+        ask(mmio, msg::GET_METRICS_VERSION, 0)
+    }
+
     fn facts(&self, mmio: &Mmio, read: &dyn Fn(usize) -> Result<u32>) -> Result<SmuFacts> {
         if read(metrics::ACCUMULATION_COUNTER)? == 0 {
             return Err(EAGAIN);
@@ -268,6 +284,7 @@ impl SmuHal for Smu {
             max_power: round(read(metrics::MAX_SOCKET_POWER_LIMIT)?),
             temperature,
             memory_temperature,
+            policies: policies(version, features),
             resets_sdma: resets_sdma(version),
         })
     }
@@ -314,6 +331,17 @@ impl SmuHal for Smu {
         match highest {
             Some(mhz) => send(mmio, msg::ENABLE_DETERMINISM, mhz),
             None => send(mmio, msg::DISABLE_DETERMINISM, 0),
+        }
+    }
+
+    // `smu_v13_0_6_select_policy_soc_pstate`, `smu_v13_0_6_select_plpd_policy`.
+    fn select(&self, mmio: &Mmio, policy: Policy, level: u32) -> Result {
+        match (policy, level) {
+            (Policy::Soc, 0..=3) => send(mmio, msg::SET_THROTTLING_POLICY, level),
+            (Policy::Xgmi, 0) => send(mmio, msg::GMI_PWR_DN_CONTROL, 0),
+            (Policy::Xgmi, 1) => send(mmio, msg::SELECT_PLPD_MODE, plpd::DEFAULT),
+            (Policy::Xgmi, 2) => send(mmio, msg::SELECT_PLPD_MODE, plpd::OPTIMIZED),
+            _ => Err(EINVAL),
         }
     }
 

@@ -409,3 +409,19 @@ impl Frame for SetShaderDebugger {
         }
     }
 }
+
+/// MISC CHANGE_CONFIG: how many processes are mapped at a time.
+pub(super) struct ChangeConfig {
+    /// One.
+    pub(super) single_process: bool,
+}
+
+impl Frame for ChangeConfig {
+    const SHAPE: &'static abi::Frame = &abi::misc_change_config::FRAME;
+    const NAME: &'static kernel::prelude::CStr = c"CHANGE_CONFIG";
+
+    fn fill(&self, words: &mut Words) {
+        use abi::misc_change_config::*;
+        LIMIT_SINGLE_PROCESS.set(words, self.single_process.into());
+    }
+}

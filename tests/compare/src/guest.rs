@@ -35,6 +35,8 @@ pub struct Mapping {
 pub struct Guest {
     /// Lines per topology file.
     pub topology: BTreeMap<String, Vec<String>>,
+    /// Type and permissions, and lines, per file of sysfs.
+    pub sysfs: BTreeMap<String, Vec<String>>,
     /// Calls in the order of the first round.
     pub calls: Vec<Call>,
     /// Values by query.
@@ -67,6 +69,16 @@ pub fn number(text: &str) -> Option<u64> {
     }
 }
 
+/// Adds a line of a file, or the words that follow its name.
+fn add_line(files: &mut BTreeMap<String, Vec<String>>, rest: &str) {
+    let (file, line) = match rest.split_once(": ") {
+        Some(pair) => pair,
+        None => rest.split_once(' ').unwrap_or((rest, "")),
+    };
+    let lines = files.entry(file.trim_end_matches(':').into());
+    lines.or_default().push(line.into());
+}
+
 impl Guest {
     /// Parses the output of a boot; ignores lines of other programs.
     pub fn parse(text: &str) -> Self {
@@ -89,17 +101,8 @@ impl Guest {
         let signed = |key| value(rest, key).and_then(|v| v.parse().ok()).unwrap_or(0);
         let name = rest.split(' ').next().unwrap_or("").to_string();
         match kind {
-            "topology" => match rest.split_once(": ") {
-                Some((file, line)) => {
-                    let lines = self.topology.entry(file.into()).or_default();
-                    lines.push(line.into());
-                }
-                None => {
-                    let (file, mode) = rest.split_once(' ').unwrap_or((rest, ""));
-                    let lines = self.topology.entry(file.trim_end_matches(':').into());
-                    lines.or_default().push(mode.into());
-                }
-            },
+            "topology" => add_line(&mut self.topology, rest),
+            "sysfs" => add_line(&mut self.sysfs, rest),
             "call" => self.calls.push(Call {
                 name,
                 ret: signed("ret"),
@@ -139,12 +142,14 @@ mod tests {
     #[test]
     fn parses_all_line_kinds() {
         let guest = Guest::parse(
-            "KTAP\ncmp topology nodes/1/properties mode 444\ncmp topology nodes/1/properties: a 1\n\
+            "KTAP\ncmp sysfs device/a file 444\ncmp sysfs device/a: 0: 1\n\
+             cmp topology nodes/1/properties mode 444\ncmp topology nodes/1/properties: a 1\n\
              cmp call GET ret=-22 rounds=7 own=5 own_min=4 elapsed=9 elapsed_min=8\r\n\
              cmp value base 0x10\ncmp map gtt va=0x1000 size=0x2000 ret=0\n\
              cmp memory process guest=-4096 vram=8 gtt=0\ncmp mark 3 kind aql\ncmp done\n",
         );
         assert_eq!(guest.topology["nodes/1/properties"], ["mode 444", "a 1"]);
+        assert_eq!(guest.sysfs["device/a"], ["file 444", "0: 1"]);
         assert_eq!((guest.calls[0].ret, guest.calls[0].own), (-22, (5, 4)));
         assert_eq!(guest.values["base"], "0x10");
         assert_eq!(

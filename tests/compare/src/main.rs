@@ -21,13 +21,14 @@ use trace::Trace;
 
 const HELP: &str = "rkfd-compare: accesses of two drivers to the same GPU, side by side
 
-usage: rkfd-compare --intended FILE NAME=FOLDER [NAME=FOLDER]
+usage: rkfd-compare [--sysfs] --intended FILE NAME=FOLDER [NAME=FOLDER]
        rkfd-compare --steps NAME=FOLDER...
 
   NAME=FOLDER   a driver and the logs of its boot, out.log and gpu.trace; the differences of
                 the first from the second are reported
   --intended FILE
                 reStructuredText whose definition lists name the intended differences; may repeat
+  --sysfs       reports the files in sysfs only
   --steps       prints the accesses of each step only, of any number of boots
 
 Exit status: 0; 2 if there are unintended differences; 1 on any other error.
@@ -58,7 +59,7 @@ fn main() -> ExitCode {
 
 fn run() -> Result<ExitCode, String> {
     let mut intended = String::new();
-    let mut steps = false;
+    let (mut steps, mut sysfs) = (false, false);
     let mut folders = Vec::new();
     let read = |path: PathBuf| {
         let bytes = std::fs::read(&path).map_err(|e| format!("{}: {e}", path.display()))?;
@@ -72,6 +73,7 @@ fn run() -> Result<ExitCode, String> {
                 return Ok(ExitCode::SUCCESS);
             }
             "--steps" => steps = true,
+            "--sysfs" => sysfs = true,
             "--intended" => {
                 let path = PathBuf::from(words.next().ok_or("--intended needs a file")?);
                 intended += &read(path)?;
@@ -100,7 +102,10 @@ fn run() -> Result<ExitCode, String> {
         print!("{}", tables::sections(&runs));
         return Ok(ExitCode::SUCCESS);
     }
-    let report = report::Report::new(&runs, intended);
+    let report = match sysfs {
+        true => report::Report::of_sysfs(&runs, intended),
+        false => report::Report::new(&runs, intended),
+    };
     let (text, unexplained) = report.finish();
     print!("{text}");
     Ok(match unexplained {

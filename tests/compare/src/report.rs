@@ -12,7 +12,7 @@ use std::fmt::Write;
 use rkfd_abi::pm4;
 
 use crate::decode::{self, Item};
-use crate::guest::Mapping;
+use crate::guest::{Guest, Mapping};
 use crate::intended::Intended;
 use crate::trace::{Act, Frame, Section, Walk};
 use crate::{tables, Run};
@@ -37,6 +37,8 @@ const STEPS: &[&str] = &[
 pub struct Report<'a> {
     runs: &'a [Run],
     intended: Intended,
+    /// Start of the keys that are compared.
+    kind: &'static str,
     out: String,
     unexplained: u32,
     explained: u32,
@@ -45,18 +47,32 @@ pub struct Report<'a> {
 }
 
 impl<'a> Report<'a> {
-    /// Returns an empty report about one or two runs.
-    pub fn new(runs: &'a [Run], intended: Intended) -> Self {
-        let mut report = Self {
+    fn empty(runs: &'a [Run], intended: Intended) -> Self {
+        Self {
             runs,
             intended,
+            kind: "",
             out: String::new(),
             unexplained: 0,
             explained: 0,
             reasons: BTreeMap::new(),
             seen: BTreeSet::new(),
-        };
+        }
+    }
+
+    /// Returns a report about the files in sysfs of one or two runs.
+    pub fn of_sysfs(runs: &'a [Run], intended: Intended) -> Self {
+        let mut report = Self::empty(runs, intended);
+        report.kind = "sysfs/";
+        report.part("Files in sysfs", Self::sysfs);
+        report
+    }
+
+    /// Returns a report about one or two runs.
+    pub fn new(runs: &'a [Run], intended: Intended) -> Self {
+        let mut report = Self::empty(runs, intended);
         report.part("Topology", Self::topology);
+        report.part("Files in sysfs", Self::sysfs);
         report.part("Results of ioctls", Self::results);
         report.part("Queues: accesses to the GPU", Self::steps);
         report.part("Schedulers of the XCCs", Self::xccs);
@@ -127,18 +143,37 @@ impl<'a> Report<'a> {
     }
 
     fn topology(&mut self) {
+        self.files("topology", |guest| &guest.topology, properties);
+    }
+
+    fn sysfs(&mut self) {
+        self.files("sysfs", |guest| &guest.sysfs, numbered);
+    }
+
+    /// Compares files: which there are, and what `split` makes of their lines.
+    fn files(
+        &mut self,
+        kind: &str,
+        of: fn(&Guest) -> &BTreeMap<String, Vec<String>>,
+        split: fn(&[String]) -> BTreeMap<String, String>,
+    ) {
         let [a, b] = self.runs else {
-            let files = &self.runs[0].guest.topology;
+            let files = of(&self.runs[0].guest);
             let lines: usize = files.values().map(Vec::len).sum();
             let _ = writeln!(self.out, "{} files, {lines} lines", files.len());
             return;
         };
-        let (a, b) = (&a.guest.topology, &b.guest.topology);
+        let (a, b) = (of(&a.guest), of(&b.guest));
         let files: BTreeSet<&String> = a.keys().chain(b.keys()).collect();
         for file in files {
             let (Some(a), Some(b)) = (a.get(file), b.get(file)) else {
                 let presence = |present: bool| if present { "present" } else { "absent" };
-                let key = format!("topology/{file}");
+                // Listed folders stand for what is in them.
+                let folder = file.rsplit_once('/').map_or("", |(folder, _)| folder);
+                if a.contains_key(folder) != b.contains_key(folder) {
+                    continue;
+                }
+                let key = format!("{kind}/{file}");
                 self.differs(
                     &key,
                     presence(a.contains_key(file)),
@@ -146,13 +181,13 @@ impl<'a> Report<'a> {
                 );
                 continue;
             };
-            let (a, b) = (properties(a), properties(b));
+            let (a, b) = (split(a), split(b));
             let keys: BTreeSet<&String> = a.keys().chain(b.keys()).collect();
             for name in keys {
                 let get = |map: &BTreeMap<String, String>| {
                     map.get(name).cloned().unwrap_or("absent".into())
                 };
-                self.compare(&format!("topology/{file}:{name}"), &get(&a), &get(&b));
+                self.compare(&format!("{kind}/{file}:{name}"), &get(&a), &get(&b));
             }
         }
     }
@@ -471,7 +506,8 @@ impl<'a> Report<'a> {
             for (reason, count) in &self.reasons {
                 let _ = writeln!(text, "  {count:>4}  {reason}");
             }
-            for patterns in self.intended.unused() {
+            let of_kind = |patterns: &&[String]| patterns.iter().any(|p| p.starts_with(self.kind));
+            for patterns in self.intended.unused().filter(of_kind) {
                 let _ = writeln!(text, "  no difference matches {}", patterns.join(", "));
             }
         } else {
@@ -498,6 +534,19 @@ fn properties(lines: &[String]) -> BTreeMap<String, String> {
         };
     }
     map
+}
+
+/// Returns type and permissions, and the lines by number from 1 on.
+fn numbered(lines: &[String]) -> BTreeMap<String, String> {
+    let name = |n: usize| match n {
+        0 => "type".to_string(),
+        _ => format!("line{n}"),
+    };
+    lines
+        .iter()
+        .enumerate()
+        .map(|(n, line)| (name(n), line.clone()))
+        .collect()
 }
 
 /// Returns the first packet of each kind that configures the schedulers of the first XCC.
@@ -659,7 +708,6 @@ fn walk_text(walk: &Walk, gfx12: bool) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::guest::Guest;
     use crate::trace::Trace;
 
     fn run(name: &str, out: &str) -> Run {
@@ -669,6 +717,21 @@ mod tests {
             name: name.into(),
             guest,
             trace,
+        }
+    }
+
+    #[test]
+    fn absent_folder_stands_for_its_files() {
+        let one = "cmp sysfs a folder 755\ncmp sysfs a/b file 444\ncmp sysfs a/b: 1\n";
+        let two = "cmp sysfs c file 444\ncmp sysfs c: 2\n";
+        let runs = [
+            run("x", &format!("{one}{two}")),
+            run("y", "cmp sysfs c file 644\n"),
+        ];
+        let (text, unexplained) = Report::of_sysfs(&runs, Intended::default()).finish();
+        assert_eq!(unexplained, 3, "{text}");
+        for key in ["sysfs/a\n", "sysfs/c:type\n", "sysfs/c:line1\n"] {
+            assert!(text.contains(key), "{key} in {text}");
         }
     }
 

@@ -49,6 +49,7 @@ knobs! {
     cp_poison = "cp.poison", "N: the N-th dispatch in AQL queues of user space reads poison: its waves halt and the SQ reports an error";
     sdma_poison = "sdma.poison", "N: the N-th COPY in user queues reads poison: the SDMA engine hangs in it and reports an ECC error";
     smu_throttle = "smu.throttle", "N: with each of the next N dispatches in AQL queues the SMU reports that it throttles the card, because of power and the temperature of the memory";
+    smu_no_policy = "smu.no_policy", "N: the next N messages to the SMU that select a policy fail";
     smu_i2c_busy = "smu.i2c_busy", "N: the next N I2C transactions of the SMU fail, as another master has the bus";
     fru_bad_checksum = "fru.bad_checksum", "1: the product area in the FRU EEPROM has a wrong checksum (applies at start)";
     mes_no_status = "mes.no_status", "N: the status of the N-th MES frame about user queues is never written";

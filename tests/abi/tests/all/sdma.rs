@@ -376,6 +376,13 @@ fn mailbox() {
     for (name, clock) in smu::clock::ALL {
         facts.push(same(&format!("PPCLK_{name}"), *clock));
     }
+    for (name, mode) in smu::plpd::ALL {
+        facts.push(same(&format!("PPSMC_PLPD_MODE_{name}"), *mode));
+    }
+    facts.push(same(
+        "FEATURE_XGMI_PER_LINK_PWR_DOWN",
+        smu::feature::XGMI_PER_LINK_PWR_DOWN,
+    ));
     for (name, offset) in smu::metrics::ALL {
         let expr = format!("offsetof(MetricsTableV0_t, {name})");
         facts.push(fact(*name, *offset, expr));

@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 
 use gpu_regs::{mp_13_0_6 as mp, smu as regs};
 use rkfd_abi::ih::{client, source};
-use rkfd_abi::smu::{i2c, interrupt, msg, response, FEATURES};
+use rkfd_abi::smu::{i2c, interrupt, msg, plpd, response, FEATURES};
 
 use crate::chips::Generation;
 use crate::engines::ih::{aid_node, Entry};
@@ -64,6 +64,10 @@ struct State {
     soft: [[u32; 2]; 6],
     /// Power limit in W.
     power: u32,
+    /// Policy of SOC power states.
+    policy: u32,
+    /// Power-down mode of single xGMI links; 0: they do not power down.
+    plpd: u32,
     /// Time of an interrupt that is not acknowledged.
     raised: Option<Instant>,
 }
@@ -78,6 +82,8 @@ impl Default for State {
             gfxclk: metrics::GFXCLK,
             soft: [0, 1, 2, 3, 4, 5].map(range),
             power: metrics::POWER,
+            policy: 0,
+            plpd: plpd::DEFAULT,
             raised: None,
         }
     }
@@ -288,12 +294,34 @@ fn run(gpu: &Gpu, state: &mut State, message: u32, argument: u32) -> Result<u32,
             let limit = metrics::critical_limit(argument);
             returned = limit.ok_or_else(|| refused(gpu, message, argument))?;
         }
-        // Modes 1 (default) and 2; policies 0 to 3.
-        msg::SELECT_PLPD_MODE if matches!(argument, 1 | 2) => {}
-        msg::SET_THROTTLING_POLICY if argument <= 3 => {}
+        msg::SELECT_PLPD_MODE if matches!(argument, plpd::DEFAULT | plpd::OPTIMIZED) => {
+            select(gpu, state, state.policy, argument)?;
+        }
+        msg::GMI_PWR_DN_CONTROL if argument <= 1 => {
+            select(gpu, state, state.policy, argument * plpd::DEFAULT)?;
+        }
+        // 0 is that of the firmware.
+        msg::SET_THROTTLING_POLICY if argument <= 3 => select(gpu, state, argument, state.plpd)?,
         _ => return Err(refused(gpu, message, argument)),
     }
     Ok(returned)
+}
+
+/// Sets the policy of SOC power states and the power-down mode of xGMI links.
+fn select(gpu: &Gpu, state: &mut State, policy: u32, plpd: u32) -> Result<(), u32> {
+    if gpu.knobs.smu_no_policy.take() {
+        return Err(response::FAILED);
+    }
+    event!(
+        gpu.trace,
+        "smu",
+        "policy",
+        "soc={}:{policy} plpd={}:{plpd}",
+        state.policy,
+        state.plpd
+    );
+    (state.policy, state.plpd) = (policy, plpd);
+    Ok(())
 }
 
 /// Returns the levels of a clock in MHz.

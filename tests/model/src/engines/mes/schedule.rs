@@ -358,14 +358,15 @@ impl Mes {
             .filter(|(at, p)| p.vmid.is_some() && mapped(&self.queues, **at))
             .map(|(at, _)| *at)
             .collect();
-        if let Some(vmid) = self.processes.get(&own).and_then(|p| p.vmid) {
-            // Other processes wait for it once all queues of this one are unmapped.
-            return (!self.all_unmapping(own)).then_some(vmid);
-        }
         let limit = match self.resources.single_process {
             true => 1,
             false => 16,
         };
+        let held = self.processes.get(&own).and_then(|p| p.vmid);
+        if let Some(vmid) = held.filter(|_| busy.contains(&own) || busy.len() < limit) {
+            // Other processes wait for it once all queues of this one are unmapped.
+            return (!self.all_unmapping(own)).then_some(vmid);
+        }
         if busy.len() < limit {
             let mask = self.resources.vmid_mask;
             let taken = |v: u8| busy.iter().any(|at| self.processes[at].vmid == Some(v));

@@ -41,6 +41,38 @@ fn hundred_queues_of_ten_processes() {
     assert_eq!((bench.hw.user(), bench.strict()), (0, 0));
 }
 
+#[test]
+fn isolated_processes_take_turns() {
+    use mes::misc_change_config as cc;
+    let mut bench = Bench::ready();
+    let limit = frame(&cc::FRAME, |w| cc::LIMIT_SINGLE_PROCESS.set(w, 1));
+    assert_eq!(bench.send(1, &limit), 1);
+    for n in 0..2 {
+        bench.hw.work.insert(doorbell(n), 40);
+        bench.add(n + 1, n);
+    }
+    let start = Instant::now();
+    while bench.hw.work.values().any(|left| *left != 0) {
+        bench.turn();
+        assert!(bench.hw.user() <= 1, "queues of two processes");
+        std::thread::sleep(Duration::from_micros(200));
+        assert!(start.elapsed() < Duration::from_secs(30), "a queue starves");
+    }
+    let done = &bench.hw.done;
+    let changes = done.windows(2).filter(|pair| pair[0] != pair[1]).count();
+    assert!(changes > 1, "{done:?}");
+    let no_limit = frame(&cc::FRAME, |_| {});
+    assert_eq!(bench.send(1, &no_limit), 1);
+    for n in 0..2 {
+        bench.hw.work.insert(doorbell(n), 40);
+        bench.mes.doorbell(&bench.hw, doorbell(n), 1);
+    }
+    for _ in 0..10 {
+        bench.turn();
+    }
+    assert_eq!((bench.hw.user(), bench.strict()), (2, 0));
+}
+
 /// A process of `/dev/kfd` and a file of the render node may share an address space, with contexts
 /// and VMIDs of their own.
 #[test]

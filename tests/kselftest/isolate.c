@@ -1,0 +1,168 @@
+// SPDX-License-Identifier: GPL-2.0 OR MIT
+/*
+ * Tests enforce_isolation in sysfs: the values of each partition, and that the queues of one
+ * process only are on the hardware at a time.
+ */
+#define _GNU_SOURCE
+#include <stdlib.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "device.h"
+#include "fixture.h"
+
+#define FILE_NAME "enforce_isolation"
+#define SAMPLES 40
+
+/* A process with a kernel that does not end by itself. */
+struct player {
+	pid_t pid;
+	/* Our end of the socket to it. */
+	int here;
+};
+
+static void expect_value(const char *value)
+{
+	char text[64], line[64];
+
+	snprintf(line, sizeof(line), "%s\n", value);
+	device_get(FILE_NAME, text, sizeof(text));
+	EXPECT(!strcmp(text, line), "'%s', not '%s'", text, line);
+}
+
+/* Until a partition mode is set there is one partition. */
+TEST(values)
+{
+	static const char *const values[] = { "1", "2", "3", "0" };
+	static const char *const refused[] = { "4\n", "-1\n", "x\n", "\n" };
+
+	device_find();
+	expect_value("0");
+	for (int i = 0; i < 4; i++) {
+		EXPECT_OK(device_try_set(FILE_NAME, values[i]));
+		expect_value(values[i]);
+	}
+	for (int i = 0; i < 4; i++)
+		EXPECT_RET(device_try_set(FILE_NAME, refused[i]), -EINVAL);
+	expect_value("0");
+	/* More than the partitions are ignored. */
+	EXPECT_OK(device_try_set(FILE_NAME, "1 2 3\n"));
+	expect_value("1");
+	EXPECT_OK(device_try_set(FILE_NAME, "0\n"));
+}
+
+/* In the child: the kernel runs until the parent answers. */
+static void play(int socket)
+{
+	struct fixture f;
+	char byte = 0;
+
+	fixture_launch(&f);
+	fixture_endless(&f, 1);
+	ASSERT(write(socket, &byte, 1) == 1);
+	ASSERT(read(socket, &byte, 1) == 1);
+	((volatile uint32_t *)f.data->va)[1] = 1;
+	EXPECT_OK(kfd_signal_wait(&f.k, &f.signal, WAIT_MS));
+	ktap_end();
+}
+
+/* Returns whether waves of a process are on the GPU. */
+static bool is_there(uint32_t gpu_id, pid_t pid)
+{
+	char path[128], text[16];
+	FILE *file;
+
+	snprintf(path, sizeof(path), "/sys/class/kfd/kfd/proc/%d/stats_%u/cu_occupancy", pid, gpu_id);
+	file = fopen(path, "re");
+	ASSERT(file && fgets(text, sizeof(text), file), "%s", path);
+	fclose(file);
+	return atoi(text) != 0;
+}
+
+/*
+ * Runs the kernels of two processes, and returns in how many of SAMPLES waves of both were found on
+ * the GPU, the one right after the other: if only one of them is there at a time, in half at most.
+ */
+static unsigned int together(void)
+{
+	unsigned int both = 0, seen[2] = { 0 };
+	struct player players[2];
+	struct kfd_node node;
+	int ends[2], status;
+	char byte = 0;
+
+	ASSERT_OK(kfd_topology_find_gpu(&node));
+	for (int i = 0; i < 2; i++) {
+		ASSERT(!socketpair(AF_UNIX, SOCK_STREAM, 0, ends));
+		players[i] = (struct player) { .here = ends[0] };
+		players[i].pid = fork_child();
+		if (!players[i].pid)
+			play(ends[1]);
+		close(ends[1]);
+		ASSERT(read(ends[0], &byte, 1) == 1, "kernel %d does not run", i);
+	}
+	for (int n = 0; n < SAMPLES; n++) {
+		bool there[2];
+
+		for (int i = 0; i < 2; i++) {
+			there[i] = is_there(node.gpu_id, players[i].pid);
+			seen[i] += there[i];
+		}
+		both += there[0] && there[1];
+		/* No divisor of the quantum. */
+		usleep(7000);
+	}
+	EXPECT(seen[0] && seen[1], "%u and %u of %u", seen[0], seen[1], SAMPLES);
+	for (int i = 0; i < 2; i++) {
+		ASSERT(write(players[i].here, &byte, 1) == 1);
+		ASSERT(waitpid(players[i].pid, &status, 0) == players[i].pid);
+		EXPECT(WIFEXITED(status) && !WEXITSTATUS(status), "player %d failed", i);
+		close(players[i].here);
+	}
+	return both;
+}
+
+TEST_TIMEOUT(processes_run_at_the_same_time, 120)
+{
+	device_find();
+	expect_value("0");
+	EXPECT_EQ(together(), SAMPLES);
+}
+
+/*
+ * The runlist of the C driver is not chained for this reason alone, so that the firmware has no
+ * second process to change to (amdkfd/kfd_packet_manager.c: pm_calc_rlib_size).
+ */
+static void need_chained_runlist(void)
+{
+	if (!ktap_is_rkfd() && !gpu_is_gfx12())
+		SKIP("the runlist of isolated processes is not chained");
+}
+
+TEST_TIMEOUT(one_process_at_a_time, 120)
+{
+	unsigned int both;
+
+	need_chained_runlist();
+	device_find();
+	ASSERT_OK(device_try_set(FILE_NAME, "1\n"));
+	both = together();
+	EXPECT_OK(device_try_set(FILE_NAME, "0\n"));
+	EXPECT(both < SAMPLES * 3 / 4, "both in %u of %u samples", both, SAMPLES);
+	EXPECT_EQ(together(), SAMPLES);
+}
+
+TEST_TIMEOUT(one_process_at_a_time_after_a_reset, 120)
+{
+	unsigned int both;
+
+	need_chained_runlist();
+	device_need_reset();
+	ASSERT_OK(device_try_set(FILE_NAME, "1\n"));
+	device_reset();
+	expect_value("1");
+	both = together();
+	EXPECT_OK(device_try_set(FILE_NAME, "0\n"));
+	EXPECT(both < SAMPLES * 3 / 4, "both in %u of %u samples", both, SAMPLES);
+}
