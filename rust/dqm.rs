@@ -212,9 +212,17 @@ impl Dqm {
         for id in (0..WATCHPOINTS).filter(|id| inner.watchpoints >> id & 1 != 0) {
             self.set_watch_address(id, inner.watched[id])?;
         }
+        // A change may have failed because the card hung.
+        let single = self.isolates();
+        inner.sched.set_single_process(&self.gpu, single)?;
         inner.sched.start(&self.gpu)?;
         inner.running = true;
         self.map(&mut inner, Scope::All)
+    }
+
+    /// Returns whether the processes of this node are to be isolated.
+    fn isolates(&self) -> bool {
+        self.gpu.isolation(self.node.index) == Isolation::Processes
     }
 
     /// Marks all queues of all processes as lost, before a card reset. Processes keep all other
@@ -775,14 +783,15 @@ impl QueueCheck for Dqm {
 impl UserQueues for Dqm {
     fn isolate(&self) -> Result {
         let mut inner = self.lock();
-        // Read with the lock held: the last writer's value is the one in force.
-        let single = self.gpu.isolation(self.node.index) == Isolation::Processes;
+        // Read with the lock held: of two writers both set the later value.
+        let single = self.isolates();
         if inner.sched.has_single_process() == single {
             return Ok(());
         }
         self.unmap(&mut inner, Scope::All)?;
-        inner.sched.set_single_process(&self.gpu, single)?;
-        self.map(&mut inner, Scope::All)
+        let set = inner.sched.set_single_process(&self.gpu, single);
+        // Queues go on as before if that failed.
+        set.and(self.map(&mut inner, Scope::All))
     }
 
     fn suspend(&self) -> Result {

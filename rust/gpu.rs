@@ -284,8 +284,13 @@ impl Gpu {
     }
 
     /// Sets the isolation of the first partitions. `EIO`, `ETIME` or `ETIMEDOUT` when a scheduler
-    /// does not respond, `EOPNOTSUPP` when its firmware is too old.
+    /// does not respond: it is set at its next start. `EOPNOTSUPP`, and no change, when its
+    /// firmware is too old.
     pub(crate) fn isolate(&self, new: &[Isolation]) -> Result {
+        let too_old = |mes: &Mes| !mes.can_limit_processes();
+        if new.contains(&Isolation::Processes) && self.mes().is_ok_and(too_old) {
+            return Err(EOPNOTSUPP);
+        }
         for (to, new) in self.isolation.lock().iter_mut().zip(new) {
             *to = *new;
         }

@@ -120,7 +120,8 @@ impl Smu {
         Err(ETIMEDOUT)
     }
 
-    /// Makes the settings valid in firmware that has those of the card. Errors of firmware.
+    /// Makes the settings valid in firmware that has those of the card; a policy that it refuses is
+    /// given up, as the card works without. Errors of firmware.
     fn restore(&self, mmio: &Mmio, state: &mut State, facts: &SmuFacts) -> Result {
         if let Some(watts) = state.settings.power {
             self.hal.set_power_limit(mmio, watts)?;
@@ -129,8 +130,13 @@ impl Smu {
             self.limit(mmio, state, facts, limits)?;
         }
         for policy in Policy::ALL {
-            if let Some(level) = state.settings.policies[policy as usize] {
-                self.hal.select(mmio, policy, level)?;
+            let selected = &mut state.settings.policies[policy as usize];
+            if let Some(level) = *selected {
+                if let Err(e) = self.hal.select(mmio, policy, level) {
+                    let (name, _) = policy.names();
+                    pr_warn!("the SMU refuses level {level} of policy {name:?}: {e:?}\n");
+                    *selected = None;
+                }
             }
         }
         Ok(())

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! GPUVM hubs and page table formats: HAL trait and code shared by all versions.
+//! GPUVM hubs: HAL trait and code shared by all versions. Page table formats are in [`format`].
 
 use kernel::prelude::*;
 use rkfd_abi::discovery::hwid;
@@ -26,7 +26,7 @@ pub(crate) enum Hubs {
     All,
 }
 
-/// GPUVM hubs and the page table format. Register accesses return `ENODEV` after unbind.
+/// GPUVM hubs, with the page table format. Register accesses return `ENODEV` after unbind.
 pub(crate) trait GmcHal: PageFormat {
     /// Reads the address layout that firmware programmed. `EINVAL` when the FB aperture is empty.
     fn layout(&self, mmio: &Mmio) -> Result<McLayout>;

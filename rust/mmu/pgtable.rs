@@ -729,11 +729,11 @@ impl Tree {
         gpu: &Gpu,
         va: u64,
         len: u64,
-        target: &Target<'_>,
+        (placement, offset): (&Placement, u64),
     ) -> Result<usize> {
         self.root.blocks(va, va + len, &mut |at| {
-            let offset = target.offset + (at - va);
-            let (pa, run) = target.placement.run(gpu, target.peer, offset)?;
+            // BOs of other devices do not move.
+            let (pa, run) = placement.run(gpu, None, offset + (at - va))?;
             Ok(pa % span(BLOCK) != 0 || run < span(BLOCK))
         })
     }

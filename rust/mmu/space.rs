@@ -462,13 +462,8 @@ impl BoMapper for Space {
         let Some(mapping) = inner.find(va, bo) else {
             return Ok(None);
         };
-        let target = Target {
-            placement: to,
-            peer: None,
-            attrs: bo.attrs(to, mapping.access, self.memory),
-            offset: mapping.offset,
-        };
-        let tables = inner.tree.splits(&self.gpu, va, mapping.len, &target)?;
+        let target = (to, mapping.offset);
+        let tables = inner.tree.splits(&self.gpu, va, mapping.len, target)?;
         drop(guard);
         Spare::new(&self.gpu, self.memory, tables).map(Some)
     }

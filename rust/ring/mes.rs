@@ -187,12 +187,13 @@ impl Mes {
         self.scheduler.lock().submit(card, frame)
     }
 
-    /// Sets whether queues of one process only are mapped at a time. `EOPNOTSUPP` when the firmware
-    /// does not support that, errors as [`Failure`].
+    /// Returns whether the firmware supports [`Mes::limit_processes`].
+    pub(crate) fn can_limit_processes(&self) -> bool {
+        self.version.scheduler >= HAS_CHANGE_CONFIG
+    }
+
+    /// Sets whether queues of one process only are mapped at a time. Errors as [`Failure`].
     pub(crate) fn limit_processes(&self, card: &Card, single: bool) -> Result {
-        if self.version.scheduler < HAS_CHANGE_CONFIG {
-            return Err(EOPNOTSUPP);
-        }
         let frame = ChangeConfig {
             single_process: single,
         };

@@ -16,7 +16,7 @@
 #define SAMPLES 40
 
 /* A process with a kernel that does not end by itself. */
-struct player {
+struct child {
 	pid_t pid;
 	/* Our end of the socket to it. */
 	int here;
@@ -53,7 +53,7 @@ TEST(values)
 }
 
 /* In the child: the kernel runs until the parent answers. */
-static void play(int socket)
+static void run_kernel(int socket)
 {
 	struct fixture f;
 	char byte = 0;
@@ -87,7 +87,7 @@ static bool is_there(uint32_t gpu_id, pid_t pid)
 static unsigned int together(void)
 {
 	unsigned int both = 0, seen[2] = { 0 };
-	struct player players[2];
+	struct child children[2];
 	struct kfd_node node;
 	int ends[2], status;
 	char byte = 0;
@@ -95,10 +95,10 @@ static unsigned int together(void)
 	ASSERT_OK(kfd_topology_find_gpu(&node));
 	for (int i = 0; i < 2; i++) {
 		ASSERT(!socketpair(AF_UNIX, SOCK_STREAM, 0, ends));
-		players[i] = (struct player) { .here = ends[0] };
-		players[i].pid = fork_child();
-		if (!players[i].pid)
-			play(ends[1]);
+		children[i] = (struct child) { .here = ends[0] };
+		children[i].pid = fork_child();
+		if (!children[i].pid)
+			run_kernel(ends[1]);
 		close(ends[1]);
 		ASSERT(read(ends[0], &byte, 1) == 1, "kernel %d does not run", i);
 	}
@@ -106,7 +106,7 @@ static unsigned int together(void)
 		bool there[2];
 
 		for (int i = 0; i < 2; i++) {
-			there[i] = is_there(node.gpu_id, players[i].pid);
+			there[i] = is_there(node.gpu_id, children[i].pid);
 			seen[i] += there[i];
 		}
 		both += there[0] && there[1];
@@ -115,10 +115,10 @@ static unsigned int together(void)
 	}
 	EXPECT(seen[0] && seen[1], "%u and %u of %u", seen[0], seen[1], SAMPLES);
 	for (int i = 0; i < 2; i++) {
-		ASSERT(write(players[i].here, &byte, 1) == 1);
-		ASSERT(waitpid(players[i].pid, &status, 0) == players[i].pid);
-		EXPECT(WIFEXITED(status) && !WEXITSTATUS(status), "player %d failed", i);
-		close(players[i].here);
+		ASSERT(write(children[i].here, &byte, 1) == 1);
+		ASSERT(waitpid(children[i].pid, &status, 0) == children[i].pid);
+		EXPECT(WIFEXITED(status) && !WEXITSTATUS(status), "process %d failed", i);
+		close(children[i].here);
 	}
 	return both;
 }
@@ -160,6 +160,22 @@ TEST_TIMEOUT(one_process_at_a_time_after_a_reset, 120)
 	need_chained_runlist();
 	device_need_reset();
 	ASSERT_OK(device_try_set(FILE_NAME, "1\n"));
+	device_reset();
+	expect_value("1");
+	both = together();
+	EXPECT_OK(device_try_set(FILE_NAME, "0\n"));
+	EXPECT(both < SAMPLES * 3 / 4, "both in %u of %u samples", both, SAMPLES);
+}
+
+/* The scheduler hangs at the change, which is in force after the reset. */
+TEST_TIMEOUT(change_that_hangs, 120)
+{
+	unsigned int both;
+
+	if (!getenv("ISOLATE_HANGS"))
+		SKIP("no fault");
+	device_need_reset();
+	EXPECT_RET(device_try_set(FILE_NAME, "1\n"), -ETIMEDOUT);
 	device_reset();
 	expect_value("1");
 	both = together();

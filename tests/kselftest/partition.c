@@ -296,7 +296,6 @@ TEST_TIMEOUT(memory_is_not_divided_on_request, 120)
 	mode_end();
 }
 
-/* A switch is refused while a process has the GPU open, whether or not it has queues. */
 static void expect_isolation(const char *line)
 {
 	const char *text = mode_file("enforce_isolation");
@@ -323,6 +322,7 @@ TEST(isolation_of_each_partition)
 	expect_isolation("0\n");
 }
 
+/* A switch is refused while a process has the GPU open, whether or not it has queues. */
 TEST(switch_with_a_process_is_ebusy)
 {
 	int ready[2], go[2], status;

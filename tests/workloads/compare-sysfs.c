@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 /*
- * Part of `compare` that prints the files in sysfs of the GPU, of its nodes and processes, and of
+ * Part of `compare` that prints the files in sysfs of the GPU, of itself as a process, and of
  * the driver's module: type, permissions, and content.
  */
 #define _GNU_SOURCE
@@ -100,8 +100,11 @@ static const char *shown_name(const char *folder, const char *name, char *buf, s
 	return buf;
 }
 
-/* Prints the files below `path` as files of `shown`; links are not followed. */
-static void print_folder(const char *path, const char *shown)
+/*
+ * Prints the files below `path` as files of `shown`; links are not followed. Returns 0 or a
+ * negative errno.
+ */
+static int print_folder(const char *path, const char *shown)
 {
 	struct dirent **entries;
 	int count = scandir(path, &entries, NULL, alphasort);
@@ -136,8 +139,10 @@ static void print_folder(const char *path, const char *shown)
 		}
 		free(entries[i]);
 	}
-	if (count >= 0)
-		free(entries);
+	if (count < 0)
+		return -errno;
+	free(entries);
+	return 0;
 }
 
 /*
@@ -157,11 +162,11 @@ int compare_sysfs(struct compare *c)
 	ret = compare_device(device, sizeof(device));
 	if (ret)
 		return compare_failed("GPU", ret);
-	print_folder(device, "device");
-	print_folder("/sys/class/kfd/kfd/proc", "proc");
+	ret = print_folder(device, "device");
+	ret = ret ? ret : print_folder("/sys/class/kfd/kfd/proc", "proc");
 	snprintf(path, sizeof(path), "/sys/module/%s", driver);
-	print_folder(path, "module");
+	ret = ret ? ret : print_folder(path, "module");
 	snprintf(path, sizeof(path), "/sys/bus/pci/drivers/%s", driver);
-	print_folder(path, "driver");
-	return 0;
+	ret = ret ? ret : print_folder(path, "driver");
+	return ret ? compare_failed("a folder in sysfs", ret) : 0;
 }
