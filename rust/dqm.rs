@@ -25,7 +25,7 @@ use kernel::{
 use rkfd_abi::regs::{name, Value};
 
 use crate::{
-    gpu::{Gpu, Isolation, UserQueues},
+    gpu::{Gpu, UserQueues},
     hw::{MapProcess, QueueSpec, SchedKind, WaveDebug, WATCHPOINTS},
     kapi::sched_mm::NoReclaim,
     mmu::{QueueOwner, Vm},
@@ -41,6 +41,7 @@ mod runlist;
 mod sched;
 mod sdma;
 mod slots;
+mod user_queues;
 mod watch;
 mod watchdog;
 
@@ -218,11 +219,6 @@ impl Dqm {
         inner.sched.start(&self.gpu)?;
         inner.running = true;
         self.map(&mut inner, Scope::All)
-    }
-
-    /// Returns whether the processes of this node are to be isolated.
-    fn isolates(&self) -> bool {
-        self.gpu.isolation(self.node.index) == Isolation::Processes
     }
 
     /// Marks all queues of all processes as lost, before a card reset. Processes keep all other
@@ -777,46 +773,5 @@ impl QueueCheck for Dqm {
         if let Some(watchdog) = &*self.watchdog.lock() {
             watchdog.schedule();
         }
-    }
-}
-
-impl UserQueues for Dqm {
-    fn isolate(&self) -> Result {
-        let mut inner = self.lock();
-        // Read with the lock held: of two writers both set the later value.
-        let single = self.isolates();
-        if inner.sched.has_single_process() == single {
-            return Ok(());
-        }
-        self.unmap(&mut inner, Scope::All)?;
-        let set = inner.sched.set_single_process(&self.gpu, single);
-        // Queues go on as before if that failed.
-        set.and(self.map(&mut inner, Scope::All))
-    }
-
-    fn suspend(&self) -> Result {
-        let mut inner = self.lock();
-        inner.suspended += 1;
-        if !inner.running {
-            return Ok(());
-        }
-        self.gpu.check_usable()?;
-        let Inner { sched, queues, .. } = &mut *inner;
-        sched.unmap(&self.gpu, queues, Scope::All, true)
-    }
-
-    fn resume(&self) -> Result {
-        let mut inner = self.lock();
-        inner.suspended = inner.suspended.saturating_sub(1);
-        if inner.suspended > 0 || !inner.running {
-            return Ok(());
-        }
-        self.gpu.check_usable()?;
-        if inner.queues.sdma.find_held(&self.gpu, 0)?.is_some() {
-            self.gpu
-                .wedge("an SDMA queue is still mapped after an engine reset");
-            return Err(EIO);
-        }
-        self.map(&mut inner, Scope::All)
     }
 }

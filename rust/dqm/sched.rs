@@ -57,8 +57,8 @@ pub(super) trait SchedOps: Send + Sync {
     fn has_single_process(&self) -> bool;
 
     /// Sets whether queues of one process only are mapped at a time, for those that are mapped from
-    /// then on, and until the next call. `ETIMEDOUT` when firmware does not
-    /// respond: nothing changes. A scheduler that does not run sets it at its start.
+    /// then on, and until the next call. `ETIMEDOUT` when firmware does not respond: nothing
+    /// changes. A scheduler that does not run sets it at its start.
     fn set_single_process(&mut self, gpu: &Gpu, single: bool) -> Result;
 
     /// Unmaps all queues and stops the scheduler. `ETIME` when it does not respond.

@@ -24,13 +24,15 @@ mod group;
 mod host;
 mod job;
 mod packet;
+mod pte_run;
 mod recover;
 mod ring;
 mod vmid;
 
-pub(crate) use client::{Clients, Move, PteRun};
+pub(crate) use client::{Clients, Move};
 pub(crate) use host::SdmaHost;
 pub(crate) use job::{Job, JobVm};
+pub(crate) use pte_run::PteRun;
 pub(crate) use ring::Ib;
 
 use recover::Shared;

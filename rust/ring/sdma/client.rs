@@ -11,7 +11,7 @@ use kernel::{
     sync::{aref::ARef, Arc, Mutex},
 };
 
-use super::{group::Group, job::Job, packet::Words, ring::IB_DWORDS};
+use super::{group::Group, job::Job, packet::Words, pte_run::PteRun, ring::IB_DWORDS};
 use crate::{
     hw::{DmaPacket, DmaPacketHal},
     kapi::{
@@ -32,21 +32,6 @@ pub(crate) struct Move {
     pub(crate) dst: u64,
     /// Length in bytes.
     pub(crate) len: u64,
-}
-
-/// Page table entries to write: entry i is `(addr + i * incr) | flags`.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct PteRun {
-    /// Address of the first entry.
-    pub(crate) pe: u64,
-    /// Address in the first entry.
-    pub(crate) addr: u64,
-    /// Other bits of all entries.
-    pub(crate) flags: u64,
-    /// Address increment per entry.
-    pub(crate) incr: u64,
-    /// Number of entries.
-    pub(crate) count: u32,
 }
 
 /// Packets of a request, split into jobs.
