@@ -11,7 +11,7 @@ MINUTES ?= 10
 VERSION := $(shell sed -n 's/^MODULE_VERSION("\(.*\)");/\1/p' rust/c/helpers.c)
 DKMS := $(DESTDIR)/usr/src/rkfd-$(VERSION)
 
-.PHONY: all modules install install-dkms clean help setup demo check vm lint fmt doc bench compare mutants fuzz
+.PHONY: all modules install install-dkms clean help setup demo check vm lint fmt doc bench compare coverage mutants fuzz
 
 all: modules
 
@@ -60,6 +60,9 @@ bench: ## count guest instructions of queue ioctls, mappings, launches, preempti
 
 compare: ## compare rkfd and the stock driver on the same GPU model and workload: topology, packets, MQDs, page tables, cost
 	@$(S)/compare
+
+coverage: ## run the boots of `make check` with a module that records its coverage, and print the edges covered by folder
+	@$(S)/coverage
 
 mutants: ## build the driver with one defect at a time, and count those that the tests find (2 h; ONLY=FAMILY)
 	@$(S)/mutants

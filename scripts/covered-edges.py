@@ -1,13 +1,15 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0
-"""Prints how many edges of the module the fuzzer has covered, by source file.
+"""Prints how many edges of the module are covered, by folder.
 
-usage: fuzz-edges.py MODULE COVERED [FOLDER]
+usage: covered-edges.py [--calls] MODULE COVERED [PLACE]
 
-COVERED holds the output of `fuzz-cover --dump`. Of FOLDER, two lists follow the table: the lines
-that are not covered, and the functions that programs can call (scripts/callgraph.py) but did not.
-An edge is a call of KCOV in the section .text; its address is that behind the call. Runs in the
-build root.
+COVERED has lines `= OFFSET`: the output of `fuzz-cover --dump`, or logs of scripts/coverage. With
+--calls, edges that ioctls and other calls of programs can reach (scripts/callgraph.py) are counted,
+too. Of PLACE, the beginning of a path below rust/, two lists follow the table: the lines that are
+not covered, and the functions none of whose edges is; with --calls only those in reach. An edge is
+a call of __sanitizer_cov_trace_pc() in the section .text; its address is that behind the call. Runs
+in the build root.
 """
 
 import collections
@@ -73,19 +75,23 @@ def folder(position):
 
 
 def main():
-    module, covered_file = sys.argv[1:3]
-    wanted = sys.argv[3] if len(sys.argv) > 3 else None
+    calls = sys.argv[1] == "--calls"
+    module, covered_file, *rest = sys.argv[2 if calls else 1 :]
+    wanted = rest[0] if rest else None
     with open(covered_file, encoding="ascii", errors="replace") as f:
         covered = {int(line[2:], 16) for line in f if line.startswith("= 0x")}
     offsets, panics = edges(module)
     print(f"{len(panics)} of {len(offsets)} edges lead to a panic, and are not counted")
     offsets = [offset for offset in offsets if offset not in panics]
+    unknown = covered.difference(offsets, panics)
+    if unknown:
+        sys.exit(f"{len(unknown)} offsets of {covered_file} are no edges of {module}")
     graph = callgraph.Graph(module)
-    reachable = graph.reachable()
     function_of = {offset: graph.function(".text", offset - 1) for offset in offsets}
     table = collections.defaultdict(lambda: [0, 0])
     missed = collections.Counter()
-    for offset, position in zip(offsets, positions(module, offsets)):
+    place_of = dict(zip(offsets, positions(module, offsets)))
+    for offset, position in place_of.items():
         row = table[folder(position)]
         row[1] += 1
         if offset in covered:
@@ -96,23 +102,31 @@ def main():
         print(f"{name:24} {hit:6} of {total:6} {100 * hit / total:5.1f} %")
     hit = len(covered & set(offsets))
     print(f"{'all':24} {hit:6} of {len(offsets):6} {100 * hit / len(offsets):5.1f} %")
-    within = {offset for offset in offsets if function_of[offset] in reachable}
-    hit = len(covered & within)
-    print(f"{'in reach of programs':24} {hit:6} of {len(within):6} {100 * hit / len(within):5.1f} %")
-    # As a check of the call graph.
-    wrong = collections.Counter(function_of[o] for o in covered & set(offsets) - within)
-    for name, count in wrong.most_common():
-        print(f"{count:6} covered, but not in reach: {name}")
+    within = set(offsets)
+    if calls:
+        reachable = graph.reachable()
+        within = {offset for offset in offsets if function_of[offset] in reachable}
+        hit = len(covered & within)
+        percent = 100 * hit / len(within)
+        print(f"{'in reach of programs':24} {hit:6} of {len(within):6} {percent:5.1f} %")
+        # As a check of the call graph.
+        wrong = collections.Counter(function_of[o] for o in covered & set(offsets) - within)
+        for name, count in wrong.most_common():
+            print(f"{count:6} covered, but not in reach: {name}")
     if not wanted:
         return
     for position in sorted(missed):
         if position.startswith(f"rust/{wanted}"):
             print(position)
+    # A function is where most of its edges are: others are inlined.
     entered = {function_of[offset] for offset in covered & set(offsets)}
-    others = collections.Counter(function_of[offset] for offset in within)
-    for name, count in others.most_common():
-        if name not in entered and wanted in name:
-            print(f"{count:6} {name}")
+    others = collections.defaultdict(collections.Counter)
+    for offset in within:
+        if function_of[offset] not in entered:
+            others[function_of[offset]][place_of[offset].split(":")[0]] += 1
+    for name, places in sorted(others.items(), key=lambda item: -item[1].total()):
+        if places.most_common(1)[0][0].startswith(f"rust/{wanted}"):
+            print(f"{places.total():6} {name}")
 
 
 if __name__ == "__main__":

@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Records which edges of rkfd.ko are covered, in any context, on a kernel without KCOV. The
+ * compilers call __sanitizer_cov_trace_pc() at each edge of a module that `COVERAGE=1
+ * scripts/build module` builds. `rkfd-coverage` in debugfs lists the covered edges: offsets in the
+ * module's text, a line each. They are kept while rkfd is not loaded.
+ */
+
+#include <linux/cache.h>
+#include <linux/debugfs.h>
+#include <linux/instruction_pointer.h>
+#include <linux/module.h>
+#include <linux/seq_file.h>
+#include <linux/string.h>
+#include <linux/vmalloc.h>
+
+/* A byte for each byte of the text: stores from several processors do not meet. */
+static u8 *covered __ro_after_init;
+static unsigned long base __read_mostly, size __read_mostly;
+static struct dentry *file;
+
+/* Text that is larger is not recorded. */
+#define LARGEST (16ul << 20)
+
+void __sanitizer_cov_trace_pc(void);
+void notrace __sanitizer_cov_trace_pc(void)
+{
+	unsigned long offset = _RET_IP_ - READ_ONCE(base);
+
+	if (offset < READ_ONCE(size) && !READ_ONCE(covered[offset]))
+		WRITE_ONCE(covered[offset], 1);
+}
+EXPORT_SYMBOL(__sanitizer_cov_trace_pc);
+
+/* Each load of the module has an address of its own. */
+static int module_changes(struct notifier_block *nb, unsigned long state, void *data)
+{
+	const struct module *module = data;
+
+	if (state == MODULE_STATE_COMING && !strcmp(module->name, "rkfd")) {
+		WRITE_ONCE(size, 0);
+		WRITE_ONCE(base, (unsigned long)module->mem[MOD_TEXT].base);
+		WRITE_ONCE(size, min(LARGEST, (unsigned long)module->mem[MOD_TEXT].size));
+	}
+	return NOTIFY_OK;
+}
+
+static struct notifier_block notifier = { .notifier_call = module_changes };
+
+/* Positions are offsets; 1 is added, as NULL ends the list. */
+static void *next_covered(loff_t *pos)
+{
+	while (*pos < LARGEST && !READ_ONCE(covered[*pos]))
+		++*pos;
+	return *pos < LARGEST ? (void *)(unsigned long)(*pos + 1) : NULL;
+}
+
+static void *list_start(struct seq_file *m, loff_t *pos)
+{
+	return next_covered(pos);
+}
+
+static void *list_next(struct seq_file *m, void *v, loff_t *pos)
+{
+	++*pos;
+	return next_covered(pos);
+}
+
+static void list_stop(struct seq_file *m, void *v)
+{
+}
+
+static int list_show(struct seq_file *m, void *v)
+{
+	seq_printf(m, "%#lx\n", (unsigned long)v - 1);
+	return 0;
+}
+
+static const struct seq_operations list_sops = {
+	.start = list_start,
+	.next = list_next,
+	.stop = list_stop,
+	.show = list_show,
+};
+DEFINE_SEQ_ATTRIBUTE(list);
+
+static int __init coverage_init(void)
+{
+	int ret;
+
+	covered = vzalloc(LARGEST);
+	if (!covered)
+		return -ENOMEM;
+	ret = register_module_notifier(&notifier);
+	if (ret) {
+		vfree(covered);
+		return ret;
+	}
+	file = debugfs_create_file("rkfd-coverage", 0400, NULL, NULL, &list_fops);
+	return 0;
+}
+module_init(coverage_init);
+
+/* rkfd holds a reference: its calls have ended. */
+static void __exit coverage_exit(void)
+{
+	debugfs_remove(file);
+	unregister_module_notifier(&notifier);
+	vfree(covered);
+}
+module_exit(coverage_exit);
+
+MODULE_LICENSE("GPL");
+MODULE_DESCRIPTION("Coverage of rkfd.ko in all contexts");
