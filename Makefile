@@ -61,7 +61,7 @@ bench: ## count guest instructions of queue ioctls, mappings, launches, preempti
 compare: ## compare rkfd and the stock driver on the same GPU model and workload: topology, packets, MQDs, page tables, cost
 	@$(S)/compare
 
-coverage: ## run the boots of `make check` with a module that records its coverage, and print the edges covered by folder
+coverage: ## run the boots of `make check` with a module that records its coverage, and print the blocks covered by folder
 	@$(S)/coverage
 
 mutants: ## build the driver with one defect at a time, and count those that the tests find (2 h; ONLY=FAMILY)

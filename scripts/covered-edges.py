@@ -7,9 +7,9 @@ usage: covered-edges.py [--calls] MODULE COVERED [PLACE]
 COVERED has lines `= OFFSET`: the output of `fuzz-cover --dump`, or logs of scripts/coverage. With
 --calls, edges that ioctls and other calls of programs can reach (scripts/callgraph.py) are counted,
 too. Of PLACE, the beginning of a path below rust/, two lists follow the table: the lines that are
-not covered, and the functions none of whose edges is; with --calls only those in reach. An edge is
-a call of __sanitizer_cov_trace_pc() in the section .text; its address is that behind the call. Runs
-in the build root.
+not covered, and the functions none of whose edges is; with --calls only those in reach. An edge, of
+scripts/coverage a block, is a call of __sanitizer_cov_trace_pc() in the section .text; its address
+is that behind the call. Runs in the build root.
 """
 
 import collections

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Records which edges of rkfd.ko are covered, in any context, on a kernel without KCOV. The
- * compilers call __sanitizer_cov_trace_pc() at each edge of a module that `COVERAGE=1
- * scripts/build module` builds. `rkfd-coverage` in debugfs lists the covered edges: offsets in the
- * module's text, a line each. They are kept while rkfd is not loaded.
+ * Records which blocks of rkfd.ko run, in any context, on a kernel without KCOV. The compilers call
+ * __sanitizer_cov_trace_pc() in each block of a module that `COVERAGE=1 scripts/build module`
+ * builds. `rkfd-coverage` in debugfs lists those that ran: offsets in the module's text, a line
+ * each. They are kept while rkfd is not loaded.
  */
 
 #include <linux/cache.h>

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 /*
  * Fuzzes every ioctl with random arguments: nothing may break or hang, and everything works
- * afterwards. The seed is printed; FUZZ_SEED repeats it.
+ * afterwards. The seed is printed; FUZZ_SEED repeats it. FUZZ_ROUNDS repeats the ioctls with other
+ * numbers; KTAP_TIME_FACTOR has to grow with it.
  */
 #define _GNU_SOURCE
 #include <drm/amdgpu_drm.h>
@@ -14,8 +15,10 @@
 #include <unistd.h>
 
 #include "fixture.h"
+#include "leaks.h"
 
 static uint64_t seed;
+static unsigned int rounds = 1;
 
 /* The last call of a child, in memory shared with its parent. */
 struct call {
@@ -167,6 +170,25 @@ static void in_child(void (*fn)(void))
 	EXPECT(last->done > 100, "only %u calls", last->done);
 }
 
+/*
+ * Runs `fn` in `times` children per round, and prints how many calls all of them made. Nothing may
+ * be left after the second child, beyond what the first one left.
+ */
+static void in_children(void (*fn)(void), unsigned int times)
+{
+	unsigned long calls = 0;
+
+	for (unsigned int i = 0; i < times * rounds; i++) {
+		in_child(fn);
+		calls += last->done;
+		munmap(last, sizeof(*last));
+		if (i == 0)
+			leaks_start();
+	}
+	ktap_note("%lu calls", calls);
+	leaks_expect_none("random calls", times * rounds - 1);
+}
+
 static void without_vm(void)
 {
 	nonsense(4000, false);
@@ -179,15 +201,13 @@ static void with_vm(void)
 
 TEST_TIMEOUT(fuzz_without_vm, 130)
 {
-	for (int i = 0; i < 3; i++)
-		in_child(without_vm);
+	in_children(without_vm, 3);
 	after();
 }
 
 TEST_TIMEOUT(fuzz_with_vm, 180)
 {
-	for (int i = 0; i < 4; i++)
-		in_child(with_vm);
+	in_children(with_vm, 4);
 	after();
 }
 
@@ -320,15 +340,16 @@ static void render_nonsense(void)
 
 TEST_TIMEOUT(fuzz_render_node, 120)
 {
-	for (int i = 0; i < 2; i++)
-		in_child(render_nonsense);
+	in_children(render_nonsense, 2);
 	after();
 }
 
 int main(int argc, char **argv)
 {
-	const char *given = getenv("FUZZ_SEED");
+	const char *given = getenv("FUZZ_SEED"), *repeats = getenv("FUZZ_ROUNDS");
 
+	if (repeats)
+		rounds = (unsigned int)strtoul(repeats, NULL, 0);
 	if (given)
 		seed = strtoull(given, NULL, 0);
 	else if (getrandom(&seed, sizeof(seed), 0) != sizeof(seed))
