@@ -48,6 +48,8 @@ pub trait Env: Sync {
     fn sdma_engine(&self, number: u8) -> Option<u8>;
     /// Doorbells of all XCCs.
     fn doorbells(&self) -> &Doorbells;
+    /// Waits until the doorbells that the GPU has written have arrived.
+    fn settle_doorbells(&self) {}
     /// Queues that several XCCs execute.
     fn shared(&self) -> &SharedQueues;
     /// Returns the physical instances of the XCCs of the partition, by logical number. `None`: the
@@ -253,6 +255,10 @@ impl Env for XccEnv<'_> {
 
     fn doorbells(&self) -> &Doorbells {
         &self.gpu.doorbells
+    }
+
+    fn settle_doorbells(&self) {
+        self.gpu.selfring.settle();
     }
 
     fn shared(&self) -> &SharedQueues {

@@ -391,6 +391,7 @@ impl Engine<'_> {
     /// Completes the unmap of a queue: writes its MQD and frees its slot.
     fn leave(&mut self, mut queue: Queue, how: Unmap) {
         let slot = queue.slot;
+        self.env.settle_doorbells();
         if self.env.has_l2() {
             self.env.write_back(Scope::System);
         }

@@ -3,11 +3,13 @@
 //! Doorbells that the GPU itself writes: its writes to the bus address of its own doorbell BAR.
 //!
 //! They are posted: an engine does not wait for them, and they arrive at NBIO on a thread of its
-//! own, because the engine that writes may be the one whose doorbell it is. Reads and atomics of
+//! own, because the engine that writes may be the one whose doorbell it is. They arrive before a
+//! queue of the CP that wrote them is unmapped ([`SelfRing::settle`]). Reads and atomics of
 //! doorbells by the GPU are not modelled: no memory is at that address.
 
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Duration;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
 
 use gpu_regs::nbio_7_9_0 as nbio;
 
@@ -30,7 +32,12 @@ struct Posted {
 pub struct SelfRing {
     bar: AtomicU64,
     mail: Mailbox<Posted>,
+    /// Writes that have not arrived.
+    posted: AtomicUsize,
 }
+
+/// How long [`SelfRing::settle`] waits for the thread of a busy host.
+const SETTLE: Duration = Duration::from_secs(5);
 
 impl SelfRing {
     /// Sets the bus address of the doorbell BAR; 0: not assigned.
@@ -59,6 +66,7 @@ impl SelfRing {
             let (piece, rest) = data.split_at(width);
             let mut value = [0; 8];
             value[..width].copy_from_slice(piece);
+            self.posted.fetch_add(1, Ordering::AcqRel);
             self.mail.send(Posted {
                 addr,
                 value: u64::from_le_bytes(value),
@@ -70,13 +78,24 @@ impl SelfRing {
 
     /// Drops the writes that have not arrived.
     pub fn reset(&self) {
-        while let Recv::Message(_) = self.mail.recv(Some(Duration::ZERO)) {}
+        while let Recv::Message(_) = self.mail.recv(Some(Duration::ZERO)) {
+            self.posted.fetch_sub(1, Ordering::AcqRel);
+        }
+    }
+
+    /// Waits until the writes posted before have arrived.
+    pub fn settle(&self) {
+        let start = Instant::now();
+        while self.posted.load(Ordering::Acquire) != 0 && start.elapsed() < SETTLE {
+            thread::sleep(Duration::from_micros(50));
+        }
     }
 
     /// Runs the thread that the writes arrive on; returns after [`stop`](Self::stop).
     pub fn run(&self, gpu: &Gpu) {
         while let Recv::Message(posted) = self.mail.recv(None) {
             self.arrive(gpu, posted);
+            self.posted.fetch_sub(1, Ordering::AcqRel);
         }
     }
 
@@ -135,3 +154,25 @@ impl SelfRing {
 /// `DOORBELL_SELFRING_GPA_APER_CNTL` of an enabled aperture: EN, MODE 1 and SIZE 0, the only
 /// setting of the C driver. The unit of SIZE is not documented; 0 covers the doorbells.
 const CONTROL: u32 = 0x3;
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+
+    #[test]
+    fn settle_waits_for_posted_writes() {
+        let ring = Arc::new(SelfRing::default());
+        ring.settle();
+        ring.post(0x1000, &[0; 16]);
+        let waiting = {
+            let ring = ring.clone();
+            thread::spawn(move || ring.settle())
+        };
+        thread::sleep(Duration::from_millis(20));
+        assert!(!waiting.is_finished());
+        ring.reset();
+        waiting.join().unwrap();
+    }
+}
