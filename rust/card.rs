@@ -602,7 +602,8 @@ impl Card {
     }
 
     /// Resets the card, whose PCI device is `pdev` (mode 1). Firmware, VRAM contents and registers
-    /// are lost. `ETIMEDOUT` when the boot loader does not come back.
+    /// are lost. `ETIMEDOUT` when the boot loader does not come back, `ENODEV` if the card has left
+    /// the bus.
     pub(crate) fn mode1_reset(&self, pdev: &pci::Device<Core<'_>>) -> Result {
         if let Some(smu) = &self.smu {
             smu.clear_state();
@@ -613,6 +614,9 @@ impl Card {
 
 /// Resets a card, see [`Card::mode1_reset`].
 fn reset(pdev: &pci::Device<Core<'_>>, mmio: &Mmio, psp: &Psp) -> Result {
+    if !kapi::pci::is_present(pdev) {
+        return Err(ENODEV);
+    }
     kapi::pci::save_state(pdev)?;
     kapi::pci::clear_master(pdev);
     psp.mode1_reset(mmio)?;

@@ -14,7 +14,12 @@ use kernel::{
 use crate::{
     drm,
     gpu::Gpu,
-    kapi::{pci_driver::Hooks, vma, workqueue::Delayed},
+    kapi::{
+        self,
+        pci_driver::Hooks,
+        vma,
+        workqueue::Delayed, //
+    },
     monitor,
     node::{self, NodeSet},
     partition::{self, Partitions},
@@ -85,6 +90,10 @@ impl Drop for Up {
         drop(monitor);
         if let Some(recovery) = self.recovery.take() {
             recovery.end();
+        }
+        // Nothing waits for a card that has left the bus.
+        if !kapi::pci::is_present(self.gpu.card().pdev()) {
+            self.gpu.wedge("it has left the bus");
         }
         // After the last reset of this binding, which would switch the mode already.
         if let Some(partitions) = &self.partitions {

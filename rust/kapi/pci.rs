@@ -74,6 +74,12 @@ pub(crate) fn try_locked<R>(
     Some(f(unsafe { &*raw(pdev).cast::<pci::Device<Core<'_>>>() }))
 }
 
+/// Returns whether a device answers on the bus.
+pub(crate) fn is_present(pdev: &pci::Device) -> bool {
+    // SAFETY: The device is valid by its type.
+    unsafe { bindings::pci_device_is_present(raw(pdev)) }
+}
+
 /// Saves the configuration space of a device, MSI state included.
 pub(crate) fn save_state(pdev: &pci::Device<Core<'_>>) -> Result {
     // SAFETY: The device is valid by its type; the buffers exist since it was enumerated. The lock

@@ -4,10 +4,12 @@
  * domain ends with it, and what is freed later must not use the DMA addresses any more.
  */
 #define _GNU_SOURCE
+#include <stdlib.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "../workloads/control.h"
 #include "cards.h"
 #include "device.h"
 #include "userptr.h"
@@ -18,8 +20,42 @@ struct way {
 	int (*back)(void);
 };
 
+/* The control socket of the GPU model, with which the card leaves the bus. */
+static int control;
+
+static int set_gone(bool gone)
+{
+	const char *reply = control_ask(control, gone ? "set pci.gone 1" : "set pci.gone 0");
+
+	return reply && !strcmp(reply, "ok") ? 0 : -EIO;
+}
+
+/* Much more than the driver takes if it does not wait for the card in vain. */
+#define REMOVAL_SECONDS 10
+
+static int lose(void)
+{
+	double start = seconds_now();
+	int ret = set_gone(true);
+
+	if (ret)
+		return ret;
+	ret = device_remove();
+	ktap_note("removed in %.1f s", seconds_now() - start);
+	EXPECT(seconds_now() - start < REMOVAL_SECONDS * ktap_time_factor());
+	return ret;
+}
+
+static int find_again(void)
+{
+	int ret = set_gone(false);
+
+	return ret ? ret : device_rescan();
+}
+
 static const struct way ways[] = { { device_unbind, device_bind },
-				   { device_remove, device_rescan } };
+				   { device_remove, device_rescan },
+				   { lose, find_again } };
 
 /* Memory of each kind of a process, in use by the GPU. */
 struct used {
@@ -90,45 +126,104 @@ static void freed_at_exit(void *way)
 	_exit(0);
 }
 
+static void outlive(const struct way *w)
+{
+	ASSERT_OK(ktap_in_child(freed_without_device, (void *)w));
+	ASSERT_OK(ktap_in_child(fixture_lives, NULL));
+	ASSERT_OK(ktap_in_child(freed_at_exit, (void *)w));
+	ASSERT_OK(ktap_in_child(fixture_lives, NULL));
+}
+
 TEST_TIMEOUT(memory_outlives_the_device, 180)
 {
 	device_find();
-	for (int i = 0; i < 2; i++) {
-		ASSERT_OK(ktap_in_child(freed_without_device, (void *)&ways[i]));
-		ASSERT_OK(ktap_in_child(fixture_lives, NULL));
-		ASSERT_OK(ktap_in_child(freed_at_exit, (void *)&ways[i]));
-		ASSERT_OK(ktap_in_child(fixture_lives, NULL));
-	}
+	outlive(&ways[0]);
+	outlive(&ways[1]);
 }
 
-/* A process is killed while it is in use, with the device gone. */
+/* Returns a process that uses the device until it is killed. */
+static pid_t start_user(void)
+{
+	int ready[2];
+	pid_t child;
+	char byte;
+
+	ASSERT(!pipe(ready));
+	child = fork_child();
+	if (!child) {
+		struct used u;
+
+		use(&u);
+		ASSERT(write(ready[1], "", 1) == 1);
+		for (;;)
+			pause();
+	}
+	close(ready[1]);
+	ASSERT(read(ready[0], &byte, 1) == 1);
+	close(ready[0]);
+	return child;
+}
+
+static void kill_user(pid_t user)
+{
+	int status;
+
+	kill(user, SIGKILL);
+	ASSERT(waitpid(user, &status, 0) == user);
+}
+
+/* A process is killed that has used the device, with the device gone. */
+static void killed(const struct way *w)
+{
+	pid_t user = start_user();
+
+	ASSERT_OK(w->away());
+	kill_user(user);
+	ASSERT_OK(w->back());
+	ASSERT_OK(ktap_in_child(fixture_lives, NULL));
+}
+
 TEST_TIMEOUT(killed_without_device, 180)
 {
 	device_find();
-	for (int i = 0; i < 2; i++) {
-		int ready[2], status;
-		pid_t child;
-		char byte;
+	killed(&ways[0]);
+	killed(&ways[1]);
+}
 
-		ASSERT(!pipe(ready));
-		child = fork_child();
-		if (!child) {
-			struct used u;
+static void need_control(void)
+{
+	device_find();
+	control = control_open();
+	ASSERT(control >= 0, "%s: %s", getenv("MODEL_CONTROL"), strerror(-control));
+}
 
-			use(&u);
-			ASSERT(write(ready[1], "", 1) == 1);
-			for (;;)
-				pause();
-		}
-		close(ready[1]);
-		ASSERT(read(ready[0], &byte, 1) == 1);
-		close(ready[0]);
-		ASSERT_OK(ways[i].away());
-		kill(child, SIGKILL);
-		ASSERT(waitpid(child, &status, 0) == child);
-		ASSERT_OK(ways[i].back());
-		ASSERT_OK(ktap_in_child(fixture_lives, NULL));
-	}
+TEST_TIMEOUT(memory_outlives_a_lost_card, 400)
+{
+	need_control();
+	outlive(&ways[2]);
+}
+
+TEST_TIMEOUT(killed_without_a_lost_card, 400)
+{
+	need_control();
+	killed(&ways[2]);
+}
+
+/* The driver does not know yet that the card has gone. */
+TEST_TIMEOUT(killed_before_the_removal, 400)
+{
+	double start;
+	pid_t user;
+
+	need_control();
+	user = start_user();
+	ASSERT_OK(set_gone(true));
+	start = seconds_now();
+	kill_user(user);
+	ktap_note("ended in %.1f s", seconds_now() - start);
+	ASSERT_OK(lose());
+	ASSERT_OK(find_again());
+	ASSERT_OK(ktap_in_child(fixture_lives, NULL));
 }
 
 /*

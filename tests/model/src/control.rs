@@ -54,6 +54,9 @@ pub fn reply(line: &str, gpu: &Gpu) -> String {
         ["set", name, value] => match parse(value) {
             Some(value) if gpu.knobs.set(name, value) => {
                 event!(gpu.trace, "control", "set", "{name}={value}");
+                if name == "pci.gone" {
+                    gpu.power_off();
+                }
                 "ok".into()
             }
             Some(_) => format!("error: no knob {name}"),

@@ -476,6 +476,13 @@ impl Gpu {
         self.boot(kind);
     }
 
+    /// Takes power from the card, which does nothing more, and gives it back: it is not connected
+    /// while knob `pci.gone` is set.
+    pub fn power_off(&self) {
+        self.config_lost.store(true, Ordering::Release);
+        self.reset(Reset::PowerOn);
+    }
+
     /// Returns the 100 MHz reference clock.
     pub fn clock(&self) -> u64 {
         self.trace.now() / 10

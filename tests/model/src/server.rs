@@ -264,6 +264,15 @@ impl Device {
         }
     }
 
+    /// Returns whether the card has left the bus.
+    fn is_gone(&self) -> bool {
+        let gone = &self.gpu.knobs.pci_gone;
+        if gone.on() {
+            gone.hit();
+        }
+        gone.on()
+    }
+
     fn reset_config(&mut self) {
         self.config.reset();
         self.gpu.dma.set_atomics(false);
@@ -273,6 +282,10 @@ impl Device {
 impl ServerBackend for Device {
     fn region_read(&mut self, region: u32, offset: u64, data: &mut [u8]) -> io::Result<()> {
         self.posted.flush();
+        if self.is_gone() {
+            data.fill(0xff);
+            return Ok(());
+        }
         match region {
             VFIO_PCI_CONFIG_REGION_INDEX => {
                 self.follow_reset();
@@ -304,6 +317,9 @@ impl ServerBackend for Device {
     }
 
     fn region_write(&mut self, region: u32, offset: u64, data: &[u8]) -> io::Result<()> {
+        if self.is_gone() {
+            return Ok(());
+        }
         match region {
             VFIO_PCI_CONFIG_REGION_INDEX => {
                 self.posted.flush();
@@ -377,6 +393,9 @@ impl ServerBackend for Device {
 
     fn reset(&mut self) -> io::Result<()> {
         self.posted.flush();
+        if self.is_gone() {
+            return Ok(());
+        }
         event!(self.gpu.trace, "pci", "device_reset");
         self.reset_config();
         // VFIO device reset is a function-level reset if the function supports it.
