@@ -44,7 +44,7 @@ GUEST_UNSTABLE="amd-dbgapi-dev librocm-dbgapi0"
 # same packages. `gdb` is the newest release with GDB, which is built there: Debian's packages of it
 # lack AMD's debugger library. Its packages: source, compilers and libraries of GDB. Changing them
 # or the options makes a new root beside the old one.
-EXTRA_ROOTS="trixie gdb tinygrad"
+EXTRA_ROOTS="trixie gdb tinygrad rocm7"
 GDB_PACKAGES="bison flex g++ gdb-source libgmp-dev libmpfr-dev libncurses-dev pkgconf python3 xz-utils zlib1g-dev"
 GDB_OPTIONS="--prefix=/usr --enable-targets=amdgcn-amd-amdhsa --with-amd-dbgapi --disable-binutils --disable-gas
 --disable-gdbserver --disable-gprof --disable-gprofng --disable-inprocess-agent --disable-ld --disable-libctf --disable-nls
@@ -56,6 +56,13 @@ GDB_OPTIONS="--prefix=/usr --enable-targets=amdgcn-amd-amdhsa --with-amd-dbgapi 
 TINYGRAD_PACKAGES="clang libamd-comgr3 make procps python3 strace"
 TINYGRAD_VERSION=0.14.0
 TINYGRAD_SHA256=d2a5bea33c637fdf105963632329876b3d3253d38295ac1ffd2ff81646d93be3
+
+# `rocm7` is the newest release with ROCm 7.2 of Debian's suite experimental, from which nothing is
+# installed by itself: the source packages taken from there, and packages beside those of the
+# release's root. Of rocBLAS only the code objects for the GPU models are installed.
+ROCM7_SOURCES="rocr-runtime rocm-hipamd rocm-llvm rocdbgapi rocm-smi-lib roctracer rocblas rocrand"
+ROCM7_PACKAGES="librocblas-dev librocrand-dev"
+ROCM7_ISAS="gfx942 gfx1201"
 
 # Packages of the browser root, in which the picture of `make demo` is opened; created only when
 # that test is asked for.
@@ -121,6 +128,7 @@ guest_packages() {
 	if [ "$1" = tinygrad ]; then printf '%s\n' $TINYGRAD_PACKAGES; return; fi
 	printf '%s\n' $GUEST_PACKAGES
 	if has_unstable "$1"; then printf '%s\n' $GUEST_UNSTABLE; fi
+	[ "$1" != rocm7 ] || printf '%s\n' $ROCM7_PACKAGES
 	if [ "$1" = gdb ]; then printf '%s\n' $GDB_PACKAGES; else printf '%s\n' $SMI_PACKAGES; fi
 }
 has_unstable() { [ "$1" != tinygrad ] && [ "$1" != trixie ]; }
@@ -132,6 +140,7 @@ guest_content() {
 	case $1 in
 	gdb) printf '%s\n' $GDB_OPTIONS ;;
 	tinygrad) printf '%s\n' "$TINYGRAD_VERSION" "$TINYGRAD_SHA256" ;;
+	rocm7) printf '%s\n' $ROCM7_SOURCES $ROCM7_ISAS ;;
 	esac
 }
 

@@ -134,10 +134,11 @@ double seconds_now()
 void hip_result(const char *file, int line, const char *call, hipError_t got, hipError_t wanted,
 		bool must)
 {
+	/* Clear the error, which the next launch would return again; in HIP 7 also later ones. */
+	if (got != hipSuccess)
+		(void)hipGetLastError();
 	if (got == wanted)
 		return;
-	/* Clear the error: the next launch would return it again. */
-	(void)hipGetLastError();
 	failed(file, line, call, "expected %s, got %s", hipGetErrorName(wanted),
 	       hipGetErrorName(got));
 	if (must)
