@@ -91,7 +91,7 @@ impl Drop for Up {
         if let Some(recovery) = self.recovery.take() {
             recovery.end();
         }
-        // Nothing waits for a card that has left the bus.
+        // What follows does not wait for a card that has left the bus.
         if !kapi::pci::is_present(self.gpu.card().pdev()) {
             self.gpu.wedge("it has left the bus");
         }

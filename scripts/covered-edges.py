@@ -81,13 +81,14 @@ def main():
     with open(covered_file, encoding="ascii", errors="replace") as f:
         covered = {int(line[2:], 16) for line in f if line.startswith("= 0x")}
     offsets, panics = edges(module)
-    print(f"{len(panics)} of {len(offsets)} edges lead to a panic, and are not counted")
+    unit = "edges" if calls else "blocks"
+    print(f"{len(panics)} of {len(offsets)} {unit} lead to a panic, and are not counted")
     offsets = [offset for offset in offsets if offset not in panics]
     # Sections behind .text, such as that of the module's exit, do not count.
     covered = {offset for offset in covered if offset <= max(offsets)}
     unknown = covered.difference(offsets, panics)
     if unknown:
-        sys.exit(f"{len(unknown)} offsets of {covered_file} are no edges of {module}")
+        sys.exit(f"{len(unknown)} offsets of {covered_file} are no {unit} of {module}")
     graph = callgraph.Graph(module)
     function_of = {offset: graph.function(".text", offset - 1) for offset in offsets}
     table = collections.defaultdict(lambda: [0, 0])

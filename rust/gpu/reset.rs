@@ -13,7 +13,11 @@
 use kernel::{device::Core, pci, prelude::*};
 
 use super::Gpu;
-use crate::{card::HangHandler, ring::sdma::SdmaHost};
+use crate::{
+    card::HangHandler,
+    kapi,
+    ring::sdma::SdmaHost, //
+};
 
 impl HangHandler for Gpu {
     fn will_reset(&self) -> bool {
@@ -21,7 +25,10 @@ impl HangHandler for Gpu {
     }
 
     fn before_halt(&self, why: &str) {
-        self.record_coredump(why, |_| Ok(()));
+        // All registers of a card that has left the bus read as ones.
+        if kapi::pci::is_present(self.pdev()) {
+            self.record_coredump(why, |_| Ok(()));
+        }
     }
 
     fn on_hang(&self) {

@@ -14,12 +14,12 @@
 #include <linux/string.h>
 #include <linux/vmalloc.h>
 
-/* A byte for each byte of the text: stores from several processors do not meet. */
+/* A byte for each byte of the text, so that concurrent stores need no atomics. */
 static u8 *covered __ro_after_init;
 static unsigned long base __read_mostly, size __read_mostly;
 static struct dentry *file;
 
-/* Text that is larger is not recorded. */
+/* Text beyond this is not recorded. */
 #define LARGEST (16ul << 20)
 
 void __sanitizer_cov_trace_pc(void);
@@ -101,7 +101,7 @@ static int __init coverage_init(void)
 }
 module_init(coverage_init);
 
-/* rkfd holds a reference: its calls have ended. */
+/* rkfd, which holds a reference, is not loaded: there are no calls. */
 static void __exit coverage_exit(void)
 {
 	debugfs_remove(file);

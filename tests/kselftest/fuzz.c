@@ -2,7 +2,7 @@
 /*
  * Fuzzes every ioctl with random arguments: nothing may break or hang, and everything works
  * afterwards. The seed is printed; FUZZ_SEED repeats it. FUZZ_ROUNDS repeats the ioctls with other
- * numbers; KTAP_TIME_FACTOR has to grow with it.
+ * numbers; KTAP_TIME_FACTOR has to grow with it, for the limits of the tests.
  */
 #define _GNU_SOURCE
 #include <drm/amdgpu_drm.h>
@@ -155,7 +155,7 @@ static void in_child(void (*fn)(void))
 	seed = seed * 0xd1342543de82ef95ull + 1;
 	child = fork_child();
 	if (!child) {
-		alarm(40 * ktap_time_factor());
+		alarm(40 + 40 * ktap_time_factor() / rounds);
 		fn();
 		ktap_end();
 	}
@@ -171,8 +171,8 @@ static void in_child(void (*fn)(void))
 }
 
 /*
- * Runs `fn` in `times` children per round, and prints how many calls all of them made. Nothing may
- * be left after the second child, beyond what the first one left.
+ * Runs `fn` in `times` children per round, and prints how many calls all of them made. After the
+ * last child the counters of resources in use must be those after the first.
  */
 static void in_children(void (*fn)(void), unsigned int times)
 {
@@ -182,8 +182,10 @@ static void in_children(void (*fn)(void), unsigned int times)
 		in_child(fn);
 		calls += last->done;
 		munmap(last, sizeof(*last));
-		if (i == 0)
+		if (i == 0) {
+			after();
 			leaks_start();
+		}
 	}
 	ktap_note("%lu calls", calls);
 	leaks_expect_none("random calls", times * rounds - 1);
@@ -350,6 +352,8 @@ int main(int argc, char **argv)
 
 	if (repeats)
 		rounds = (unsigned int)strtoul(repeats, NULL, 0);
+	if (!rounds)
+		return 1;
 	if (given)
 		seed = strtoull(given, NULL, 0);
 	else if (getrandom(&seed, sizeof(seed), 0) != sizeof(seed))

@@ -88,17 +88,28 @@ static unsigned int differences(const char *what, int report)
 	return found;
 }
 
+static void record(void)
+{
+	for (size_t i = 0; i < COUNTERS; i++)
+		read_text(counters[i], before[i], sizeof(before[i]));
+	for (size_t i = 0; i < FOLDERS; i++)
+		entries_before[i] = entries(folders[i]);
+}
+
 void leaks_start(void)
 {
 	bool is_rkfd = !access("/sys/module/rkfd", F_OK);
 
-	growth_start();
-	for (size_t i = 0; i < COUNTERS; i++) {
-		read_text(counters[i], before[i], sizeof(before[i]));
-		ASSERT(before[i][0] || (i > 0 && !is_rkfd), "%s", counters[i]);
+	/* The last process may still be torn down. */
+	record();
+	for (int ms = 0, equal = 0; ms < SETTLE_MS && equal < 3; ms += 100) {
+		usleep(100000);
+		equal = differences("start", 0) ? 0 : equal + 1;
+		record();
 	}
-	for (size_t i = 0; i < FOLDERS; i++)
-		entries_before[i] = entries(folders[i]);
+	growth_start();
+	for (size_t i = 0; i < COUNTERS; i++)
+		ASSERT(before[i][0] || (i > 0 && !is_rkfd), "%s", counters[i]);
 }
 
 void leaks_expect_counters(const char *what)

@@ -80,8 +80,7 @@ def main():
     words, waves, mark = (int(word, 0) for word in run.stdout.split())
     files = sorted(os.listdir(folder))
     print(f"# files: {files}")
-    # That of ROCr 7.2 has the name of the kernel's with a suffix.
-    names = [name for name in files if name.startswith("gpucore.") or name.endswith(".gpu")]
+    names = [name for name in files if name.startswith("gpucore.")]
     if report.expect(len(names) == 1, f"GPU core files {names}"):
         core = Core(os.path.join(folder, names[0]))
         report.expect(core.kind == ET_CORE, f"type {core.kind}")
@@ -99,7 +98,7 @@ def main():
         report.expect(marks == struct.pack(f"<{waves}I", *[mark] * waves),
                       f"device memory {marks and marks.hex()}")
     report.done("of_the_runtime")
-    names = [name for name in files if name not in names and name.startswith("core")]
+    names = [name for name in files if name == "core" or name.startswith("core.")]
     if report.expect(len(names) == 1, f"core files {names}"):
         core = Core(os.path.join(folder, names[0]))
         report.expect(core.kind == ET_CORE and core.machine == EM_X86_64, "header")

@@ -52,11 +52,8 @@ pub fn reply(line: &str, gpu: &Gpu) -> String {
     let words: Vec<&str> = line.split_whitespace().collect();
     match words[..] {
         ["set", name, value] => match parse(value) {
-            Some(value) if gpu.knobs.set(name, value) => {
+            Some(value) if gpu.set_knob(name, value) => {
                 event!(gpu.trace, "control", "set", "{name}={value}");
-                if name == "pci.gone" {
-                    gpu.power_off();
-                }
                 "ok".into()
             }
             Some(_) => format!("error: no knob {name}"),

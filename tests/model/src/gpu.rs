@@ -6,7 +6,7 @@ mod faults;
 
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use gpu_regs::{gc_12_0_0 as gc12, gc_9_4_3 as gc, nbio_7_9_0 as nbio_regs};
 use rkfd_abi::doorbell::{navi10_routes_to_cp, routes_to_cp, MIRROR};
@@ -104,6 +104,8 @@ pub struct Gpu {
     warm: AtomicBool,
     /// Configuration space is to be reset too.
     config_lost: AtomicBool,
+    /// Held during a reset.
+    resets: Mutex<()>,
     counters: Counters,
 }
 
@@ -287,6 +289,7 @@ impl Gpu {
             boot,
             warm: AtomicBool::new(boot == Boot::Warm),
             config_lost: AtomicBool::new(false),
+            resets: Mutex::default(),
             counters: Counters::default(),
         });
         gpu.firmware.reset(gpu.is_warm());
@@ -442,6 +445,12 @@ impl Gpu {
         if kind != Reset::Mode1 {
             self.check_interrupts();
         }
+        self.restart(kind);
+    }
+
+    fn restart(&self, kind: Reset) {
+        // The control socket has a thread of its own.
+        let _one = self.resets.lock().unwrap_or_else(|e| e.into_inner());
         match kind {
             Reset::PowerOn => self.warm.store(self.boot == Boot::Warm, Ordering::Release),
             Reset::Mode1 => {
@@ -476,11 +485,29 @@ impl Gpu {
         self.boot(kind);
     }
 
-    /// Takes power from the card, which does nothing more, and gives it back: it is not connected
-    /// while knob `pci.gone` is set.
-    pub fn power_off(&self) {
+    /// Resets the card as a power cycle does, which may come at any time: interrupts that are not
+    /// handled yet are no defect of the driver.
+    pub fn power_cycle(&self) {
+        event!(self.trace, "gpu", "power_cycle");
         self.config_lost.store(true, Ordering::Release);
-        self.reset(Reset::PowerOn);
+        self.restart(Reset::PowerOn);
+    }
+
+    /// Sets the knob `name` at run time; returns false if it does not exist. The card is as after
+    /// power-on when `pci.gone` ends.
+    pub fn set_knob(&self, name: &str, value: u64) -> bool {
+        let gone = self.knobs.pci_gone.on();
+        if name != "pci.gone" || gone == (value != 0) {
+            return self.knobs.set(name, value);
+        }
+        if gone {
+            self.power_cycle();
+        }
+        let known = self.knobs.set(name, value);
+        if !gone {
+            self.power_cycle();
+        }
+        known
     }
 
     /// Returns the 100 MHz reference clock.

@@ -57,7 +57,7 @@ knobs! {
     mes_op = "mes.op", "N: mes.error, mes.no_status and mes.hang count the frames of opcode N on both pipes, instead of those about user queues; 256 + N is the sub-opcode N of MISC, 512 is SET_HW_RSRC, whose opcode is 0";
     mes_hang = "mes.hang", "N: MES hangs at the N-th frame about user queues, on both pipes, until the card is reset";
     mes_late = "mes.late", "MS: the status of a MES frame about user queues, and of a query after it, is delayed by MS milliseconds, while MES continues";
-    pci_gone = "pci.gone", "1: the card has left the bus: reads of its configuration space and BARs, but of VRAM, return all ones, writes are lost; at 0 it is back, after power-on (at run time only)";
+    pci_gone = "pci.gone", "1: the card has left the bus: of the accesses to its configuration space and BARs, but not to the mapped VRAM, reads return all ones and writes are lost; at 0 it is back, as after power-on (by the control socket only)";
     psp_error = "psp.error", "N: the N-th command in the PSP ring is not executed, its status is an error";
     psp_no_partition = "psp.no_partition", "MASK: of the commands that divide the card into partitions, number n is not executed if bit n-1 is set, its status is an error";
     psp_no_fence = "psp.no_fence", "N: the fence of the N-th command in the PSP ring is never written";

@@ -209,6 +209,10 @@ impl Bars {
 
     /// Executes a write to a BAR.
     fn write(&self, region: u32, offset: u64, data: &[u8]) {
+        // It may have been posted before the card left.
+        if self.0.knobs.pci_gone.on() {
+            return;
+        }
         match region {
             VFIO_PCI_BAR5_REGION_INDEX => self.write_registers(offset, data),
             VFIO_PCI_BAR2_REGION_INDEX => self.write_doorbell(offset, data),

@@ -21,6 +21,7 @@ use crate::engines::mes::regs::Pipes;
 use crate::engines::nbio;
 use crate::engines::sdma::rlc::UserQueues;
 use crate::engines::smu;
+use crate::event;
 use crate::gpu::{Gpu, Xcc};
 use crate::knobs::Knobs;
 use crate::log::Strict;
@@ -258,7 +259,9 @@ impl Env for XccEnv<'_> {
     }
 
     fn settle_doorbells(&self) {
-        self.gpu.selfring.settle();
+        if !self.gpu.selfring.settle() {
+            event!(self.gpu.trace, "nbio", "selfring_late");
+        }
     }
 
     fn shared(&self) -> &SharedQueues {

@@ -7,7 +7,7 @@
 //! queue of the CP that wrote them is unmapped ([`SelfRing::settle`]). Reads and atomics of
 //! doorbells by the GPU are not modelled: no memory is at that address.
 
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -32,12 +32,14 @@ struct Posted {
 pub struct SelfRing {
     bar: AtomicU64,
     mail: Mailbox<Posted>,
-    /// Writes that have not arrived.
-    posted: AtomicUsize,
+    /// Writes that were posted, and those that have arrived.
+    posted: AtomicU64,
+    arrived: AtomicU64,
 }
 
-/// How long [`SelfRing::settle`] waits for the thread of a busy host.
-const SETTLE: Duration = Duration::from_secs(5);
+/// How long [`SelfRing::settle`] waits for the thread of a busy host: less than a reset waits for
+/// engines.
+const SETTLE: Duration = Duration::from_secs(1);
 
 impl SelfRing {
     /// Sets the bus address of the doorbell BAR; 0: not assigned.
@@ -79,23 +81,28 @@ impl SelfRing {
     /// Drops the writes that have not arrived.
     pub fn reset(&self) {
         while let Recv::Message(_) = self.mail.recv(Some(Duration::ZERO)) {
-            self.posted.fetch_sub(1, Ordering::AcqRel);
+            self.arrived.fetch_add(1, Ordering::AcqRel);
         }
     }
 
-    /// Waits until the writes posted before have arrived.
-    pub fn settle(&self) {
+    /// Waits until the writes posted before have arrived. Returns false if they do not.
+    pub fn settle(&self) -> bool {
+        let posted = self.posted.load(Ordering::Acquire);
         let start = Instant::now();
-        while self.posted.load(Ordering::Acquire) != 0 && start.elapsed() < SETTLE {
+        while self.arrived.load(Ordering::Acquire) < posted {
+            if start.elapsed() >= SETTLE {
+                return false;
+            }
             thread::sleep(Duration::from_micros(50));
         }
+        true
     }
 
     /// Runs the thread that the writes arrive on; returns after [`stop`](Self::stop).
     pub fn run(&self, gpu: &Gpu) {
         while let Recv::Message(posted) = self.mail.recv(None) {
             self.arrive(gpu, posted);
-            self.posted.fetch_sub(1, Ordering::AcqRel);
+            self.arrived.fetch_add(1, Ordering::AcqRel);
         }
     }
 
@@ -164,7 +171,7 @@ mod tests {
     #[test]
     fn settle_waits_for_posted_writes() {
         let ring = Arc::new(SelfRing::default());
-        ring.settle();
+        assert!(ring.settle());
         ring.post(0x1000, &[0; 16]);
         let waiting = {
             let ring = ring.clone();
@@ -173,6 +180,8 @@ mod tests {
         thread::sleep(Duration::from_millis(20));
         assert!(!waiting.is_finished());
         ring.reset();
-        waiting.join().unwrap();
+        assert!(waiting.join().unwrap());
+        ring.post(0x1000, &[0; 8]);
+        assert!(!ring.settle());
     }
 }
