@@ -8,7 +8,7 @@
 #include "../workloads/kfd.h"
 #include "ktap.h"
 
-#define WAIT_MS 20000u
+#define WAIT_MS (20000u * ktap_time_factor())
 /* A gpu_id that no node has: valid ones have 16 bits. */
 #define NO_SUCH_GPU 0x7fff0001u
 /* A kernel address. */
