@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0
-"""Prints how many edges of the module are covered, by folder.
+"""Prints how many edges of the module are covered, by folder, and how many source lines with edges.
 
 usage: covered-edges.py [--calls] MODULE COVERED [PLACE]
 
@@ -74,6 +74,11 @@ def folder(position):
     return m[1] if m else "crates of the kernel" if "rust" in path else "C"
 
 
+def share(hit, total):
+    """Returns a number, what it is a part of, and the part in percent."""
+    return f"{hit:6} of {total:6} {100 * hit / total:5.1f} %"
+
+
 def main():
     calls = sys.argv[1] == "--calls"
     module, covered_file, *rest = sys.argv[2 if calls else 1 :]
@@ -91,34 +96,28 @@ def main():
         sys.exit(f"{len(unknown)} offsets of {covered_file} are no {unit} of {module}")
     graph = callgraph.Graph(module)
     function_of = {offset: graph.function(".text", offset - 1) for offset in offsets}
-    table = collections.defaultdict(lambda: [0, 0])
-    missed = collections.Counter()
     place_of = dict(zip(offsets, positions(module, offsets)))
+    reached = {place_of[offset] for offset in place_of.keys() & covered}
+    print(f"{'':24} {unit:>23} {'source lines with any':>23}")
+    rows = collections.defaultdict(list)
     for offset, position in place_of.items():
-        row = table[folder(position)]
-        row[1] += 1
-        if offset in covered:
-            row[0] += 1
-        else:
-            missed[position] += 1
-    for name, (hit, total) in sorted(table.items()):
-        print(f"{name:24} {hit:6} of {total:6} {100 * hit / total:5.1f} %")
-    hit = len(covered & set(offsets))
-    print(f"{'all':24} {hit:6} of {len(offsets):6} {100 * hit / len(offsets):5.1f} %")
+        rows[folder(position)].append((offset, position))
+    for name, found in [*sorted(rows.items()), ("all", place_of.items())]:
+        lines = {position for _, position in found}
+        hit = sum(offset in covered for offset, _ in found)
+        print(f"{name:24} {share(hit, len(found))} {share(len(lines & reached), len(lines))}")
     within = set(offsets)
     if calls:
         reachable = graph.reachable()
         within = {offset for offset in offsets if function_of[offset] in reachable}
-        hit = len(covered & within)
-        percent = 100 * hit / len(within)
-        print(f"{'in reach of programs':24} {hit:6} of {len(within):6} {percent:5.1f} %")
+        print(f"{'in reach of programs':24} {share(len(covered & within), len(within))}")
         # As a check of the call graph.
         wrong = collections.Counter(function_of[o] for o in covered & set(offsets) - within)
         for name, count in wrong.most_common():
             print(f"{count:6} covered, but not in reach: {name}")
     if wanted is None:
         return
-    for position in sorted(missed):
+    for position in sorted(set(place_of.values()) - reached):
         if position.startswith(f"rust/{wanted}"):
             print(position)
     # A function is where most of its edges are: others are inlined.
