@@ -126,7 +126,8 @@ static unsigned int together(void)
 TEST_TIMEOUT(processes_run_at_the_same_time, 120)
 {
 	device_find();
-	expect_value("0");
+	/* A test before may have ended with isolation. */
+	ASSERT_OK(device_try_set(FILE_NAME, "0\n"));
 	EXPECT_EQ(together(), SAMPLES);
 }
 
@@ -181,4 +182,21 @@ TEST_TIMEOUT(change_that_hangs, 120)
 	both = together();
 	EXPECT_OK(device_try_set(FILE_NAME, "0\n"));
 	EXPECT(both < SAMPLES * 3 / 4, "both in %u of %u samples", both, SAMPLES);
+}
+
+static void end_isolation(void *data)
+{
+	(void)data;
+	device_find();
+	device_try_set(FILE_NAME, "0\n");
+}
+
+int main(int argc, char **argv)
+{
+	int ret = ktap_main(argc, argv);
+
+	/* A test that failed may have left it. */
+	if (ret)
+		ktap_in_child(end_isolation, NULL);
+	return ret;
 }
