@@ -29,41 +29,87 @@ macro_rules! knobs {
 }
 
 knobs! {
-    hws_no_preempt = "hws.no_preempt", "1: preemption by the scheduler firmware never completes; 2: the same, but the firmware times out after the unmap latency and reports compute queues in the HIQ's MQD";
+    hws_no_preempt = "hws.no_preempt",
+        "1: preemption by the scheduler firmware never completes; 2: the same, but the firmware \
+        times out after the unmap latency and reports compute queues in the HIQ's MQD";
     hws_hang_xcc = "hws.hang_xcc", "N: hws.no_preempt=1 on physical XCC N-1 only";
-    hws_stuck_xcc = "hws.stuck_xcc", "N: waves on physical XCC N-1 are not preempted (N=1: the queues with waves there on no XCC): its firmware times out after the unmap latency and reports their queues in its HIQ's MQD";
-    hws_fence_never = "hws.fence_never", "1: the scheduler firmware never writes its completion fence";
+    hws_stuck_xcc = "hws.stuck_xcc",
+        "N: waves on physical XCC N-1 are not preempted (N=1: the queues with waves there on no \
+        XCC): its firmware times out after the unmap latency and reports their queues in its \
+        HIQ's MQD";
+    hws_fence_never = "hws.fence_never",
+        "1: the scheduler firmware never writes its completion fence";
     kiq_late = "kiq.late", "MS: a KIQ begins to unmap the HIQ MS milliseconds late";
     ih_drop_msi = "ih.drop_msi", "N: the next N interrupt messages are lost";
-    ih_node = "ih.node", "N: interrupt entries of VMIDs from 3 on have NODE_ID N-1, whichever engine raises them";
+    ih_node = "ih.node",
+        "N: interrupt entries of VMIDs from 3 on have NODE_ID N-1, whichever engine raises them";
     ih_retry_ring = "ih.retry_ring", "1: the interrupts of retry faults go to ring 1";
-    ih_storm = "ih.storm", "N: every N-th entry of interrupt ring 0 is written 10,000 times, so that the ring overflows";
-    ih_vmid = "ih.vmid", "N: interrupt entries of VMIDs from 3 on have VMID N, and the PASID of the actual VMID";
-    nbio_baco = "nbio.baco", "1: BACO_EN and BACO_DUMMY_EN are set when the card comes up (NBIO 7.9)";
-    sdma_hang = "sdma.hang", "N: the SDMA engine that executes the N-th IB of a job (VMID other than 0) in a kernel ring hangs there until it is reset";
-    sdma_lose_trap = "sdma.lose_trap", "N: every N-th TRAP after a job in a kernel ring raises no interrupt";
-    sdma_late_fence = "sdma.late_fence", "MS: the fence after a job in a kernel ring is delayed by MS milliseconds, while the SDMA engine continues";
-    sdma_copy_fault = "sdma.copy_fault", "N: the N-th COPY of jobs in kernel rings faults on its destination";
-    cp_stall = "cp.stall", "MASK: at doorbell number n of AQL queues of user space the packet processor stalls if bit n-1 is set: it takes no packet of that queue until its next doorbell, or until it is mapped again";
-    cp_pipe_reset = "cp.pipe_reset", "1: the reset of a compute queue of user space has no effect, only that of its pipe has";
-    cp_poison = "cp.poison", "N: the N-th dispatch in AQL queues of user space reads poison: its waves halt and the SQ reports an error";
-    sdma_poison = "sdma.poison", "N: the N-th COPY in user queues reads poison: the SDMA engine hangs in it and reports an ECC error";
-    smu_throttle = "smu.throttle", "N: with each of the next N dispatches in AQL queues the SMU reports that it throttles the card, because of power and the temperature of the memory";
+    ih_storm = "ih.storm",
+        "N: every N-th entry of interrupt ring 0 is written 10,000 times, so that the ring \
+        overflows";
+    ih_vmid = "ih.vmid",
+        "N: interrupt entries of VMIDs from 3 on have VMID N, and the PASID of the actual VMID";
+    nbio_baco = "nbio.baco",
+        "1: BACO_EN and BACO_DUMMY_EN are set when the card comes up (NBIO 7.9)";
+    sdma_hang = "sdma.hang",
+        "N: the SDMA engine that executes the N-th IB of a job (VMID other than 0) in a kernel \
+        ring hangs there until it is reset";
+    sdma_lose_trap = "sdma.lose_trap",
+        "N: every N-th TRAP after a job in a kernel ring raises no interrupt";
+    sdma_late_fence = "sdma.late_fence",
+        "MS: the fence after a job in a kernel ring is delayed by MS milliseconds, while the SDMA \
+        engine continues";
+    sdma_copy_fault = "sdma.copy_fault",
+        "N: the N-th COPY of jobs in kernel rings faults on its destination";
+    cp_stall = "cp.stall",
+        "MASK: at doorbell number n of AQL queues of user space the packet processor stalls if \
+        bit n-1 is set: it takes no packet of that queue until its next doorbell, or until it is \
+        mapped again";
+    cp_pipe_reset = "cp.pipe_reset",
+        "1: the reset of a compute queue of user space has no effect, only that of its pipe has";
+    cp_poison = "cp.poison",
+        "N: the N-th dispatch in AQL queues of user space reads poison: its waves halt and the SQ \
+        reports an error";
+    sdma_poison = "sdma.poison",
+        "N: the N-th COPY in user queues reads poison: the SDMA engine hangs in it and reports an \
+        ECC error";
+    smu_throttle = "smu.throttle",
+        "N: with each of the next N dispatches in AQL queues the SMU reports that it throttles \
+        the card, because of power and the temperature of the memory";
     smu_no_policy = "smu.no_policy", "N: the next N messages to the SMU that select a policy fail";
-    smu_i2c_busy = "smu.i2c_busy", "N: the next N I2C transactions of the SMU fail, as another master has the bus";
-    fru_bad_checksum = "fru.bad_checksum", "1: the product area in the FRU EEPROM has a wrong checksum (applies at start)";
-    mes_no_status = "mes.no_status", "N: the status of the N-th MES frame about user queues is never written";
-    mes_error = "mes.error", "N: the N-th MES frame about user queues is not executed, its status is an error";
-    mes_op = "mes.op", "N: mes.error, mes.no_status and mes.hang count the frames of opcode N on both pipes, instead of those about user queues; 256 + N is the sub-opcode N of MISC, 512 is SET_HW_RSRC, whose opcode is 0";
-    mes_hang = "mes.hang", "N: MES hangs at the N-th frame about user queues, on both pipes, until the card is reset";
-    mes_late = "mes.late", "MS: the status of a MES frame about user queues, and of a query after it, is delayed by MS milliseconds, while MES continues";
-    pci_gone = "pci.gone", "1: the card has left the bus: of the accesses to its configuration space and BARs, but not to the mapped VRAM, reads return all ones and writes are lost; at 0 it is back, as after power-on (by the control socket only)";
-    psp_error = "psp.error", "N: the N-th command in the PSP ring is not executed, its status is an error";
-    psp_no_partition = "psp.no_partition", "MASK: of the commands that divide the card into partitions, number n is not executed if bit n-1 is set, its status is an error";
-    psp_no_fence = "psp.no_fence", "N: the fence of the N-th command in the PSP ring is never written";
+    smu_i2c_busy = "smu.i2c_busy",
+        "N: the next N I2C transactions of the SMU fail, as another master has the bus";
+    fru_bad_checksum = "fru.bad_checksum",
+        "1: the product area in the FRU EEPROM has a wrong checksum (applies at start)";
+    mes_no_status = "mes.no_status",
+        "N: the status of the N-th MES frame about user queues is never written";
+    mes_error = "mes.error",
+        "N: the N-th MES frame about user queues is not executed, its status is an error";
+    mes_op = "mes.op",
+        "N: mes.error, mes.no_status and mes.hang count the frames of opcode N on both pipes, \
+        instead of those about user queues; 256 + N is the sub-opcode N of MISC, 512 is \
+        SET_HW_RSRC, whose opcode is 0";
+    mes_hang = "mes.hang",
+        "N: MES hangs at the N-th frame about user queues, on both pipes, until the card is reset";
+    mes_late = "mes.late",
+        "MS: the status of a MES frame about user queues, and of a query after it, is delayed by \
+        MS milliseconds, while MES continues";
+    pci_gone = "pci.gone",
+        "1: the card has left the bus: of the accesses to its configuration space and BARs, but \
+        not to the mapped VRAM, reads return all ones and writes are lost; at 0 it is back, as \
+        after power-on (by the control socket only)";
+    psp_error = "psp.error",
+        "N: the N-th command in the PSP ring is not executed, its status is an error";
+    psp_no_partition = "psp.no_partition",
+        "MASK: of the commands that divide the card into partitions, number n is not executed if \
+        bit n-1 is set, its status is an error";
+    psp_no_fence = "psp.no_fence",
+        "N: the fence of the N-th command in the PSP ring is never written";
     psp_dead = "psp.dead", "1: the PSP boot loader does not respond (until the next reset)";
-    discovery_no_nps = "discovery.no_nps", "1: the IP discovery binary has no table of memory partitions (applies at reset)";
-    discovery_bad_checksum = "discovery.bad_checksum", "1: the IP discovery binary has a wrong checksum (applies at reset)";
+    discovery_no_nps = "discovery.no_nps",
+        "1: the IP discovery binary has no table of memory partitions (applies at reset)";
+    discovery_bad_checksum = "discovery.bad_checksum",
+        "1: the IP discovery binary has a wrong checksum (applies at reset)";
 }
 
 /// A value that may change at any time, and how often it has injected its fault.

@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: GPL-2.0 OR MIT
+
+//! Reset and power-on of the card.
+
+use std::sync::atomic::Ordering;
+
+use super::{Boot, Gpu, Reset};
+use crate::{discovery, event, strict};
+
+impl Gpu {
+    /// Sets the state that boot firmware establishes: the discovery binary near the top of VRAM,
+    /// the running PSP.
+    pub(super) fn boot(&self, kind: Reset) {
+        self.psp.reset(self, kind);
+        self.memory.reset(self, kind);
+        let bad = self.knobs.discovery_bad_checksum.on();
+        if bad {
+            self.knobs.discovery_bad_checksum.hit();
+        }
+        let mut partitions = self.memory.partitions(self);
+        if self.knobs.discovery_no_nps.on() && partitions.take().is_some() {
+            self.knobs.discovery_no_nps.hit();
+        }
+        let binary = discovery::binary(self.chip, partitions.as_ref(), bad);
+        let at = self.vram.len() - discovery::TMR_OFFSET;
+        if self.vram.write(at, &binary).is_err() {
+            strict!(
+                self.strict,
+                "gpu",
+                "video memory is too small for the discovery binary"
+            );
+        }
+    }
+
+    /// Reports interrupts that the driver has not handled for some time.
+    pub fn check_interrupts(&self) {
+        self.ih.check();
+        self.smu.check(&self.strict);
+    }
+
+    /// Resets every engine, register, ring and translation to power-on state; drops waves and
+    /// packets. Returns once nothing of the old state runs any more.
+    pub fn reset(&self, kind: Reset) {
+        event!(self.trace, "gpu", "reset", "kind={kind:?}");
+        // A mode-1 reset may be the answer to interrupts that are not handled.
+        if kind != Reset::Mode1 {
+            self.check_interrupts();
+        }
+        self.restart(kind);
+    }
+
+    fn restart(&self, kind: Reset) {
+        // The control socket has a thread of its own.
+        let _one = self.resets.lock().unwrap_or_else(|e| e.into_inner());
+        match kind {
+            Reset::PowerOn => self.warm.store(self.boot == Boot::Warm, Ordering::Release),
+            Reset::Mode1 => {
+                self.warm.store(false, Ordering::Release);
+                self.config_lost.store(true, Ordering::Release);
+            }
+            Reset::Flr => {}
+        }
+        self.psp.quiesce();
+        self.smu.reset(kind);
+        self.selfring.reset();
+        self.firmware.reset(self.is_warm());
+        for xcc in &self.xccs {
+            xcc.cp.reset(self);
+            xcc.mes.reset();
+        }
+        // The command processors look at doorbells that were pending until here.
+        self.doorbells.reset();
+        self.shared.reset();
+        self.sdma.reset(self);
+        self.ih.reset();
+        self.gmc.reset();
+        self.xccs.iter().for_each(|xcc| xcc.gc.reset());
+        self.late.clear();
+        self.regs.reset();
+        if kind != Reset::Flr {
+            self.hdp.discard();
+            if let Err(e) = self.vram.clear() {
+                eprintln!("rkfd-gpu: cannot clear video memory for a reset: {e}");
+            }
+        }
+        self.boot(kind);
+    }
+
+    /// Resets the card as a power cycle does, which may come at any time: interrupts that are not
+    /// handled yet are no defect of the driver.
+    pub fn power_cycle(&self) {
+        event!(self.trace, "gpu", "power_cycle");
+        self.config_lost.store(true, Ordering::Release);
+        self.restart(Reset::PowerOn);
+    }
+
+    /// Sets the knob `name` at run time; returns false if it does not exist. The card is as after
+    /// power-on when `pci.gone` ends.
+    pub fn set_knob(&self, name: &str, value: u64) -> bool {
+        let gone = self.knobs.pci_gone.on();
+        if name != "pci.gone" || gone == (value != 0) {
+            return self.knobs.set(name, value);
+        }
+        if gone {
+            self.power_cycle();
+        }
+        let known = self.knobs.set(name, value);
+        if !gone {
+            self.power_cycle();
+        }
+        known
+    }
+}
