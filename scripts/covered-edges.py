@@ -94,8 +94,6 @@ def main():
     unknown = covered.difference(offsets, panics)
     if unknown:
         sys.exit(f"{len(unknown)} offsets of {covered_file} are no {unit} of {module}")
-    graph = callgraph.Graph(module)
-    function_of = {offset: graph.function(".text", offset - 1) for offset in offsets}
     place_of = dict(zip(offsets, positions(module, offsets)))
     reached = {place_of[offset] for offset in place_of.keys() & covered}
     print(f"{'':24} {unit:>23} {'source lines with any':>23}")
@@ -106,6 +104,10 @@ def main():
         lines = {position for _, position in found}
         hit = sum(offset in covered for offset, _ in found)
         print(f"{name:24} {share(hit, len(found))} {share(len(lines & reached), len(lines))}")
+    if not calls and wanted is None:
+        return
+    graph = callgraph.Graph(module)
+    function_of = {offset: graph.function(".text", offset - 1) for offset in offsets}
     within = set(offsets)
     if calls:
         reachable = graph.reachable()

@@ -155,8 +155,7 @@ static void in_child(void (*fn)(void))
 	int status;
 	pid_t child;
 
-	last = mmap(NULL, sizeof(*last), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-	ASSERT(last != MAP_FAILED);
+	last->done = 0;
 	/* One step of xorshift would only shift the numbers of the next child. */
 	seed = seed * 0xd1342543de82ef95ull + 1;
 	child = fork_child();
@@ -184,10 +183,11 @@ static void in_children(void (*fn)(void), unsigned int times)
 {
 	unsigned long calls = 0;
 
+	last = mmap(NULL, sizeof(*last), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	ASSERT(last != MAP_FAILED);
 	for (unsigned int i = 0; i < times * rounds; i++) {
 		in_child(fn);
 		calls += last->done;
-		munmap(last, sizeof(*last));
 		if (i == 0) {
 			after();
 			leaks_start();

@@ -8,11 +8,10 @@
 #include <fcntl.h>
 #include <glob.h>
 #include <poll.h>
-#include <stdlib.h>
 #include <string.h>
-#include <termios.h>
 #include <unistd.h>
 
+#include "../workloads/control.h"
 #include "device.h"
 #include "fixture.h"
 
@@ -70,14 +69,8 @@ static int command(const char *text)
 
 static void open_monitor(void)
 {
-	const char *path = getenv("QEMU_MONITOR");
-	struct termios mode;
-
-	ASSERT(path, "QEMU_MONITOR is not set");
-	monitor = open(path, O_RDWR | O_NOCTTY | O_CLOEXEC);
-	ASSERT(monitor >= 0 && !tcgetattr(monitor, &mode), "%s: %s", path, strerror(errno));
-	cfmakeraw(&mode);
-	tcsetattr(monitor, TCSANOW, &mode);
+	monitor = port_open("QEMU_MONITOR");
+	ASSERT(monitor >= 0, "QEMU_MONITOR: %s", strerror(-monitor));
 	/* The port has echoed a part of the greeting: 0xff resets the monitor's parser. */
 	ASSERT_OK(command("\xff{\"execute\":\"qmp_capabilities\"}\n"));
 	ASSERT_OK(wait_reply(true));

@@ -56,9 +56,8 @@ static int find_again(void)
 	return ret ? ret : device_rescan();
 }
 
-static const struct way ways[] = { { device_unbind, device_bind },
-				   { device_remove, device_rescan },
-				   { lose, find_again } };
+static const struct way unbound = { device_unbind, device_bind },
+			removed = { device_remove, device_rescan }, lost = { lose, find_again };
 
 /* Memory of each kind of a process, in use by the GPU. */
 struct used {
@@ -140,8 +139,8 @@ static void outlive(const struct way *w)
 TEST_TIMEOUT(memory_outlives_the_device, 180)
 {
 	device_find();
-	outlive(&ways[0]);
-	outlive(&ways[1]);
+	outlive(&unbound);
+	outlive(&removed);
 }
 
 /* Returns a process that uses the device until it is killed. */
@@ -189,8 +188,8 @@ static void killed(const struct way *w)
 TEST_TIMEOUT(killed_without_device, 180)
 {
 	device_find();
-	killed(&ways[0]);
-	killed(&ways[1]);
+	killed(&unbound);
+	killed(&removed);
 }
 
 static void need_control(void)
@@ -203,13 +202,13 @@ static void need_control(void)
 TEST_TIMEOUT(memory_outlives_a_lost_card, 400)
 {
 	need_control();
-	outlive(&ways[2]);
+	outlive(&lost);
 }
 
 TEST_TIMEOUT(killed_without_a_lost_card, 400)
 {
 	need_control();
-	killed(&ways[2]);
+	killed(&lost);
 }
 
 /* The driver does not know yet that the card has gone. */
@@ -277,20 +276,20 @@ static void shared_memory(const struct way *w, int gone)
 
 TEST_TIMEOUT(first_is_unbound, 120)
 {
-	shared_memory(&ways[0], 0);
+	shared_memory(&unbound, 0);
 }
 
 TEST_TIMEOUT(second_is_unbound, 120)
 {
-	shared_memory(&ways[0], 1);
+	shared_memory(&unbound, 1);
 }
 
 TEST_TIMEOUT(first_is_removed, 120)
 {
-	shared_memory(&ways[1], 0);
+	shared_memory(&removed, 0);
 }
 
 TEST_TIMEOUT(second_is_removed, 120)
 {
-	shared_memory(&ways[1], 1);
+	shared_memory(&removed, 1);
 }

@@ -3,9 +3,8 @@
  * Products of matrices and vectors by rocBLAS, compared with the CPU's. All values are small
  * integers, so that each sum is exact in each type, in any order.
  */
-#include "lib/cases.h"
+#include "lib/hip-cases.h"
 
-#include <hip/hip_runtime_api.h>
 #include <rocblas/rocblas.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -13,16 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define ARRAY_SIZE(a) (sizeof(a) / sizeof((a)[0]))
-
 static rocblas_handle handle;
-
-static void hip(hipError_t error, const char *call)
-{
-	if (error != hipSuccess)
-		case_abort(call, hipGetErrorString(error));
-}
-#define HIP(call) hip(call, #call)
 
 static void blas(rocblas_status status, const char *call)
 {

@@ -3,9 +3,7 @@
  * Random numbers of rocRAND's generators on the GPU, compared with those of the same generators on
  * the CPU.
  */
-#include "lib/cases.h"
-
-#include <hip/hip_runtime_api.h>
+#include "lib/hip-cases.h"
 
 /* Its header uses this type, which HIP's headers define in C++ only. */
 typedef _Float16 __half;
@@ -14,17 +12,9 @@ typedef _Float16 __half;
 #include <stdlib.h>
 #include <string.h>
 
-#define ARRAY_SIZE(a) (sizeof(a) / sizeof((a)[0]))
 /* No multiple of the threads of a launch. */
 #define COUNT 10007u
 #define SEED 0x1234567890abcdefull
-
-static void hip(hipError_t error, const char *call)
-{
-	if (error != hipSuccess)
-		case_abort(call, hipGetErrorString(error));
-}
-#define HIP(call) hip(call, #call)
 
 static void rand_ok(rocrand_status status, const char *call)
 {

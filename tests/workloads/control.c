@@ -14,27 +14,32 @@
 
 #define REPLY_MS 5000
 
-int control_open(void)
+int port_open(const char *variable)
 {
-	const char *path = getenv("MODEL_CONTROL");
+	const char *path = getenv(variable);
 	struct termios mode;
-	int control;
+	int port;
 
 	if (!path)
 		return -ENODEV;
-	control = open(path, O_RDWR | O_NOCTTY | O_CLOEXEC);
-	if (control < 0)
+	port = open(path, O_RDWR | O_NOCTTY | O_CLOEXEC);
+	if (port < 0)
 		return -errno;
-	if (tcgetattr(control, &mode)) {
+	if (tcgetattr(port, &mode)) {
 		int error = errno;
 
-		close(control);
+		close(port);
 		return -error;
 	}
 	cfmakeraw(&mode);
-	tcsetattr(control, TCSANOW, &mode);
-	tcflush(control, TCIOFLUSH);
-	return control;
+	tcsetattr(port, TCSANOW, &mode);
+	tcflush(port, TCIOFLUSH);
+	return port;
+}
+
+int control_open(void)
+{
+	return port_open("MODEL_CONTROL");
 }
 
 int control_send(int control, const char *command)

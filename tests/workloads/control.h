@@ -6,7 +6,12 @@
 #ifndef CONTROL_H
 #define CONTROL_H
 
-/* Opens the port. Returns a file, or a negative errno: ENODEV without $MODEL_CONTROL. */
+/*
+ * Opens the serial port whose path is in an environment variable, for raw bytes. Returns a file, or
+ * a negative errno: ENODEV without the variable.
+ */
+int port_open(const char *variable);
+/* The same for $MODEL_CONTROL. */
 int control_open(void);
 /*
  * Writes a command, one line, without its newline. Returns 0 or a negative errno. The reply is

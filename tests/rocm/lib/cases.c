@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
+/* See cases.h. */
 #include "cases.h"
 
 #include <signal.h>
@@ -42,6 +43,7 @@ static void late(int signal)
 	_exit(1);
 }
 
+/* That of ktap.c would link its harness, which needs TESTs. */
 static double seconds_now(void)
 {
 	struct timespec t;
