@@ -2,11 +2,7 @@
 
 //! The character device `/dev/kfd`: open, ioctl, mmap.
 
-use kernel::{
-    num::casts::usize_as_u64,
-    prelude::*,
-    sync::{Arc, ArcBorrow},
-};
+use kernel::{num::casts::usize_as_u64, prelude::*, sync::Arc};
 
 use crate::{
     ioctl,
@@ -15,7 +11,7 @@ use crate::{
         uaccess,
         vma::{DeviceMemory, NewArea},
     },
-    process::{self, Process, ProcessDevice},
+    process::{self, KfdFile, ProcessDevice},
     topology, trace,
 };
 
@@ -24,23 +20,24 @@ struct Kfd;
 
 #[vtable]
 impl File for Kfd {
-    type Private = Arc<Process>;
+    type Private = KBox<KfdFile>;
     const NAME: &'static CStr = c"kfd";
     const MODE: u16 = 0o666;
 
-    fn open() -> Result<Arc<Process>> {
+    fn open() -> Result<KBox<KfdFile>> {
         // Argument layouts are the same for 32-bit programs, but GPU addresses exceed 32 bits.
         if uaccess::in_compat_syscall() {
             return Err(EPERM);
         }
-        process::open_current()
+        KfdFile::open()
     }
 
-    fn ioctl(process: ArcBorrow<'_, Process>, cmd: u32, arg: usize) -> Result<isize> {
-        ioctl::dispatch(&process.into(), cmd, arg)
+    fn ioctl(file: &KfdFile, cmd: u32, arg: usize) -> Result<isize> {
+        ioctl::dispatch(file, cmd, arg)
     }
 
-    fn mmap(process: ArcBorrow<'_, Process>, area: NewArea<'_>) -> Result {
+    fn mmap(file: &KfdFile, area: NewArea<'_>) -> Result {
+        let process = file.process();
         let target = process.mmap_target(area.offset(), area.len())?;
         let device = process.device(target.gpu_id)?.clone();
         let start = usize_as_u64(area.start());

@@ -379,6 +379,9 @@ impl Dqm {
             queue.state.lock().evicted = slot.evicted > 0;
         }
         inner.queues.total += 1;
+        if self.gpu.profiler().is_held() {
+            queue.mqd.set_perfcount(true)?;
+        }
         if inner.queues.activate_if_runnable(queue) {
             if let Err(e) = self.execute(&mut inner, Scope::Queue(queue)) {
                 inner.queues.deactivate(queue);
@@ -426,6 +429,21 @@ impl Dqm {
     /// Sets the CU mask of a queue, see [`Mqd::set_cu_mask`]. Errors as [`Dqm::update`].
     pub(crate) fn set_cu_mask(&self, queue: &Arc<DqmQueue>, masks: &[KVec<u32>]) -> Result {
         self.change(queue, false, |queue| queue.mqd.set_cu_mask(masks))
+    }
+
+    /// Sets whether performance counters count the waves of all queues. `EIO` when the GPU is
+    /// hung, `ETIME` when the scheduler does not respond.
+    pub(crate) fn set_perfcount(&self, enable: bool) -> Result {
+        let mut inner = self.lock();
+        let unmapped = self.unmap(&mut inner, Scope::All);
+        let mut result = Ok(());
+        for process in &inner.queues.processes {
+            for queue in &process.state.lock().queues {
+                result = result.and(queue.mqd.set_perfcount(enable));
+            }
+        }
+        unmapped?;
+        self.map(&mut inner, Scope::All).and(result)
     }
 
     /// Returns the saved waves of a queue by XCC. `EINVAL` if it is active, `ENOMEM` without

@@ -41,6 +41,7 @@ pub(crate) mod lru;
 mod migrate;
 pub(crate) mod migrated;
 mod product;
+mod profiler;
 mod reset;
 pub(crate) mod spaces;
 mod suspend;
@@ -50,6 +51,7 @@ use coredump::Coredump;
 use image::VramImage;
 use lru::{EvictionLru, Victims};
 use migrated::Migrated;
+use profiler::ProfilerLock;
 use spaces::SpaceList;
 use user_doorbells::UserDoorbells;
 
@@ -168,6 +170,8 @@ pub(crate) struct Gpu {
     #[pin]
     isolation: Mutex<[Isolation; MAX_XCCS]>,
     #[pin]
+    profiler: ProfilerLock,
+    #[pin]
     lru: EvictionLru,
     /// VRAM that processes have mapped as their memory.
     migrated: Arc<Region<Migrated>>,
@@ -221,6 +225,7 @@ impl Gpu {
                 reset_handler <- new_mutex!(None, "rkfd_reset_handler"),
                 user_queues <- new_mutex!(AllUserQueues::default(), "rkfd_user_queues"),
                 partitions: Atomic::new(partitions),
+                profiler <- ProfilerLock::new(),
                 isolation <- new_mutex!([Isolation::None; MAX_XCCS], "rkfd_isolation"),
                 lru <- EvictionLru::new(),
                 migrated,
@@ -275,6 +280,11 @@ impl Gpu {
             result = result.and(f(&**queues));
         }
         result
+    }
+
+    /// Returns the profiler lock.
+    pub(crate) fn profiler(&self) -> &ProfilerLock {
+        &self.profiler
     }
 
     /// Returns the isolation of the processes of partition `index`.

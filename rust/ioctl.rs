@@ -9,13 +9,12 @@
 use kernel::{
     num::casts::u32_as_usize,
     prelude::*,
-    sync::Arc,
     transmute::AsBytes,
     uaccess::{UserPtr, UserSlice},
 };
 
 use crate::{
-    process::Process,
+    process::{KfdFile, Process},
     trace::IoctlTimer,
     uapi::{self, *},
 };
@@ -25,6 +24,7 @@ mod dmabuf;
 mod event;
 mod memory;
 mod process;
+mod profiler;
 mod queue;
 mod smi;
 mod svm;
@@ -38,9 +38,9 @@ const STACK_SIZE: usize = 128;
 struct Entry {
     /// Command word of the UAPI header.
     cmd: u32,
-    /// Handler: process, arguments, bytes of arguments that the caller passed. Returns the result
-    /// of the ioctl.
-    run: fn(&Arc<Process>, &mut [u8], usize) -> Result<isize>,
+    /// Handler: file, arguments, bytes of arguments that the caller passed. Returns the result of
+    /// the ioctl.
+    run: fn(&KfdFile, &mut [u8], usize) -> Result<isize>,
     /// Requires `CAP_CHECKPOINT_RESTORE` or `CAP_SYS_ADMIN`.
     privileged: bool,
 }
@@ -49,7 +49,7 @@ macro_rules! table {
     ($($cmd:ident: $ty:ty => $run:path,)*) => {
         [$(Entry {
             cmd: uapi::$cmd,
-            run: |process, data, _| $run(process, user::args::<$ty>(data)?).map(|()| 0),
+            run: |file, data, _| $run(file.process(), user::args::<$ty>(data)?).map(|()| 0),
             privileged: false,
         },)*]
     };
@@ -103,17 +103,27 @@ static TABLE: &[Entry] = &table! {
 static RAW: &[Entry] = &[
     Entry {
         cmd: uapi::AMDKFD_IOC_SVM,
-        run: svm::svm,
+        run: |file, data, given| svm::svm(file.process(), data, given),
         privileged: false,
     },
     Entry {
         cmd: uapi::AMDKFD_IOC_CRIU_OP,
-        run: unsupported::criu,
+        run: |_, _, _| unsupported::criu(),
         privileged: true,
     },
     Entry {
         cmd: uapi::AMDKFD_IOC_DBG_TRAP,
-        run: debug::debug_trap,
+        run: |file, data, _| debug::debug_trap(file.process(), data),
+        privileged: false,
+    },
+    Entry {
+        cmd: uapi::AMDKFD_IOC_CREATE_PROCESS,
+        run: |file, _, _| file.create_process().map(|()| 0),
+        privileged: false,
+    },
+    Entry {
+        cmd: uapi::AMDKFD_IOC_PROFILER,
+        run: |file, data, _| profiler::profiler(file.process(), data),
         privileged: false,
     },
 ];
@@ -152,10 +162,11 @@ fn find(nr: u32) -> Option<&'static Entry> {
 ///
 /// `ENOTTY` for an unknown number, `EBADF` if the caller is not the process that opened the file,
 /// `EACCES` without the required capability, `EFAULT` if the arguments cannot be copied.
-pub(crate) fn dispatch(process: &Arc<Process>, cmd: u32, arg: usize) -> Result<isize> {
+pub(crate) fn dispatch(file: &KfdFile, cmd: u32, arg: usize) -> Result<isize> {
+    let process = file.process();
     let timer = IoctlTimer::start();
     let given = Command(cmd);
-    let result = run(process, &given, arg);
+    let result = run(file, process, &given, arg);
     let ret = match &result {
         Ok(n) => i64::try_from(*n).unwrap_or(0),
         Err(e) => e.to_errno().into(),
@@ -171,7 +182,7 @@ pub(crate) fn dispatch(process: &Arc<Process>, cmd: u32, arg: usize) -> Result<i
     result
 }
 
-fn run(process: &Arc<Process>, given: &Command, arg: usize) -> Result<isize> {
+fn run(file: &KfdFile, process: &Process, given: &Command, arg: usize) -> Result<isize> {
     let entry = find(given.nr()).ok_or(ENOTTY)?;
     process.check_caller()?;
     if entry.privileged && !user::may_checkpoint() {
@@ -196,7 +207,7 @@ fn run(process: &Arc<Process>, given: &Command, arg: usize) -> Result<isize> {
     if known.is_in() {
         reader.read_slice(data.get_mut(..given.size()).ok_or(EINVAL)?)?;
     }
-    let result = (entry.run)(process, data, given.size());
+    let result = (entry.run)(file, data, given.size());
     if known.is_out() {
         writer.write_slice(data.get(..given.size()).ok_or(EINVAL)?)?;
     }

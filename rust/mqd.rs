@@ -168,6 +168,18 @@ impl Mqd {
         })
     }
 
+    /// Sets whether performance counters count the waves of the queue, which must be unmapped. No
+    /// effect on an SDMA queue.
+    pub(crate) fn set_perfcount(&self, enable: bool) -> Result {
+        if self.sdma.is_some() {
+            return Ok(());
+        }
+        self.change(|_, image| {
+            self.gpu.generation().mqd.set_perfcount(enable, image);
+            Ok(())
+        })
+    }
+
     fn change(&self, f: impl Fn(u32, &mut dyn Words) -> Result) -> Result {
         for xcc in 0..self.count {
             let mut image = InPlace {

@@ -2,7 +2,8 @@
 
 //! Processes that use GPUs.
 //!
-//! A [`Process`] stands for an address space: all opens of `/dev/kfd` by it share one. It is
+//! A [`Process`] stands for an address space: all opens of `/dev/kfd` by it share one, the primary
+//! process, unless CREATE_PROCESS gives a file a secondary one, which ends with the file. It is
 //! created by the first open and ends with the address space, which may be later than the last
 //! close, as queues run without a file, or earlier, if another process inherited the file. At the
 //! end all queues are unmapped before the pages of the address space are freed, and all resources
@@ -24,11 +25,13 @@ mod exceptions;
 mod gpu_queues;
 mod handles;
 mod interrupts;
+mod kfd_file;
 mod kfd_process;
 mod lifecycle;
 pub(crate) mod memory;
 pub(crate) mod mmap;
 mod pdd;
+mod profiler;
 mod recover;
 mod remote;
 mod retry;
@@ -47,8 +50,8 @@ pub(crate) use self::{
     evict::{Evictor, Quiesce, VmEvictor},
     handles::make_handle,
     interrupts::SINK,
+    kfd_file::KfdFile,
     kfd_process::{Process, ProcessState},
     lifecycle::{detach_gpu, exit, init, Workqueues},
     pdd::{FileVm, ProcessDevice},
-    table::open_current,
 };

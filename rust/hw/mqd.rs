@@ -136,6 +136,9 @@ pub(crate) trait MqdHal: Sync {
     /// Sets the CU mask of an XCC, one dword per shader engine.
     fn set_cu_mask(&self, masks: &[u32], image: &mut dyn Words);
 
+    /// Sets whether performance counters count the waves of the queue.
+    fn set_perfcount(&self, enable: bool, image: &mut dyn Words);
+
     /// Returns how much of the context save area the CP has used.
     fn save_state(&self, image: &mut dyn Words) -> SaveState;
 }
@@ -189,6 +192,7 @@ names! { $
         plain {
             header,
             compute_pipelinestat_enable,
+            compute_perfcount_enable,
             cp_hqd_pipe_priority,
             cp_hqd_hq_status0,
             cp_hqd_ctx_save_control,
@@ -474,6 +478,10 @@ impl<T: MqdVersion> MqdHal for T {
     fn update(&self, cx: &MqdContext, spec: &QueueSpec, image: &mut dyn Words) {
         update_scheduled::<T>(cx, spec, image);
         T::update(cx, spec, image);
+    }
+
+    fn set_perfcount(&self, enable: bool, image: &mut dyn Words) {
+        image.set(T::COMMON.at.compute_perfcount_enable, enable.into());
     }
 
     fn set_cu_mask(&self, masks: &[u32], image: &mut dyn Words) {

@@ -105,10 +105,13 @@ pub(super) fn runtime_enable(
     Ok(())
 }
 
-/// `DBG_TRAP`. `ESRCH` without such a process or if it does not use GPUs, `EPERM` if the caller is
-/// not its tracer or debugger or the operation needs a runtime, `EINVAL` without a session or for
-/// an unknown operation.
-pub(super) fn debug_trap(process: &Arc<Process>, data: &mut [u8], _: usize) -> Result<isize> {
+/// `DBG_TRAP`. `EOPNOTSUPP` for a secondary process, `ESRCH` without such a process or if it does
+/// not use GPUs, `EPERM` if the caller is not its tracer or debugger or the operation needs a
+/// runtime, `EINVAL` without a session or for an unknown operation.
+pub(super) fn debug_trap(process: &Arc<Process>, data: &mut [u8]) -> Result<isize> {
+    if !process.is_primary() {
+        return Err(EOPNOTSUPP);
+    }
     let (head, data) = data
         .split_at_mut_checked(offset_of!(kfd_ioctl_dbg_trap_args, __bindgen_anon_1))
         .ok_or(EINVAL)?;

@@ -52,8 +52,8 @@ fn check_shared(process: &Process, va: u64, size: u64) -> Result {
 }
 
 /// `ALLOC_MEMORY_OF_GPU`. `EADDRINUSE` in shared virtual memory, `EINVAL` for invalid flags or
-/// sizes, `ENODEV` before `ACQUIRE_VM`, otherwise as [`ProcessDevice::create`] and
-/// [`ProcessDevice::insert`].
+/// sizes, `EOPNOTSUPP` for user memory of a secondary process, `ENODEV` before `ACQUIRE_VM`,
+/// otherwise as [`ProcessDevice::create`] and [`ProcessDevice::insert`].
 pub(super) fn alloc(
     process: &Arc<Process>,
     args: &mut kfd_ioctl_alloc_memory_of_gpu_args,
@@ -62,6 +62,9 @@ pub(super) fn alloc(
         return Err(EINVAL);
     }
     let flags = AllocFlags(args.flags);
+    if flags.is_user() && !process.is_primary() {
+        return Err(EOPNOTSUPP);
+    }
     // Without an address, VRAM is allocated for export only.
     if !(args.va_addr == 0 && flags.is_vram()) {
         check_shared(process, args.va_addr, args.size)?;

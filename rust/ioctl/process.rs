@@ -20,7 +20,7 @@ use crate::{
 
 /// Version of the interface, `KFD_IOCTL_MAJOR_VERSION` and the minor one. `Documentation/abi.rst`
 /// lists the changes.
-const VERSION: (u32, u32) = (1, 17);
+const VERSION: (u32, u32) = (1, 23);
 
 /// Frequency in Hz of `system_clock_counter`, which counts ns.
 const SYSTEM_CLOCK_HZ: u64 = 1_000_000_000;

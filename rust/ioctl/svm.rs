@@ -148,7 +148,8 @@ impl Attribute {
     }
 }
 
-/// `SVM`. `EINVAL` if the attributes do not fit the size of the command, for addresses that are not
+/// `SVM`. `EINVAL` if the attributes do not fit the size of the command, `EOPNOTSUPP` for a
+/// secondary process; `EINVAL` for addresses that are not
 /// page aligned or 0, an unknown operation, attribute or GPU; otherwise as [`Svm::set`] and
 /// [`Svm::get`].
 pub(super) fn svm(process: &Arc<Process>, data: &mut [u8], given: usize) -> Result<isize> {
@@ -159,6 +160,9 @@ pub(super) fn svm(process: &Arc<Process>, data: &mut [u8], given: usize) -> Resu
         .ok_or(EINVAL)?;
     if given < needed {
         return Err(EINVAL);
+    }
+    if !process.is_primary() {
+        return Err(EOPNOTSUPP);
     }
     let start = u64::from_ne_bytes(bytes(data, offset_of!(kfd_ioctl_svm_args, start_addr))?);
     let size = u64::from_ne_bytes(bytes(data, offset_of!(kfd_ioctl_svm_args, size))?);

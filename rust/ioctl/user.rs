@@ -27,6 +27,11 @@ pub(super) fn may_checkpoint() -> bool {
     capable(Capability::CheckpointRestore) || capable(Capability::SysAdmin)
 }
 
+/// Returns whether the caller may observe the performance of all processes.
+pub(super) fn may_profile() -> bool {
+    capable(Capability::Perfmon) || capable(Capability::SysAdmin)
+}
+
 /// Returns `EFAULT` if `len` bytes at `addr` are outside of the user address range. Does not check
 /// for mappings there.
 pub(super) fn access_ok(addr: u64, len: usize) -> Result {

@@ -11,6 +11,8 @@ use kernel::{bindings, prelude::*};
 pub(crate) enum Capability {
     /// `CAP_CHECKPOINT_RESTORE`.
     CheckpointRestore,
+    /// `CAP_PERFMON`.
+    Perfmon,
     /// `CAP_SYS_ADMIN`.
     SysAdmin,
     /// `CAP_SYS_NICE`.
@@ -21,6 +23,7 @@ pub(crate) enum Capability {
 pub(crate) fn capable(capability: Capability) -> bool {
     let number = match capability {
         Capability::CheckpointRestore => bindings::CAP_CHECKPOINT_RESTORE,
+        Capability::Perfmon => bindings::CAP_PERFMON,
         Capability::SysAdmin => bindings::CAP_SYS_ADMIN,
         Capability::SysNice => bindings::CAP_SYS_NICE,
     };

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 
 //! Processes in debugfs: `process/<pid>/` with the PASID on each GPU, the queues, shared
-//! virtual memory, and the number of all objects.
+//! virtual memory, and the number of all objects. That of a secondary process is
+//! `process/<pid>/context_<id>/`.
 //!
 //! Removing a directory waits for the readers of its files, which take the process lock.
 
@@ -14,7 +15,7 @@ use kernel::{
     sync::Arc,
 };
 
-use super::kfd_process::Process;
+use super::kfd_process::{Process, Rank};
 use crate::{
     hw::{QueueFormat, QueueSpec},
     kapi::global::global_mutex,
@@ -58,8 +59,23 @@ impl Drop for Root {
 struct Folder {
     // Field order: children first.
     _files: [Pin<KBox<File<Arc<Process>>>>; 4],
-    _dir: Dir,
+    dir: Dir,
     process: Arc<Process>,
+}
+
+impl Tree {
+    /// Creates the directory of a process. `ENOENT` for a secondary process if the primary one has
+    /// none, `ENOMEM` without memory.
+    fn subdir(&self, process: &Process) -> Result<Dir> {
+        let Rank::Secondary { primary, id } = process.rank() else {
+            let name = CString::try_from_fmt(fmt!("{}", process.pid()))?;
+            return Ok(self.dir.subdir(&name));
+        };
+        let mut folders = self.folders.iter();
+        let folder = folders.find(|folder| Arc::ptr_eq(&folder.process, primary));
+        let name = CString::try_from_fmt(fmt!("context_{id}"))?;
+        Ok(folder.ok_or(ENOENT)?.dir.subdir(&name))
+    }
 }
 
 /// Adds a process. Does nothing without a debugfs directory.
@@ -69,9 +85,7 @@ pub(super) fn add(process: &Arc<Process>) -> Result {
         return Ok(());
     };
     tree.folders.reserve(1, GFP_KERNEL)?;
-    let dir = tree
-        .dir
-        .subdir(&CString::try_from_fmt(fmt!("{}", process.pid()))?);
+    let dir = tree.subdir(process)?;
     let pasids = dir.read_callback_file(c"pasid", process.clone(), &pasids);
     let queues = dir.read_callback_file(c"queues", process.clone(), &queues);
     let resources = dir.read_callback_file(c"resources", process.clone(), &resources);
@@ -83,7 +97,7 @@ pub(super) fn add(process: &Arc<Process>) -> Result {
             KBox::pin_init(resources, GFP_KERNEL)?,
             KBox::pin_init(svm, GFP_KERNEL)?,
         ],
-        _dir: dir,
+        dir,
         process: process.clone(),
     };
     Ok(tree.folders.push_within_capacity(folder)?)

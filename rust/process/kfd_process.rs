@@ -21,7 +21,7 @@ use super::{
     buffer::BufferSlots,
     debug_state::DebugState,
     events::{Events, HwException},
-    handles::split_handle,
+    handles::{split_handle, HandleTable},
     memory,
     pdd::{FileVm, ProcessDevice},
     smi,
@@ -47,12 +47,60 @@ pub(super) const NOTIFY_WORK: u64 = 3;
 /// Number of the work item that handles retry faults.
 pub(super) const RETRY_WORK: u64 = 4;
 
+/// Number of secondary processes that a primary one can have (C: `KFD_CONTEXT_ID_PRIMARY`).
+const MAX_SECONDARY: u32 = 0xffff;
+
 /// State under the process lock.
 pub(crate) struct ProcessState {
     /// The queues.
     pub(crate) queues: QueueTable,
     /// The address space was released.
     exited: bool,
+}
+
+/// The primary process of an address space, or a secondary one, which a file created.
+pub(super) enum Rank {
+    /// Has the numbers of the secondary ones.
+    Primary(Pin<KBox<Mutex<HandleTable<()>>>>),
+    /// A number of `primary`.
+    Secondary { primary: Arc<Process>, id: u32 },
+}
+
+impl Rank {
+    /// Returns the rank of a new primary process.
+    pub(super) fn primary() -> Result<Self> {
+        let ids = new_mutex!(HandleTable::new(), "rkfd_contexts");
+        Ok(Self::Primary(KBox::pin_init(ids, GFP_KERNEL)?))
+    }
+
+    /// Returns that of a secondary one, with the lowest free number. `EINVAL` if `primary` is
+    /// not, `ENOSPC` if all numbers are taken.
+    pub(super) fn secondary(primary: &Arc<Process>) -> Result<Self> {
+        let Self::Primary(ids) = &primary.rank else {
+            return Err(EINVAL);
+        };
+        let mut ids = ids.lock();
+        let id = ids.insert(())?;
+        if id >= MAX_SECONDARY {
+            ids.remove(id);
+            return Err(ENOSPC);
+        }
+        Ok(Self::Secondary {
+            primary: primary.clone(),
+            id,
+        })
+    }
+}
+
+impl Drop for Rank {
+    fn drop(&mut self) {
+        let Self::Secondary { primary, id } = self else {
+            return;
+        };
+        if let Self::Primary(ids) = &primary.rank {
+            ids.lock().remove(*id);
+        }
+    }
 }
 
 /// A process.
@@ -62,6 +110,7 @@ pub(crate) struct Process {
     leader: ARef<Task>,
     /// Identifies the address space; only compared.
     mm: usize,
+    rank: Rank,
     /// It consumed poison.
     poisoned: Atomic<bool>,
     /// The GPUs that were present at the first open.
@@ -115,7 +164,7 @@ fn has_retries(device: &Arc<ProcessDevice>) -> bool {
 impl Process {
     /// Creates the process of the address space `mm`, with the nodes that the current task may
     /// use. `EINVAL` without any.
-    pub(super) fn new(leader: ARef<Task>, mm: usize) -> Result<Arc<Self>> {
+    pub(super) fn new(leader: ARef<Task>, mm: usize, rank: Rank) -> Result<Arc<Self>> {
         let mut devices = KVec::new();
         for node in node::list()? {
             if node.check_permission().is_ok() {
@@ -141,6 +190,7 @@ impl Process {
                 pid: leader.pid(),
                 leader,
                 mm,
+                rank,
                 poisoned: Atomic::new(false),
                 devices,
                 user: UserMemory::new()?,
@@ -166,6 +216,16 @@ impl Process {
             }? Error),
             GFP_KERNEL,
         )
+    }
+
+    /// Returns whether it is the primary process of its address space.
+    pub(crate) fn is_primary(&self) -> bool {
+        matches!(self.rank, Rank::Primary(_))
+    }
+
+    /// Returns its rank.
+    pub(super) fn rank(&self) -> &Rank {
+        &self.rank
     }
 
     /// Returns the id of the thread group.
@@ -343,9 +403,9 @@ impl Process {
         &self.delivering
     }
 
-    /// Sets the folder of the process in sysfs.
-    pub(super) fn set_folder(&self, folder: Option<ProcessFolder>) {
-        *self.folder.lock() = folder;
+    /// Returns the folder of the process in sysfs, locked.
+    pub(super) fn folder(&self) -> MutexGuard<'_, Option<ProcessFolder>> {
+        self.folder.lock()
     }
 
     /// Adds a queue of `size` bytes to sysfs. A failure is logged only: the queue works without.
@@ -392,12 +452,15 @@ impl Process {
             return;
         }
         state.exited = true;
+        self.end_profile(None);
         for (index, device) in self.devices.iter().enumerate() {
             self.detach(&mut state, index, device);
         }
         self.detach_debugger(&mut state);
         drop(state);
-        self.detach_from_debugged();
+        if self.is_primary() {
+            self.detach_from_debugged();
+        }
         self.svm.release();
         // Waits for readers of the files, which may take the process lock.
         let folder = self.folder.lock().take();
@@ -410,6 +473,7 @@ impl Process {
     /// events.
     pub(super) fn detach_gpu(&self, gpu: &Gpu) {
         let mut lost = false;
+        self.end_profile(Some(gpu));
         let devices = self.devices.iter().enumerate();
         for (index, device) in devices.filter(|(_, d)| d.node().is_of(gpu)) {
             let mut state = self.state.lock();

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Processes in sysfs: `proc/<pid>/` below the device, with statistics of GPUs and queues.
+//! Processes in sysfs: `proc/<pid>/` below the device, with statistics of GPUs and queues. That of
+//! a secondary process is `proc/<pid>/context_<id>/`.
 //!
 //! The files take no lock that is held while a directory is removed, as that waits for its readers.
 
@@ -11,10 +12,12 @@ use kernel::{
     prelude::*,
     str::CString,
     sync::{atomic::Relaxed, Arc},
-    task::Pid,
 };
 
-use super::pdd::ProcessDevice;
+use super::{
+    kfd_process::{Process, Rank},
+    pdd::ProcessDevice,
+};
 use crate::kapi::{
     global::global_mutex,
     kobject::{Dir, File, Parent, Text},
@@ -51,7 +54,7 @@ pub(super) struct ProcessFolder {
     each_queue: KVec<(u32, Dir)>,
     queues: Dir,
     _stats: KVec<Dir>,
-    _top: Dir,
+    top: Dir,
 }
 
 /// Returns a file that shows a number.
@@ -90,11 +93,28 @@ fn counters(top: &Dir, device: &Arc<ProcessDevice>) -> Result<Dir> {
 }
 
 impl ProcessFolder {
-    /// Creates the directory of a process; `None` before the device is registered.
-    pub(super) fn new(pid: Pid, devices: &[Arc<ProcessDevice>]) -> Result<Option<Self>> {
-        let Some(root) = ROOT.lock().clone() else {
-            return Ok(None);
+    /// Creates the directory of a process; none before the device is registered.
+    pub(super) fn add(process: &Process) -> Result {
+        let root = ROOT.lock().clone();
+        let folder = match (process.rank(), &root) {
+            (Rank::Primary(_), None) => return Ok(()),
+            (Rank::Primary(_), Some(root)) => {
+                let name = CString::try_from_fmt(fmt!("{}", process.pid()))?;
+                Self::new(root, &name, process.devices())?
+            }
+            (Rank::Secondary { primary, id }, _) => {
+                let name = CString::try_from_fmt(fmt!("context_{id}"))?;
+                match &*primary.folder() {
+                    None => return Ok(()),
+                    Some(folder) => Self::new(&folder.top, &name, process.devices())?,
+                }
+            }
         };
+        *process.folder() = Some(folder);
+        Ok(())
+    }
+
+    fn new(parent: &Dir, name: &CStr, devices: &[Arc<ProcessDevice>]) -> Result<Self> {
         let mut files = KVec::new();
         // PASIDs are per GPU; the file shows 0, as in the C driver.
         files.push(number(c"pasid", || 0)?, GFP_KERNEL)?;
@@ -107,20 +127,19 @@ impl ProcessFolder {
             let name = CString::try_from_fmt(fmt!("sdma_{}", device.id()))?;
             files.push(number(&name, || 0)?, GFP_KERNEL)?;
         }
-        let name = CString::try_from_fmt(fmt!("{}", pid))?;
-        let top = Dir::new(&Parent::Dir(&root), &name, files)?;
+        let top = Dir::new(&Parent::Dir(parent), name, files)?;
         let queues = Dir::new(&Parent::Dir(&top), c"queues", KVec::new())?;
         let mut all = KVec::new();
         for device in devices {
             all.push(stats(&top, device)?, GFP_KERNEL)?;
             all.push(counters(&top, device)?, GFP_KERNEL)?;
         }
-        Ok(Some(Self {
+        Ok(Self {
             each_queue: KVec::new(),
             queues,
             _stats: all,
-            _top: top,
-        }))
+            top,
+        })
     }
 
     /// Adds a queue of `size` bytes; `kind` is a number of `enum kfd_queue_type`.

@@ -1,10 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The list of processes: creation at the first open, lookup, end with the address space.
+//! The list of processes: creation at the first open and by CREATE_PROCESS, lookup, end with the
+//! address space.
 
 use kernel::{mm::MmWithUser, prelude::*, sync::Arc, task::Task};
 
-use super::{debugfs, kfd_process::Process, pdd::ProcessDevice, sysfs::ProcessFolder};
+use super::{
+    debugfs,
+    kfd_process::{Process, Rank},
+    pdd::ProcessDevice,
+    sysfs::ProcessFolder,
+};
 use crate::{
     gpu::{Gpu, Origin},
     kapi::{
@@ -19,8 +25,9 @@ use crate::{
 /// An entry of the list.
 struct Entry {
     process: Arc<Process>,
-    /// Keeps the key of the address space from being reused.
-    registration: mmu_notifier::Registration<MmExit>,
+    /// Keeps the key of the address space from being reused. That of a primary process, which
+    /// ends after the secondary ones.
+    registration: Option<mmu_notifier::Registration<MmExit>>,
 }
 
 global_mutex! {
@@ -47,22 +54,29 @@ struct MmExit;
 #[vtable]
 impl mmu_notifier::Exit for MmExit {
     fn mm_exit(mm_key: usize) {
-        if let Some(process) = find(mm_key) {
-            end(&process);
+        for primary in [false, true] {
+            while let Some(process) = find_ranked(mm_key, primary) {
+                end(&process);
+            }
         }
     }
 }
 
-/// Returns the process of an address space.
+/// Returns the primary process of an address space.
 fn find(mm: usize) -> Option<Arc<Process>> {
+    find_ranked(mm, true)
+}
+
+/// Returns the primary process of an address space, or a secondary one.
+fn find_ranked(mm: usize, primary: bool) -> Option<Arc<Process>> {
     LIST.lock()
         .iter()
-        .find(|entry| entry.process.mm() == mm)
+        .find(|entry| entry.process.mm() == mm && entry.process.is_primary() == primary)
         .map(|entry| entry.process.clone())
 }
 
-/// Returns the process of the caller's address space; creates it at the first open. `EINVAL`
-/// without a GPU, while the nodes of one are being replaced, or for a kernel thread.
+/// Returns the primary process of the caller's address space; creates it at the first open.
+/// `EINVAL` without a GPU, while the nodes of one are being replaced, or for a kernel thread.
 pub(crate) fn open_current() -> Result<Arc<Process>> {
     if node::count() == 0 {
         return Err(EINVAL);
@@ -74,7 +88,7 @@ pub(crate) fn open_current() -> Result<Arc<Process>> {
     Ok(process)
 }
 
-/// Returns the process of a task's address space; `None` if it does not use GPUs.
+/// Returns the primary process of a task's address space; `None` if it does not use GPUs.
 pub(crate) fn by_task(task: &Task) -> Option<Arc<Process>> {
     find(sched_mm::mm_key(&*sched_mm::mm_of(task)?))
 }
@@ -116,24 +130,46 @@ fn find_or_create(leader: &Task, mm: &MmWithUser) -> Result<Arc<Process>> {
     if let Some(process) = find(key) {
         return Ok(process);
     }
-    let process = Process::new(leader.into(), key)?;
+    let process = Process::new(leader.into(), key, Rank::primary()?)?;
     // The address space does not end while the caller holds it.
     let registration = mmu_notifier::Registration::new(mm)?;
-    insert(Entry {
-        process: process.clone(),
-        registration,
-    })?;
-    match ProcessFolder::new(process.pid(), process.devices()) {
-        Ok(folder) => process.set_folder(folder),
-        Err(e) => pr_warn!("process {} is not in sysfs: {e:?}\n", process.pid()),
-    }
-    if let Err(e) = debugfs::add(&process) {
-        pr_warn!("process {} is not in debugfs: {e:?}\n", process.pid());
-    }
+    insert(&process, Some(registration))?;
     Ok(process)
 }
 
-fn insert(entry: Entry) -> Result {
+/// Creates a secondary process beside `primary`, whose address space is the caller's. `ENOSPC` if
+/// that has 65,535 of them, otherwise as [`open_current`].
+pub(super) fn create_secondary(primary: &Arc<Process>) -> Result<Arc<Process>> {
+    let switching = CREATE.lock();
+    if *switching != 0 {
+        return Err(EINVAL);
+    }
+    let rank = Rank::secondary(primary)?;
+    let process = Process::new(primary.leader().into(), primary.mm(), rank)?;
+    insert(&process, None)?;
+    trace::process(process.pid(), 0, c"created");
+    Ok(process)
+}
+
+/// Adds a new process to the list, to sysfs and to debugfs.
+fn insert(
+    process: &Arc<Process>,
+    registration: Option<mmu_notifier::Registration<MmExit>>,
+) -> Result {
+    list_entry(Entry {
+        process: process.clone(),
+        registration,
+    })?;
+    if let Err(e) = ProcessFolder::add(process) {
+        pr_warn!("process {} is not in sysfs: {e:?}\n", process.pid());
+    }
+    if let Err(e) = debugfs::add(process) {
+        pr_warn!("process {} is not in debugfs: {e:?}\n", process.pid());
+    }
+    Ok(())
+}
+
+fn list_entry(entry: Entry) -> Result {
     let mut list = LIST.lock();
     // The lock is taken when a hang is reported, possibly from memory reclaim.
     let _no_reclaim = NoReclaim::new();
@@ -143,7 +179,7 @@ fn insert(entry: Entry) -> Result {
 
 /// Ends a process: releases its resources, then removes it from the list. Idempotent; no GPU
 /// accesses the address space when this returns.
-fn end(process: &Process) {
+pub(super) fn end(process: &Process) {
     process.release();
     debugfs::remove(process);
     let mut list = LIST.lock();

@@ -21,7 +21,7 @@ static void use_foreign(void *data)
 	void *p;
 
 	EXPECT_RET(kfd_ioctl(f->k.fd, AMDKFD_IOC_GET_VERSION, &version), -EBADF);
-	for (unsigned int nr = 1; nr <= 0x26; nr++) {
+	for (unsigned int nr = 1; nr <= 0x28; nr++) {
 		int ret = kfd_ioctl(
 			f->k.fd, _IOC(_IOC_READ | _IOC_WRITE, AMDKFD_IOCTL_BASE, nr, sizeof(args)),
 			args);

@@ -20,20 +20,15 @@ TEST(device_node_and_class)
 	EXPECT(access(KFD_TOPOLOGY, F_OK) == 0);
 }
 
-TEST(version_is_at_least_1_17)
+TEST(version_is_1_23)
 {
 	struct kfd_ioctl_get_version_args args = { 0 };
 	int fd = open("/dev/kfd", O_RDWR | O_CLOEXEC);
 
 	ASSERT(fd >= 0, "%s", strerror(errno));
 	ASSERT_OK(kfd_ioctl(fd, AMDKFD_IOC_GET_VERSION, &args));
-	EXPECT_EQ(args.major_version, KFD_IOCTL_MAJOR_VERSION);
-	/*
-	 * The runtime needs 1.17 for SDMA queues by engine; newer user space headers may declare
-	 * more.
-	 */
-	EXPECT(args.minor_version >= 17, "minor %u", args.minor_version);
-	EXPECT(args.minor_version <= KFD_IOCTL_MINOR_VERSION, "minor %u", args.minor_version);
+	EXPECT_EQ(args.major_version, 1);
+	EXPECT_EQ(args.minor_version, 23);
 	close(fd);
 }
 

@@ -1,0 +1,277 @@
+// SPDX-License-Identifier: GPL-2.0 OR MIT
+/* Tests CREATE_PROCESS: secondary processes of an address space, one for each file. */
+#define _GNU_SOURCE
+#include <fcntl.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "fixture.h"
+#include "leaks.h"
+
+#define CONTEXTS 4u
+#define AT 0x7e0000000000ull
+
+static int create_process(struct kfd *k)
+{
+	return kfd_ioctl(k->fd, AMDKFD_IOC_CREATE_PROCESS, NULL);
+}
+
+/* Opens the GPU as a secondary process. */
+static void open_context(struct kfd *k)
+{
+	fixture_open_only(k);
+	ASSERT_OK(create_process(k));
+	ASSERT_OK(kfd_acquire_vm(k));
+}
+
+static void launch_context(struct fixture *f)
+{
+	memset(f, 0, sizeof(*f));
+	open_context(&f->k);
+	fixture_load_opened(f);
+	ASSERT_OK(kfd_queue_create(&f->k, &f->q, 64));
+}
+
+TEST(one_per_file)
+{
+	struct kfd_ioctl_get_version_args version;
+	struct kfd first, second, primary;
+
+	fixture_open_only(&first);
+	EXPECT_OK(create_process(&first));
+	EXPECT_RET(create_process(&first), -EINVAL);
+	EXPECT_OK(kfd_ioctl(first.fd, AMDKFD_IOC_GET_VERSION, &version));
+	EXPECT_OK(kfd_acquire_vm(&first));
+	/* Other files of the address space are those of the primary process. */
+	fixture_open(&primary);
+	fixture_open_only(&second);
+	EXPECT_RET(kfd_acquire_vm(&second), -EBUSY);
+	EXPECT_OK(create_process(&second));
+	EXPECT_OK(kfd_acquire_vm(&second));
+	/* An address space of the GPU belongs to one process. */
+	close(second.fd);
+	second.fd = kfd_open_file("/dev/kfd");
+	ASSERT(second.fd >= 0);
+	ASSERT_OK(create_process(&second));
+	EXPECT_RET(kfd_acquire_vm(&second), -EINVAL);
+}
+
+static void use_inherited(void *data)
+{
+	EXPECT_RET(create_process(data), -EBADF);
+}
+
+TEST(of_the_opener_only)
+{
+	struct kfd k;
+
+	fixture_open_only(&k);
+	EXPECT_OK(ktap_in_child(use_inherited, &k));
+	EXPECT_OK(create_process(&k));
+	EXPECT_OK(ktap_in_child(use_inherited, &k));
+}
+
+/* Allocates a page of system memory at a fixed GPU address. */
+static void *page_at(struct kfd *k, uint64_t va)
+{
+	struct kfd_ioctl_alloc_memory_of_gpu_args args = { .va_addr = va,
+							   .size = KFD_PAGE,
+							   .gpu_id = k->node.gpu_id,
+							   .flags = KFD_FLAGS_GTT };
+	struct kfd_bo bo = { 0 };
+	void *p = NULL;
+
+	ASSERT_OK(kfd_ioctl(k->fd, AMDKFD_IOC_ALLOC_MEMORY_OF_GPU, &args));
+	bo.handle = args.handle;
+	ASSERT_OK(kfd_bo_map_gpu(k, &bo));
+	p = mmap(NULL, KFD_PAGE, PROT_READ | PROT_WRITE, MAP_SHARED, k->drm,
+		 (off_t)args.mmap_offset);
+	ASSERT(p != MAP_FAILED);
+	return p;
+}
+
+TEST(address_spaces_and_queues_are_separate)
+{
+	static struct fixture all[CONTEXTS];
+	uint32_t *pages[CONTEXTS];
+
+	fixture_launch(&all[0]);
+	for (uint32_t i = 1; i < CONTEXTS; i++)
+		launch_context(&all[i]);
+	for (uint32_t i = 0; i < CONTEXTS; i++) {
+		EXPECT_EQ(all[i].q.id, 0);
+		pages[i] = page_at(&all[i].k, AT);
+	}
+	for (uint32_t i = 0; i < CONTEXTS; i++)
+		EXPECT_OK(fixture_fill(&all[i], &all[i].q, (uint32_t *)AT, 64, 100 + i));
+	for (uint32_t i = 0; i < CONTEXTS; i++)
+		EXPECT(pages[i][0] == 100 + i && pages[i][63] == 100 + i, "%u: %#x", i, pages[i][0]);
+	/* The others go on without one of them. */
+	kfd_close(&all[1].k);
+	for (uint32_t i = 0; i < CONTEXTS; i++)
+		if (i != 1)
+			EXPECT(fixture_works(&all[i]));
+}
+
+TEST(events_are_separate)
+{
+	struct kfd_ioctl_create_event_args args = { .event_type = KFD_IOC_EVENT_MEMORY };
+	struct kfd_ioctl_destroy_event_args destroy;
+	struct kfd primary, secondary;
+
+	fixture_open_only(&primary);
+	fixture_open_only(&secondary);
+	EXPECT_OK(create_process(&secondary));
+	ASSERT_OK(kfd_ioctl(secondary.fd, AMDKFD_IOC_CREATE_EVENT, &args));
+	destroy = (struct kfd_ioctl_destroy_event_args){ .event_id = args.event_id };
+	EXPECT_RET(kfd_ioctl(primary.fd, AMDKFD_IOC_DESTROY_EVENT, &destroy), -EINVAL);
+	EXPECT_OK(kfd_ioctl(secondary.fd, AMDKFD_IOC_DESTROY_EVENT, &destroy));
+}
+
+/* What needs the memory or the debugger of the address space is for the primary process. */
+TEST(only_primary_processes)
+{
+	struct kfd_ioctl_alloc_memory_of_gpu_args alloc = { .va_addr = AT,
+							    .mmap_offset = AT,
+							    .size = KFD_PAGE,
+							    .flags = KFD_IOC_ALLOC_MEM_FLAGS_USERPTR };
+	struct kfd_ioctl_dbg_trap_args trap = { .op = KFD_IOC_DBG_TRAP_DISABLE };
+	struct kfd_ioctl_svm_args svm = { .op = KFD_IOCTL_SVM_OP_GET_ATTR };
+	struct kfd k;
+
+	open_context(&k);
+	alloc.gpu_id = k.node.gpu_id;
+	EXPECT_RET(kfd_ioctl(k.fd, AMDKFD_IOC_ALLOC_MEMORY_OF_GPU, &alloc), -EOPNOTSUPP);
+	alloc.size = 0;
+	EXPECT_RET(kfd_ioctl(k.fd, AMDKFD_IOC_ALLOC_MEMORY_OF_GPU, &alloc), -EINVAL);
+	EXPECT_RET(kfd_ioctl(k.fd, AMDKFD_IOC_SVM, &svm), -EOPNOTSUPP);
+	EXPECT_RET(kfd_ioctl(k.fd, AMDKFD_IOC_DBG_TRAP, &trap), -EOPNOTSUPP);
+	trap.pid = (uint32_t)getpid();
+	EXPECT_RET(kfd_ioctl(k.fd, AMDKFD_IOC_DBG_TRAP, &trap), -EOPNOTSUPP);
+	EXPECT_OK(enable_runtime(&k, KFD_RUNTIME_ENABLE_MODE_ENABLE_MASK));
+}
+
+/* Whether the folder of a secondary process is in sysfs, with a queue or without. */
+static bool has_folder(uint32_t id, const char *file)
+{
+	char path[128];
+
+	snprintf(path, sizeof(path), "/sys/devices/virtual/kfd/kfd/proc/%d/context_%u/%s", getpid(),
+		 id, file);
+	return !access(path, F_OK);
+}
+
+/* Waits until it is not: the C driver releases processes in the background. */
+static bool loses_folder(uint32_t id)
+{
+	for (unsigned int ms = 0; ms < WAIT_MS && has_folder(id, ""); ms += 10)
+		usleep(10000);
+	return !has_folder(id, "");
+}
+
+TEST(numbers_in_sysfs)
+{
+	struct fixture f;
+	struct kfd k[3];
+
+	for (int i = 0; i < 3; i++)
+		open_context(&k[i]);
+	for (uint32_t id = 0; id < 4; id++)
+		EXPECT_EQ(has_folder(id, "pasid"), id < 3);
+	kfd_close(&k[1]);
+	EXPECT(loses_folder(1));
+	EXPECT(has_folder(0, "") && has_folder(2, ""));
+	/* The lowest free number. */
+	launch_context(&f);
+	EXPECT(has_folder(1, "queues/0/size"));
+	EXPECT_OK(kfd_queue_destroy(&f.q));
+	EXPECT(!has_folder(1, "queues/0"));
+}
+
+static void *create_at_once(void *data)
+{
+	struct kfd *k = data;
+
+	return (void *)(long)create_process(k);
+}
+
+TEST(threads_create_one)
+{
+	pthread_t threads[8];
+
+	for (int round = 0; round < 20; round++) {
+		unsigned int created = 0;
+		struct kfd k;
+
+		fixture_open_only(&k);
+		for (int i = 0; i < 8; i++)
+			ASSERT(!pthread_create(&threads[i], NULL, create_at_once, &k));
+		for (int i = 0; i < 8; i++) {
+			void *ret;
+
+			ASSERT(!pthread_join(threads[i], &ret));
+			created += !ret;
+			EXPECT(!ret || (long)ret == -EINVAL, "%ld", (long)ret);
+		}
+		EXPECT_EQ(created, 1);
+		kfd_close(&k);
+	}
+}
+
+static void have_contexts(void *data)
+{
+	struct fixture f[CONTEXTS];
+
+	for (uint32_t i = 0; i < CONTEXTS; i++) {
+		launch_context(&f[i]);
+		EXPECT(fixture_works(&f[i]));
+	}
+	if (data)
+		kill(getpid(), SIGKILL);
+	/* Half of them end before the process. */
+	for (uint32_t i = 0; i < CONTEXTS; i += 2)
+		kfd_close(&f[i].k);
+}
+
+/* The address space ends by execve(), the files are inherited. */
+static void execute(void *unused)
+{
+	struct fixture f;
+
+	(void)unused;
+	launch_context(&f);
+	ASSERT(!fcntl(f.k.fd, F_SETFD, 0) && !fcntl(f.k.drm, F_SETFD, 0));
+	execl("/proc/self/exe", "contexts", "-l", (char *)NULL);
+	ASSERT(false, "execl: %s", strerror(errno));
+}
+
+TEST(nothing_is_left)
+{
+	int status;
+
+	EXPECT_OK(ktap_in_child(have_contexts, NULL));
+	leaks_start();
+	for (int i = 0; i < 4; i++) {
+		pid_t child = fork_child();
+
+		if (!child) {
+			ktap_detach();
+			if (i < 3)
+				have_contexts(i % 2 ? &status : NULL);
+			else
+				execute(NULL);
+			ktap_end();
+		}
+		ASSERT(waitpid(child, &status, 0) == child);
+		if (i % 2 && i < 3)
+			EXPECT(WIFSIGNALED(status), "status %#x", status);
+		else
+			EXPECT(WIFEXITED(status) && !WEXITSTATUS(status), "status %#x", status);
+		leaks_expect_counters("after the process");
+	}
+}
