@@ -2,17 +2,23 @@
 # SPDX-License-Identifier: GPL-2.0
 """Prints how many edges of the module are covered, by folder, and how many source lines with edges.
 
-usage: covered-edges.py [--calls] MODULE COVERED [PLACE]
+usage: covered-edges.py [--calls] [--also LINES]... MODULE COVERED [PLACE]
+       covered-edges.py --list MODULE COVERED
 
-COVERED has lines `= OFFSET`: the output of `fuzz-cover --dump`, or logs of scripts/coverage. With
---calls, edges that ioctls and other calls of programs can reach (scripts/callgraph.py) are counted,
-too. Of PLACE, the beginning of a path below rust/, two lists follow the table: the lines that are
-not covered, and the functions none of whose edges is; with --calls only those in reach. An edge, of
-scripts/coverage a block, is a call of __sanitizer_cov_trace_pc() in the section .text; its address
-is that behind the call. Runs in the build root.
+LINES has source lines that something else runs, `rust/FILE:NUMBER` each: the output of --list,
+which prints those with covered edges, for another build of the module, or lines of tests on the
+host. They add a column, and do not count as missed. COVERED has lines `= OFFSET`: the output of
+`fuzz-cover --dump`, or logs of scripts/coverage. With --calls, edges that ioctls and other calls of
+programs can reach (scripts/callgraph.py) are counted, too. Of PLACE, the beginning of a path below
+rust/, two lists follow the table: the lines that are not covered, and the functions none of whose
+edges is; with --calls only those in reach. An edge, of scripts/coverage a block, is a call of
+__sanitizer_cov_trace_pc() in the section .text; its address is that behind the call. Runs in the
+build root.
 """
 
+import argparse
 import collections
+import os
 import re
 import subprocess
 import sys
@@ -80,14 +86,22 @@ def share(hit, total):
 
 
 def main():
-    calls = sys.argv[1] == "--calls"
-    module, covered_file, *rest = sys.argv[2 if calls else 1 :]
-    wanted = rest[0] if rest else None
+    parser = argparse.ArgumentParser(add_help=False)
+    parser.add_argument("--calls", action="store_true")
+    parser.add_argument("--list", action="store_true")
+    parser.add_argument("--also", action="append", default=[])
+    parser.add_argument("module")
+    parser.add_argument("covered")
+    parser.add_argument("place", nargs="?")
+    options = parser.parse_args()
+    calls, module, covered_file = options.calls, options.module, options.covered
+    wanted = options.place
     with open(covered_file, encoding="ascii", errors="replace") as f:
         covered = {int(line[2:], 16) for line in f if line.startswith("= 0x")}
     offsets, panics = edges(module)
     unit = "edges" if calls else "blocks"
-    print(f"{len(panics)} of {len(offsets)} {unit} lead to a panic, and are not counted")
+    if not options.list:
+        print(f"{len(panics)} of {len(offsets)} {unit} lead to a panic, and are not counted")
     offsets = [offset for offset in offsets if offset not in panics]
     # Sections behind .text, such as that of the module's exit, do not count.
     covered = {offset for offset in covered if offset <= max(offsets)}
@@ -96,14 +110,25 @@ def main():
         sys.exit(f"{len(unknown)} offsets of {covered_file} are no {unit} of {module}")
     place_of = dict(zip(offsets, positions(module, offsets)))
     reached = {place_of[offset] for offset in place_of.keys() & covered}
-    print(f"{'':24} {unit:>23} {'source lines with any':>23}")
+    if options.list:
+        print("\n".join(sorted(reached)))
+        return
+    # Cumulative: a column for each source.
+    columns = [("source lines with any", reached)]
+    for path in options.also:
+        with open(path, encoding="utf-8") as f:
+            reached = reached | set(f.read().split())
+        name = os.path.splitext(os.path.basename(path))[0]
+        columns.append((f"or {name}", reached))
+    print(" ".join([f"{'':24}", *(f"{name:>23}" for name in (unit, *(c[0] for c in columns)))]))
     rows = collections.defaultdict(list)
     for offset, position in place_of.items():
         rows[folder(position)].append((offset, position))
     for name, found in [*sorted(rows.items()), ("all", place_of.items())]:
         lines = {position for _, position in found}
         hit = sum(offset in covered for offset, _ in found)
-        print(f"{name:24} {share(hit, len(found))} {share(len(lines & reached), len(lines))}")
+        shares = [share(len(lines & column), len(lines)) for _, column in columns]
+        print(" ".join([f"{name:24}", share(hit, len(found)), *shares]))
     if not calls and wanted is None:
         return
     graph = callgraph.Graph(module)

@@ -107,10 +107,6 @@ export KERNEL
 # Factor for all time limits.
 TIME_FACTOR=1
 [ "$KERNEL" = stock ] || TIME_FACTOR=8
-# With COVERAGE=1 the module for the stock kernel records its coverage (tests/coverage).
-if [ -n "${COVERAGE-}" ]; then
-	[ "$KERNEL" = stock ] || die "COVERAGE=1 needs KERNEL=stock: the $KERNEL kernel has coverage of its own"
-fi
 
 root_key() {
 	printf '%s\n' "$RKFD_SUITE" $ROOT_PACKAGES $ROOT_BACKPORTS | sha256sum | cut -c1-12
@@ -169,16 +165,18 @@ debug_kernel_dir() {
 }
 
 # Selected by KERNEL: the tree that the module is built against, the module's folder below
-# $RKFD_OUT, a name for messages.
+# $RKFD_OUT.
 kernel_tree() { if [ "$KERNEL" = debug ]; then debug_kernel_dir; else kernel_dir; fi; }
 module_folder() { if [ "$KERNEL" = debug ]; then echo module-debug; else echo "module${COVERAGE:+-coverage}"; fi; }
-# make_module TREE [ARGUMENT...]: builds the module from the sources in TREE for the stock kernel.
+# make_module TREE [ARGUMENT...]: builds the module from the sources in TREE for the kernel that
+# KERNEL selects.
 make_module() {
-	local tree=$1 rel
+	local tree=$1 rel version=()
 	shift
 	rel=$(kernel_release)
-	"$RKFD_SRC/scripts/in-root" make -C "$(kernel_dir)/build" M="$tree" CC=x86_64-linux-gnu-gcc-14 HOSTCC=gcc-14 \
-		LOCALVERSION="${rel#"${rel%%+*}"}" "$@" modules
+	[ "$KERNEL" = debug ] || version=(LOCALVERSION="${rel#"${rel%%+*}"}")
+	"$RKFD_SRC/scripts/in-root" make -C "$(kernel_tree)/build" M="$tree" CC=x86_64-linux-gnu-gcc-14 HOSTCC=gcc-14 \
+		"${version[@]}" "$@" modules
 }
 
 # compare_boot NAME OPTION...: boots with the workload `compare` and the log of the model that

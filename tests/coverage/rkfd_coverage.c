@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Records which blocks of rkfd.ko run, in any context, on a kernel without KCOV. The compilers call
+ * Records which blocks of rkfd.ko run, in any context. The compilers call
  * __sanitizer_cov_trace_pc() in each block of a module that `COVERAGE=1 scripts/build module`
- * builds. `rkfd-coverage` in debugfs lists those that ran: offsets in the module's text, a line
- * each. They are kept while rkfd is not loaded.
+ * builds, and, on an edge, in that for a kernel with KCOV, of which scripts/vm then renames the
+ * call. `rkfd-coverage` in debugfs lists those that ran: offsets in the module's text, a line each.
+ * They are kept while rkfd is not loaded.
  */
 
 #include <linux/cache.h>
@@ -22,6 +23,9 @@ static struct dentry *file;
 /* Text beyond this is not recorded. */
 #define LARGEST (16ul << 20)
 
+#ifdef CONFIG_KCOV
+#define __sanitizer_cov_trace_pc rkfd_trace_pc
+#endif
 void __sanitizer_cov_trace_pc(void);
 void notrace __sanitizer_cov_trace_pc(void)
 {
