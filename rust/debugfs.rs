@@ -137,7 +137,10 @@ fn hqds(_: &(), f: &mut fmt::Formatter<'_>) -> fmt::Result {
 /// Prints `mqds`.
 fn mqds(_: &(), f: &mut fmt::Formatter<'_>) -> fmt::Result {
     for process in table::snapshot().map_err(|_| fmt::Error)? {
-        writeln!(f, "Process {}:", process.pid())?;
+        match process.context() {
+            None => writeln!(f, "Process {}:", process.pid())?,
+            Some(id) => writeln!(f, "Process {}, context {id}:", process.pid())?,
+        }
         for (id, queue) in process.inspect().queues.iter() {
             let state = if queue.hw().is_active() {
                 "active"

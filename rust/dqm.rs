@@ -373,15 +373,15 @@ impl Dqm {
         }
         inner.queues.check_total(&self.gpu)?;
         inner.queues.check_subscription(queue, self.node.vmids)?;
+        if !queue.process.is_file() && self.gpu.profiler().is_held() {
+            queue.mqd.set_perfcount(true)?;
+        }
         {
             let mut slot = queue.process.state.lock();
             slot.queues.push(queue.clone(), GFP_KERNEL)?;
             queue.state.lock().evicted = slot.evicted > 0;
         }
         inner.queues.total += 1;
-        if self.gpu.profiler().is_held() {
-            queue.mqd.set_perfcount(true)?;
-        }
         if inner.queues.activate_if_runnable(queue) {
             if let Err(e) = self.execute(&mut inner, Scope::Queue(queue)) {
                 inner.queues.deactivate(queue);
@@ -431,13 +431,13 @@ impl Dqm {
         self.change(queue, false, |queue| queue.mqd.set_cu_mask(masks))
     }
 
-    /// Sets whether performance counters count the waves of all queues. `EIO` when the GPU is
-    /// hung, `ETIME` when the scheduler does not respond.
+    /// Sets whether performance counters count the waves of all queues of processes. `EIO` when the
+    /// GPU is hung, `ETIME` when the scheduler does not respond.
     pub(crate) fn set_perfcount(&self, enable: bool) -> Result {
         let mut inner = self.lock();
         let unmapped = self.unmap(&mut inner, Scope::All);
         let mut result = Ok(());
-        for process in &inner.queues.processes {
+        for process in inner.queues.processes.iter().filter(|p| !p.is_file()) {
             for queue in &process.state.lock().queues {
                 result = result.and(queue.mqd.set_perfcount(enable));
             }

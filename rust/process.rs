@@ -2,12 +2,14 @@
 
 //! Processes that use GPUs.
 //!
-//! A [`Process`] stands for an address space: all opens of `/dev/kfd` by it share one, the primary
-//! process, unless CREATE_PROCESS gives a file a secondary one, which ends with the file. It is
+//! A [`Process`] stands for an address space: all opens of `/dev/kfd` by it share one. It is
 //! created by the first open and ends with the address space, which may be later than the last
 //! close, as queues run without a file, or earlier, if another process inherited the file. At the
 //! end all queues are unmapped before the pages of the address space are freed, and all resources
 //! are released even if a file is still open.
+//!
+//! CREATE_PROCESS gives a file a secondary process of the address space, besides this primary one.
+//! It ends with the file, and not later than the address space.
 //!
 //! A [`ProcessDevice`] (pdd) is a process on one GPU.
 //!

@@ -129,7 +129,8 @@ impl DqmProcess {
         self.owner
     }
 
-    fn is_file(&self) -> bool {
+    /// Returns whether it is a file of the render node.
+    pub(super) fn is_file(&self) -> bool {
         self.owner == QueueOwner::File
     }
 

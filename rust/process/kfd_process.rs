@@ -31,7 +31,11 @@ use super::{
 };
 use crate::{
     gpu::Gpu,
-    kapi::{sched_mm, task, workqueue::Delayed},
+    kapi::{
+        sched_mm::{self, NoReclaim},
+        task,
+        workqueue::Delayed,
+    },
     node,
     queue::QueueTable,
     svm::Svm,
@@ -80,6 +84,8 @@ impl Rank {
             return Err(EINVAL);
         };
         let mut ids = ids.lock();
+        // The lock is taken with the last reference, which the interrupt thread may have.
+        let _no_reclaim = NoReclaim::new();
         let id = ids.insert(())?;
         if id >= MAX_SECONDARY {
             ids.remove(id);
@@ -113,7 +119,7 @@ pub(crate) struct Process {
     rank: Rank,
     /// It consumed poison.
     poisoned: Atomic<bool>,
-    /// The GPUs that were present at the first open.
+    /// The GPUs that were present when it was created.
     devices: KVec<Arc<ProcessDevice>>,
     #[pin]
     state: Mutex<ProcessState>,
@@ -221,6 +227,14 @@ impl Process {
     /// Returns whether it is the primary process of its address space.
     pub(crate) fn is_primary(&self) -> bool {
         matches!(self.rank, Rank::Primary(_))
+    }
+
+    /// Returns the number of a secondary process.
+    pub(crate) fn context(&self) -> Option<u32> {
+        match &self.rank {
+            Rank::Primary(_) => None,
+            Rank::Secondary { id, .. } => Some(*id),
+        }
     }
 
     /// Returns its rank.
@@ -444,18 +458,19 @@ impl Process {
         device.release();
     }
 
-    /// Releases all resources when the address space is released. Idempotent; concurrent callers
-    /// wait for the first.
+    /// Releases all resources when the address space is released, or the file of a secondary
+    /// process is closed. Idempotent; a concurrent caller waits until the process is detached from
+    /// all GPUs.
     pub(super) fn release(&self) {
         let mut state = self.state.lock();
         if state.exited {
             return;
         }
         state.exited = true;
-        self.end_profile(None);
         for (index, device) in self.devices.iter().enumerate() {
             self.detach(&mut state, index, device);
         }
+        self.end_profile(None);
         self.detach_debugger(&mut state);
         drop(state);
         if self.is_primary() {
@@ -473,7 +488,6 @@ impl Process {
     /// events.
     pub(super) fn detach_gpu(&self, gpu: &Gpu) {
         let mut lost = false;
-        self.end_profile(Some(gpu));
         let devices = self.devices.iter().enumerate();
         for (index, device) in devices.filter(|(_, d)| d.node().is_of(gpu)) {
             let mut state = self.state.lock();
@@ -487,6 +501,7 @@ impl Process {
             lost = true;
         }
         if lost {
+            self.end_profile(Some(gpu));
             self.events.terminate();
             trace::process(self.pid, 0, c"lost GPU");
         }

@@ -37,7 +37,8 @@ global_mutex! {
 
 global_mutex! {
     /// Number of devices whose nodes are being replaced. Held across lookup and creation of a
-    /// process: an address space has one at most.
+    /// process: an address space has one
+    /// primary process at most.
     CREATE: u32 = 0;
     init init_create
 }

@@ -59,6 +59,9 @@ impl Svm {
         let mm = this.user()?;
         let mut guard = this.state.lock();
         let state: &mut State = &mut guard;
+        if state.ended {
+            return Err(ESRCH);
+        }
         this.tidy(state, &mm)?;
         let served = Self::serve(this, state, &mm, gpu, gpu_id, page, write, report);
         drop(guard);

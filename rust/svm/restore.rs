@@ -78,6 +78,9 @@ impl Svm {
         let mm = self.user()?;
         let mut guard = self.state.lock();
         let state: &mut State = &mut guard;
+        if state.ended {
+            return Err(ESRCH);
+        }
         self.tidy(state, &mm)?;
         self.forget_lost();
         let mut complete = true;

@@ -107,7 +107,7 @@ pub(super) struct State {
     charged: UserBytes,
     /// Attributes were removed: blocks may be unused.
     stale: bool,
-    ended: bool,
+    pub(super) ended: bool,
 }
 
 /// Memory shared between a process and its GPUs.

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -15,26 +16,14 @@
 
 #define CONTEXTS 4u
 #define AT 0x7e0000000000ull
-
-static int create_process(struct kfd *k)
-{
-	return kfd_ioctl(k->fd, AMDKFD_IOC_CREATE_PROCESS, NULL);
-}
+#define PROCESSES "/sys/devices/virtual/kfd/kfd/proc"
 
 /* Opens the GPU as a secondary process. */
 static void open_context(struct kfd *k)
 {
 	fixture_open_only(k);
-	ASSERT_OK(create_process(k));
+	ASSERT_OK(kfd_create_process(k));
 	ASSERT_OK(kfd_acquire_vm(k));
-}
-
-static void launch_context(struct fixture *f)
-{
-	memset(f, 0, sizeof(*f));
-	open_context(&f->k);
-	fixture_load_opened(f);
-	ASSERT_OK(kfd_queue_create(&f->k, &f->q, 64));
 }
 
 TEST(one_per_file)
@@ -43,27 +32,27 @@ TEST(one_per_file)
 	struct kfd first, second, primary;
 
 	fixture_open_only(&first);
-	EXPECT_OK(create_process(&first));
-	EXPECT_RET(create_process(&first), -EINVAL);
+	EXPECT_OK(kfd_create_process(&first));
+	EXPECT_RET(kfd_create_process(&first), -EINVAL);
 	EXPECT_OK(kfd_ioctl(first.fd, AMDKFD_IOC_GET_VERSION, &version));
 	EXPECT_OK(kfd_acquire_vm(&first));
 	/* Other files of the address space are those of the primary process. */
 	fixture_open(&primary);
 	fixture_open_only(&second);
 	EXPECT_RET(kfd_acquire_vm(&second), -EBUSY);
-	EXPECT_OK(create_process(&second));
+	EXPECT_OK(kfd_create_process(&second));
 	EXPECT_OK(kfd_acquire_vm(&second));
 	/* An address space of the GPU belongs to one process. */
 	close(second.fd);
 	second.fd = kfd_open_file("/dev/kfd");
 	ASSERT(second.fd >= 0);
-	ASSERT_OK(create_process(&second));
+	ASSERT_OK(kfd_create_process(&second));
 	EXPECT_RET(kfd_acquire_vm(&second), -EINVAL);
 }
 
 static void use_inherited(void *data)
 {
-	EXPECT_RET(create_process(data), -EBADF);
+	EXPECT_RET(kfd_create_process(data), -EBADF);
 }
 
 TEST(of_the_opener_only)
@@ -72,7 +61,7 @@ TEST(of_the_opener_only)
 
 	fixture_open_only(&k);
 	EXPECT_OK(ktap_in_child(use_inherited, &k));
-	EXPECT_OK(create_process(&k));
+	EXPECT_OK(kfd_create_process(&k));
 	EXPECT_OK(ktap_in_child(use_inherited, &k));
 }
 
@@ -102,7 +91,7 @@ TEST(address_spaces_and_queues_are_separate)
 
 	fixture_launch(&all[0]);
 	for (uint32_t i = 1; i < CONTEXTS; i++)
-		launch_context(&all[i]);
+		fixture_launch_context(&all[i]);
 	for (uint32_t i = 0; i < CONTEXTS; i++) {
 		EXPECT_EQ(all[i].q.id, 0);
 		pages[i] = page_at(&all[i].k, AT);
@@ -126,7 +115,7 @@ TEST(events_are_separate)
 
 	fixture_open_only(&primary);
 	fixture_open_only(&secondary);
-	EXPECT_OK(create_process(&secondary));
+	EXPECT_OK(kfd_create_process(&secondary));
 	ASSERT_OK(kfd_ioctl(secondary.fd, AMDKFD_IOC_CREATE_EVENT, &args));
 	destroy = (struct kfd_ioctl_destroy_event_args){ .event_id = args.event_id };
 	EXPECT_RET(kfd_ioctl(primary.fd, AMDKFD_IOC_DESTROY_EVENT, &destroy), -EINVAL);
@@ -161,8 +150,7 @@ static bool has_folder(uint32_t id, const char *file)
 {
 	char path[128];
 
-	snprintf(path, sizeof(path), "/sys/devices/virtual/kfd/kfd/proc/%d/context_%u/%s", getpid(),
-		 id, file);
+	snprintf(path, sizeof(path), PROCESSES "/%d/context_%u/%s", getpid(), id, file);
 	return !access(path, F_OK);
 }
 
@@ -187,23 +175,27 @@ TEST(numbers_in_sysfs)
 	EXPECT(loses_folder(1));
 	EXPECT(has_folder(0, "") && has_folder(2, ""));
 	/* The lowest free number. */
-	launch_context(&f);
+	fixture_launch_context(&f);
 	EXPECT(has_folder(1, "queues/0/size"));
 	EXPECT_OK(kfd_queue_destroy(&f.q));
 	EXPECT(!has_folder(1, "queues/0"));
 }
 
+static pthread_barrier_t start;
+
 static void *create_at_once(void *data)
 {
 	struct kfd *k = data;
 
-	return (void *)(long)create_process(k);
+	pthread_barrier_wait(&start);
+	return (void *)(long)kfd_create_process(k);
 }
 
 TEST(threads_create_one)
 {
 	pthread_t threads[8];
 
+	ASSERT(!pthread_barrier_init(&start, NULL, 8));
 	for (int round = 0; round < 20; round++) {
 		unsigned int created = 0;
 		struct kfd k;
@@ -219,59 +211,127 @@ TEST(threads_create_one)
 			EXPECT(!ret || (long)ret == -EINVAL, "%ld", (long)ret);
 		}
 		EXPECT_EQ(created, 1);
+		/* The others have left nothing. */
+		EXPECT_OK(kfd_acquire_vm(&k));
+		for (uint32_t id = 0, folders = 0; id < 9; id++) {
+			folders += has_folder(id, "");
+			EXPECT(id < 8 || folders == 1, "%u folders", folders);
+		}
 		kfd_close(&k);
+		for (uint32_t id = 0; id < 8; id++)
+			EXPECT(loses_folder(id));
 	}
 }
 
-static void have_contexts(void *data)
+/* Ends a process with secondary ones in some way. */
+enum way { EXIT, CLOSE, KILL, EXECUTE };
+
+static void end_with_contexts(enum way way, int socket)
 {
 	struct fixture f[CONTEXTS];
 
+	ktap_detach();
 	for (uint32_t i = 0; i < CONTEXTS; i++) {
-		launch_context(&f[i]);
+		fixture_launch_context(&f[i]);
 		EXPECT(fixture_works(&f[i]));
 	}
-	if (data)
+	send_fd(socket, f[0].k.fd);
+	switch (way) {
+	case CLOSE:
+		for (uint32_t i = 0; i < CONTEXTS; i++)
+			kfd_close(&f[i].k);
+		break;
+	case KILL:
 		kill(getpid(), SIGKILL);
-	/* Half of them end before the process. */
-	for (uint32_t i = 0; i < CONTEXTS; i += 2)
-		kfd_close(&f[i].k);
+		break;
+	case EXECUTE:
+		/* The address space ends, and some files do not. */
+		for (uint32_t i = 1; i < CONTEXTS; i++)
+			ASSERT(!fcntl(f[i].k.fd, F_SETFD, 0) && !fcntl(f[i].k.drm, F_SETFD, 0));
+		execl("/proc/self/exe", "contexts", "-l", (char *)NULL);
+		ASSERT(false, "execl: %s", strerror(errno));
+		break;
+	default:
+		break;
+	}
+	ktap_end();
 }
 
-/* The address space ends by execve(), the files are inherited. */
-static void execute(void *unused)
-{
-	struct fixture f;
-
-	(void)unused;
-	launch_context(&f);
-	ASSERT(!fcntl(f.k.fd, F_SETFD, 0) && !fcntl(f.k.drm, F_SETFD, 0));
-	execl("/proc/self/exe", "contexts", "-l", (char *)NULL);
-	ASSERT(false, "execl: %s", strerror(errno));
-}
-
+/* A file that another process has got does not keep the process; in the C driver it does. */
 TEST(nothing_is_left)
 {
-	int status;
+	struct kfd_ioctl_get_version_args version;
+	int sockets[2], status;
+	char folder[64];
 
-	EXPECT_OK(ktap_in_child(have_contexts, NULL));
+	EXPECT_OK(ktap_in_child(fixture_lives, NULL));
 	leaks_start();
-	for (int i = 0; i < 4; i++) {
-		pid_t child = fork_child();
+	for (enum way way = EXIT; way <= EXECUTE; way++) {
+		pid_t child;
+		int fd;
 
+		ASSERT(!socketpair(AF_UNIX, SOCK_STREAM, 0, sockets));
+		child = fork_child();
 		if (!child) {
-			ktap_detach();
-			if (i < 3)
-				have_contexts(i % 2 ? &status : NULL);
-			else
-				execute(NULL);
-			ktap_end();
+			close(sockets[0]);
+			if (way == EXECUTE)
+				ASSERT(dup2(open("/dev/null", O_WRONLY), STDOUT_FILENO) >= 0);
+			end_with_contexts(way, sockets[1]);
 		}
+		close(sockets[1]);
+		fd = receive_fd(sockets[0]);
 		ASSERT(waitpid(child, &status, 0) == child);
-		if (i % 2 && i < 3)
-			EXPECT(WIFSIGNALED(status), "status %#x", status);
-		else
-			EXPECT(WIFEXITED(status) && !WEXITSTATUS(status), "status %#x", status);
+		EXPECT(way == KILL ? WIFSIGNALED(status) : WIFEXITED(status) && !WEXITSTATUS(status),
+		       "status %#x", status);
+		EXPECT_RET(kfd_ioctl(fd, AMDKFD_IOC_GET_VERSION, &version), -EBADF);
+		snprintf(folder, sizeof(folder), PROCESSES "/%d", child);
+		if (ktap_is_rkfd())
+			EXPECT(access(folder, F_OK), "%s", folder);
+		close(fd);
+		close(sockets[0]);
 		leaks_expect_counters("after the process");
 	}
+}
+
+/* Closes the file after `ms` while the GPU faults on memory that the driver maps then. */
+static void close_with_faults(void *data)
+{
+	struct kfd_ioctl_set_xnack_mode_args xnack = { .xnack_enabled = 1 };
+	const size_t bytes = 256 << 20;
+	const unsigned int *ms = data;
+	struct fixture f = { 0 };
+	uint32_t *words = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
+			       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+
+	ASSERT(words != MAP_FAILED);
+	open_context(&f.k);
+	ASSERT_OK(kfd_ioctl(f.k.fd, AMDKFD_IOC_SET_XNACK_MODE, &xnack));
+	fixture_load_opened(&f);
+	ASSERT_OK(kfd_queue_create(&f.k, &f.q, 64));
+	fixture_fill_start(&f, &f.q, &f.signal, 0, words, (uint32_t)(bytes / 4), 7);
+	usleep(*ms * 1000);
+	kfd_close(&f.k);
+	usleep(10000);
+}
+
+TEST(closed_with_faults)
+{
+	struct kfd_ioctl_set_xnack_mode_args xnack = { .xnack_enabled = 1 };
+	unsigned int ms = 200;
+	struct kfd k;
+	int ret;
+
+	open_context(&k);
+	ret = kfd_ioctl(k.fd, AMDKFD_IOC_SET_XNACK_MODE, &xnack);
+	kfd_close(&k);
+	if (ret)
+		SKIP("no retry faults");
+	/* Memory that the driver keeps is allocated by the first one. */
+	EXPECT_OK(ktap_in_child(close_with_faults, &ms));
+	leaks_start();
+	for (unsigned int i = 0; i < 20; i++) {
+		ms = i % 10 * 10;
+		EXPECT_OK(ktap_in_child(close_with_faults, &ms));
+	}
+	leaks_expect_none("after the processes", 20);
 }

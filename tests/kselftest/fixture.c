@@ -55,6 +55,16 @@ void fixture_launch(struct fixture *f)
 	ASSERT_OK(kfd_queue_create(&f->k, &f->q, 64));
 }
 
+void fixture_launch_context(struct fixture *f)
+{
+	memset(f, 0, sizeof(*f));
+	fixture_open_only(&f->k);
+	ASSERT_OK(kfd_create_process(&f->k));
+	ASSERT_OK(kfd_acquire_vm(&f->k));
+	fixture_load_opened(f);
+	ASSERT_OK(kfd_queue_create(&f->k, &f->q, 64));
+}
+
 int fixture_kernel(struct fixture *f, const char *name, struct kfd_kernel *kernel)
 {
 	return kfd_code_kernel(&f->code, name, kernel);

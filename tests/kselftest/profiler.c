@@ -117,6 +117,29 @@ TEST(lock)
 	EXPECT_OK(pmc(&k, k.node.gpu_id, 0, 0));
 }
 
+/* Each process of an address space is one. */
+TEST(lock_of_a_secondary_process)
+{
+	struct kfd primary, secondary;
+	int ret = 0;
+
+	fixture_open_only(&primary);
+	fixture_open_only(&secondary);
+	ASSERT_OK(kfd_create_process(&secondary));
+	EXPECT_OK(pmc(&secondary, secondary.node.gpu_id, 1, 1));
+	EXPECT_RET(pmc(&secondary, secondary.node.gpu_id, 1, 1), -EALREADY);
+	EXPECT_RET(pmc(&primary, primary.node.gpu_id, 1, 1), -EBUSY);
+	kfd_close(&secondary);
+	for (unsigned int ms = 0; ms < WAIT_MS; ms += 10) {
+		ret = pmc(&primary, primary.node.gpu_id, 1, 0);
+		if (ret != -EBUSY)
+			break;
+		usleep(10000);
+	}
+	EXPECT_OK(ret);
+	EXPECT_OK(pmc(&primary, primary.node.gpu_id, 0, 0));
+}
+
 /*
  * Counts the MQDs of the processes' compute queues in which counting is enabled, and those in which
  * it is not.
@@ -190,6 +213,7 @@ static int set_percentage(struct kfd *k, const struct kfd_queue *q, uint32_t per
 TEST(queues_are_counted)
 {
 	struct kfd_queue second;
+	unsigned int counts[2];
 	struct fixture f;
 	int status;
 	pid_t child;
@@ -209,6 +233,14 @@ TEST(queues_are_counted)
 	EXPECT_OK(pmc(&f.k, f.k.node.gpu_id, 0, 0));
 	expect_counting(2, false, &f.k);
 	EXPECT_OK(kfd_queue_destroy(&second));
+	/* New queues are counted also if the others are not. */
+	EXPECT_OK(pmc(&f.k, f.k.node.gpu_id, 1, 0));
+	expect_counting(1, false, &f.k);
+	ASSERT_OK(kfd_queue_create(&f.k, &second, 64));
+	count_mqds(counts);
+	EXPECT(counts[0] == f.k.node.num_xcc && counts[1] == counts[0], "%u, %u", counts[0], counts[1]);
+	EXPECT_OK(kfd_queue_destroy(&second));
+	EXPECT_OK(pmc(&f.k, f.k.node.gpu_id, 0, 0));
 	EXPECT(fixture_works(&f));
 	/* Those of all processes, until the process that counts has ended. */
 	EXPECT_OK(ktap_in_child(hold_with_a_queue, NULL));

@@ -56,13 +56,22 @@ static bool stops(void)
 	return __atomic_load_n(&control->stop, __ATOMIC_RELAXED);
 }
 
+/* Starts a queue, in a secondary process at times. */
+static void launch(struct fixture *f)
+{
+	if (below(3))
+		fixture_launch(f);
+	else
+		fixture_launch_context(f);
+}
+
 /* Fills buffers of random kind and size by a kernel, some of them in a queue of their own. */
 static void fill_buffers(void)
 {
 	struct kfd_queue other;
 	struct fixture f;
 
-	fixture_launch(&f);
+	launch(&f);
 	while (!stops()) {
 		uint32_t bytes = KFD_PAGE << below(9), value = below(~0u);
 		bool second = !below(4);
@@ -88,7 +97,7 @@ static void keep_contents(void)
 	struct fixture f;
 	struct kfd_bo *bo;
 
-	fixture_launch(&f);
+	launch(&f);
 	ASSERT_OK(kfd_bo_create(&f.k, MAX_BO, KFD_FLAGS_VRAM, &bo));
 	pattern(bo->va, MAX_BO, (uint32_t)getpid());
 	while (!stops())

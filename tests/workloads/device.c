@@ -198,6 +198,11 @@ int kfd_get_apertures(struct kfd *k)
 	return -ENODEV;
 }
 
+int kfd_create_process(struct kfd *k)
+{
+	return kfd_ioctl(k->fd, AMDKFD_IOC_CREATE_PROCESS, NULL);
+}
+
 int kfd_open(struct kfd *k)
 {
 	int ret = kfd_open_device(k);

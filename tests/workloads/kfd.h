@@ -175,6 +175,8 @@ int kfd_topology_node(int index, struct kfd_node *node);
 int kfd_topology_find_gpu(struct kfd_node *node);
 int kfd_open_device(struct kfd *k);
 int kfd_open_render(struct kfd *k);
+/* Makes a secondary process of this address space that of the file. */
+int kfd_create_process(struct kfd *k);
 int kfd_acquire_vm(struct kfd *k);
 int kfd_get_apertures(struct kfd *k);
 int kfd_open(struct kfd *k);
