@@ -9,6 +9,11 @@ use kernel::prelude::*;
 use super::user;
 use crate::{process::Process, uapi::*};
 
+// The names of the constants that bindgen makes cannot be patterns.
+const OP_PMC: u32 = kfd_profiler_ops_KFD_IOC_PROFILER_PMC;
+const OP_VERSION: u32 = kfd_profiler_ops_KFD_IOC_PROFILER_VERSION;
+const OP_PTL_CONTROL: u32 = kfd_profiler_ops_KFD_IOC_PROFILER_PTL_CONTROL;
+
 /// `PROFILER`. `EINVAL` for an unknown operation or without such a GPU, `EOPNOTSUPP` for
 /// PTL_CONTROL; PMC as [`lock`].
 pub(super) fn profiler(process: &Process, data: &mut [u8]) -> Result<isize> {
@@ -16,11 +21,9 @@ pub(super) fn profiler(process: &Process, data: &mut [u8]) -> Result<isize> {
         .split_at_mut_checked(offset_of!(kfd_ioctl_profiler_args, __bindgen_anon_1))
         .ok_or(EINVAL)?;
     match *user::args::<u32>(op)? {
-        kfd_profiler_ops_KFD_IOC_PROFILER_VERSION => {
-            *user::args::<u32>(data)? = KFD_IOC_PROFILER_VERSION_NUM
-        }
-        kfd_profiler_ops_KFD_IOC_PROFILER_PMC => lock(process, user::args(data)?)?,
-        kfd_profiler_ops_KFD_IOC_PROFILER_PTL_CONTROL => {
+        OP_VERSION => *user::args::<u32>(data)? = KFD_IOC_PROFILER_VERSION_NUM,
+        OP_PMC => lock(process, user::args(data)?)?,
+        OP_PTL_CONTROL => {
             let args: &mut kfd_ioctl_ptl_control = user::args(data)?;
             process.device(args.gpu_id)?;
             // The peak tops limiter (PTL) is part of GC 9.4.4 only.

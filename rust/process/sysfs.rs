@@ -12,12 +12,10 @@ use kernel::{
     prelude::*,
     str::CString,
     sync::{atomic::Relaxed, Arc},
+    task::Pid,
 };
 
-use super::{
-    kfd_process::{Process, Rank},
-    pdd::ProcessDevice,
-};
+use super::pdd::ProcessDevice;
 use crate::kapi::{
     global::global_mutex,
     kobject::{Dir, File, Parent, Text},
@@ -93,25 +91,18 @@ fn counters(top: &Dir, device: &Arc<ProcessDevice>) -> Result<Dir> {
 }
 
 impl ProcessFolder {
-    /// Creates the directory of a process; none before the device is registered.
-    pub(super) fn add(process: &Process) -> Result {
+    /// Creates the directory of a process; `None` before the device is registered.
+    pub(super) fn of_process(pid: Pid, devices: &[Arc<ProcessDevice>]) -> Result<Option<Self>> {
         let root = ROOT.lock().clone();
-        let folder = match (process.rank(), &root) {
-            (Rank::Primary(_), None) => return Ok(()),
-            (Rank::Primary(_), Some(root)) => {
-                let name = CString::try_from_fmt(fmt!("{}", process.pid()))?;
-                Self::new(root, &name, process.devices())?
-            }
-            (Rank::Secondary { primary, id }, _) => {
-                let name = CString::try_from_fmt(fmt!("context_{id}"))?;
-                match &*primary.folder() {
-                    None => return Ok(()),
-                    Some(folder) => Self::new(&folder.top, &name, process.devices())?,
-                }
-            }
-        };
-        *process.folder() = Some(folder);
-        Ok(())
+        let name = CString::try_from_fmt(fmt!("{pid}"))?;
+        root.map(|root| Self::new(&root, &name, devices))
+            .transpose()
+    }
+
+    /// Creates the directory of the secondary process with this number, in that of the primary one.
+    pub(super) fn of_secondary(&self, id: u32, devices: &[Arc<ProcessDevice>]) -> Result<Self> {
+        let name = CString::try_from_fmt(fmt!("context_{id}"))?;
+        Self::new(&self.top, &name, devices)
     }
 
     fn new(parent: &Dir, name: &CStr, devices: &[Arc<ProcessDevice>]) -> Result<Self> {

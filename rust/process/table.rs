@@ -161,12 +161,27 @@ fn insert(
         process: process.clone(),
         registration,
     })?;
-    if let Err(e) = ProcessFolder::add(process) {
+    if let Err(e) = add_folder(process) {
         pr_warn!("process {} is not in sysfs: {e:?}\n", process.pid());
     }
     if let Err(e) = debugfs::add(process) {
         pr_warn!("process {} is not in debugfs: {e:?}\n", process.pid());
     }
+    Ok(())
+}
+
+/// Adds a process to sysfs.
+fn add_folder(process: &Process) -> Result {
+    let devices = process.devices();
+    let folder = match process.rank() {
+        Rank::Primary(_) => ProcessFolder::of_process(process.pid(), devices)?,
+        Rank::Secondary { primary, id } => {
+            let primary = primary.folder();
+            let folder = primary.as_ref().map(|f| f.of_secondary(*id, devices));
+            folder.transpose()?
+        }
+    };
+    *process.folder() = folder;
     Ok(())
 }
 
