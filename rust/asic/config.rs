@@ -5,7 +5,7 @@
 
 use kernel::{page::PAGE_SIZE, prelude::*, sync::SetOnce};
 
-use super::{caps::Caps, mmio::Version};
+use super::{caps::Caps, instance::Version};
 
 /// PCI address and ids.
 #[derive(Clone, Copy, Debug, Default)]

@@ -149,7 +149,7 @@ impl<'a> Image<'a> {
 
     /// Returns the little-endian dword at byte `at`.
     pub(crate) fn word(&self, at: usize) -> Result<usize, Bad> {
-        let bytes = super::array_at(self.data, at);
+        let bytes = super::bytes::array_at(self.data, at);
         let bytes = bytes.ok_or_else(|| self.bad(Why::Short(at.saturating_add(4))))?;
         Ok(u32::from_le_bytes(bytes) as usize)
     }

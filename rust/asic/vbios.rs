@@ -9,7 +9,7 @@ use kernel::{device::Core, pci, prelude::*};
 
 use rkfd_abi::discovery::TMR_OFFSET;
 
-use super::array_at;
+use super::bytes::array_at;
 use crate::kapi::pci::read_rom;
 
 /// Offset of the length of the image, in units of [`LENGTH_UNIT`] (`AMD_VBIOS_LENGTH`).

@@ -10,7 +10,7 @@ use rkfd_abi::{
 };
 
 use super::Gpu;
-use crate::asic::array_at;
+use crate::asic::bytes::array_at;
 
 /// Bytes of a page.
 const PAGE: u64 = SZ_4K as u64;
