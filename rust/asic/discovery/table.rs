@@ -17,6 +17,10 @@ use crate::asic::{
 const MAX_MEMORY_PARTITIONS: u32 = 8;
 /// Maximum number of instances.
 const MAX_INSTANCES: usize = 512;
+/// Maximum number of waves of a SIMD, more than any has.
+const MAX_WAVES: u32 = 64;
+/// Maximum size of LDS, whose bytes are a number of 32 bits.
+const MAX_LDS_KIB: u32 = u32::MAX / 1024;
 
 /// An instance as the table lists it.
 pub(crate) struct Listed {
@@ -48,7 +52,7 @@ struct GcInfo {
     wave_size: u32,
     waves_per_simd: u32,
     scratch_slots_per_cu: u32,
-    lds_bytes: u32,
+    lds_kib: u32,
     tccs: u32,
     vgprs: u32,
     caches: Caches,
@@ -59,6 +63,8 @@ struct GcInfo {
 pub(super) enum Bad {
     /// Field outside of the table.
     Bounds(&'static str),
+    /// Table or instance that is not there.
+    Missing(&'static str),
     /// Bad signature or id.
     Signature(&'static str, u32),
     /// Bad checksum.
@@ -81,6 +87,7 @@ impl fmt::Display for Bad {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match *self {
             Bad::Bounds(what) => f.write_fmt(fmt!("{what} lies outside the table")),
+            Bad::Missing(what) => f.write_fmt(fmt!("{what} is missing")),
             Bad::Signature(what, found) => {
                 f.write_fmt(fmt!("bad signature {found:#010x} of {what}"))
             }
@@ -271,26 +278,28 @@ fn parse_ip(all: Bytes<'_>, at: usize, wide: bool) -> Result<(Instance, usize), 
         return Err(Bad::Value("the number of base addresses", num.into()));
     }
     let step = if wide { 8 } else { 4 };
+    let len = ip::SIZE + usize::from(num) * step;
+    let entry = all.range(at, len, what)?;
     let mut bases = [0; MAX_SEGMENTS];
     for (i, base) in bases.iter_mut().take(usize::from(num)).enumerate() {
-        *base = all.u32(at + ip::BASE_ADDRESS + i * step, what)?;
+        *base = entry.u32(ip::BASE_ADDRESS + i * step, what)?;
         if wide {
             // Bits 31:30 are not part of the register offset.
             *base &= 0x3fff_ffff;
         }
     }
     let instance = Instance {
-        hw_id: all.u16(at + ip::HW_ID, what)?,
-        inst: all.u8(at + ip::INSTANCE_NUMBER, what)?,
+        hw_id: entry.u16(ip::HW_ID, what)?,
+        inst: entry.u8(ip::INSTANCE_NUMBER, what)?,
         version: Version::new(
-            all.u8(at + ip::MAJOR, what)?,
-            all.u8(at + ip::MINOR, what)?,
-            all.u8(at + ip::REVISION, what)?,
+            entry.u8(ip::MAJOR, what)?,
+            entry.u8(ip::MINOR, what)?,
+            entry.u8(ip::REVISION, what)?,
         ),
         num_bases: num,
         bases,
     };
-    Ok((instance, ip::SIZE + usize::from(num) * step))
+    Ok((instance, len))
 }
 
 fn mark_harvested(harvest: Bytes<'_>, listed: &mut [Listed]) -> Result<(), Bad> {
@@ -301,11 +310,12 @@ fn mark_harvested(harvest: Bytes<'_>, listed: &mut [Listed]) -> Result<(), Bad> 
     }
     for i in 0..h::ENTRIES {
         let at = h::LIST + i * h::ENTRY_SIZE;
-        let hw_id = harvest.u16(at, "harvest table")?;
+        let entry = harvest.range(at, h::ENTRY_SIZE, "harvest table")?;
+        let hw_id = entry.u16(0, "harvest table")?;
         if hw_id == 0 {
             break;
         }
-        let inst = harvest.u8(at + 2, "harvest table")?;
+        let inst = entry.u8(2, "harvest table")?;
         for ip in listed.iter_mut() {
             ip.harvested |= ip.instance.hw_id == hw_id && ip.instance.inst == inst;
         }
@@ -326,13 +336,23 @@ fn parse_gc(gc: Bytes<'_>) -> Result<GcInfo, Bad> {
         2 => parse_gc_v2(gc, minor)?,
         _ => return Err(Bad::Version("the GC table", major, minor)),
     };
-    // Limits of the registers and masks that these numbers index.
-    for (what, value, max) in [
-        ("the number of shader engines", info.num_se, 4),
-        ("the number of shader arrays", info.sh_per_se, 4),
-        ("the number of CUs of a shader array", info.cu_per_sh, 16),
+    // Limits of the registers and masks that these numbers index, and of computations with them.
+    for (what, value, limits) in [
+        ("the number of shader engines", info.num_se, 1..=4),
+        ("the number of shader arrays", info.sh_per_se, 1..=4),
+        (
+            "the number of CUs of a shader array",
+            info.cu_per_sh,
+            1..=16,
+        ),
+        (
+            "the number of waves of a SIMD",
+            info.waves_per_simd,
+            0..=MAX_WAVES,
+        ),
+        ("the size of LDS in KiB", info.lds_kib, 0..=MAX_LDS_KIB),
     ] {
-        if value == 0 || value > max {
+        if !limits.contains(&value) {
             return Err(Bad::Value(what, value));
         }
     }
@@ -351,7 +371,7 @@ fn parse_gc_v1(gc: Bytes<'_>, minor: u16) -> Result<GcInfo, Bad> {
         wave_size: get(v1::WAVE_SIZE)?,
         waves_per_simd: get(v1::MAX_WAVES_PER_SIMD)?,
         scratch_slots_per_cu: get(v1::MAX_SCRATCH_SLOTS_PER_CU)?,
-        lds_bytes: get(v1::LDS_SIZE)?,
+        lds_kib: get(v1::LDS_SIZE)?,
         tccs: get(v1::NUM_GL2C)?,
         vgprs: get(v1::NUM_GPRS)?,
         caches: Caches::default(),
@@ -389,7 +409,7 @@ fn parse_gc_v2(gc: Bytes<'_>, minor: u16) -> Result<GcInfo, Bad> {
         wave_size: get(v2::WAVE_SIZE)?,
         waves_per_simd: get(v2::MAX_WAVES_PER_SIMD)?,
         scratch_slots_per_cu: get(v2::MAX_SCRATCH_SLOTS_PER_CU)?,
-        lds_bytes: get(v2::LDS_SIZE)?,
+        lds_kib: get(v2::LDS_SIZE)?,
         tccs: get(v2::NUM_TCCS)?,
         vgprs: get(v2::NUM_GPRS)?,
         caches: Caches::default(),
@@ -431,17 +451,18 @@ impl Discovery {
             return Err(Bad::Checksum("the table", expected, sum));
         }
 
-        let ips = table(all, d::table::IP_DISCOVERY, "IP table")?.ok_or(Bad::Bounds("IP table"))?;
+        let ips =
+            table(all, d::table::IP_DISCOVERY, "IP table")?.ok_or(Bad::Missing("IP table"))?;
         let mut listed = parse_ips(all, ips)?;
         let gc0 = listed
             .iter()
             .map(|ip| &ip.instance)
             .find(|i| i.hw_id == hwid::GC && i.inst == 0);
-        let gc0 = gc0.cloned().ok_or(Bad::Bounds("GC instance 0"))?;
+        let gc0 = gc0.cloned().ok_or(Bad::Missing("GC instance 0"))?;
         if let Some(harvest) = table(all, d::table::HARVEST_INFO, "harvest table")? {
             mark_harvested(harvest, &mut listed)?;
         }
-        let gc = table(all, d::table::GC, "GC table")?.ok_or(Bad::Bounds("GC table"))?;
+        let gc = table(all, d::table::GC, "GC table")?.ok_or(Bad::Missing("GC table"))?;
         Ok(Self {
             listed,
             gc0,
@@ -498,8 +519,7 @@ impl Discovery {
             wave_size: gc.wave_size,
             waves_per_simd: gc.waves_per_simd,
             scratch_slots_per_cu: gc.scratch_slots_per_cu,
-            // KiB in the table.
-            lds_bytes: gc.lds_bytes * 1024,
+            lds_bytes: gc.lds_kib * 1024,
             vgprs: gc.vgprs,
             caches: gc.caches,
             num_sdma,
