@@ -3,7 +3,7 @@
 //! Product data of a board, in the format of IPMI (`amdgpu_fru_get_product_info`).
 //!
 //! The contents of the EEPROM are not trusted. This file uses nothing of the kernel: `tests/abi`
-//! tests it.
+//! and `tests/logic` test it.
 
 use rkfd_abi::fru::{header, product, LENGTH_MASK, UNIT, VERSION};
 

@@ -16,9 +16,13 @@ fn main() {
         .arg(&header)
         .args(["--use-core", "--no-layout-tests", "--rust-target", "1.85"])
         .args(["--allowlist-item", "KFD_.*|kfd_ioctl_svm_location.*"])
+        .args(["--allowlist-item", "HSA_(CAP|DBG)_.*"])
+        .args(["--allowlist-item", "AMDGPU_(FAMILY|VRAM_TYPE)_.*"])
         .arg("-o")
         .arg(Path::new(&out).join("uapi.rs"))
         .args(["--", "-w", "-D__user="])
+        .args(["-include", "linux/kfd_sysfs.h"])
+        .args(["-include", "drm/amdgpu_drm.h"])
         .arg(format!("-I{}", include.display()))
         .status()
         .expect("bindgen");

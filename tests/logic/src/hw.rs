@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! `rust/hw`: the page table formats.
+//! `rust/hw`: the page table formats, and the numbers of the generations.
 
-mod gfx12;
-mod gfx9_4_3;
+pub(crate) mod gfx;
+pub(crate) mod gfx12;
+pub(crate) mod gfx9_4_3;
 mod gmc;
 
 pub(crate) use gmc::{Level, PageFormat, PteAttrs};

@@ -8,6 +8,7 @@
 // The module uses what the checks do not. Its files are linted with the module.
 #![allow(dead_code)]
 
+mod asic;
 mod card;
 mod drm;
 mod gpu;

@@ -68,7 +68,7 @@ fn checksum(bytes: &[u8]) -> u16 {
 /// Returns the id and the instance number of a block in the table. The engines of gfx12 have ids of
 /// their own, as those of Navi: the C driver takes the registers of the second from `SDMA1_HWIP`
 /// (`amdgpu_amdkfd_gfx_v12.c`, `get_sdma_rlc_reg_offset`).
-fn identity(chip: &Chip, ip: Ip, instance: u8) -> Option<(u16, u8)> {
+pub fn identity(chip: &Chip, ip: Ip, instance: u8) -> Option<(u16, u8)> {
     match (chip.generation, ip, instance) {
         (Generation::Gfx12, Ip::Sdma, 1) => Some((hwid::SDMA1, 0)),
         _ => Some((hw_id(ip)?, instance)),

@@ -257,6 +257,12 @@ pub trait Zeroable {
     fn zeroed() -> Self;
 }
 
+impl Zeroable for u8 {
+    fn zeroed() -> Self {
+        0
+    }
+}
+
 impl Zeroable for u64 {
     fn zeroed() -> Self {
         0

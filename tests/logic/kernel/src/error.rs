@@ -25,6 +25,7 @@ pub mod code {
     errnos! {
         ESRCH = 3: "No such process.",
         EIO = 5: "I/O error.",
+        ENXIO = 6: "No such device or address.",
         ENOMEM = 12: "Out of memory.",
         EFAULT = 14: "Bad address.",
         EBUSY = 16: "Device or resource busy.",

@@ -8,6 +8,19 @@
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
 
+/// `kernel::fmt`.
+pub mod fmt {
+    pub use std::fmt::*;
+}
+
+/// Makes the arguments of a text.
+#[macro_export]
+macro_rules! fmt {
+    ($($arguments:tt)*) => {
+        ::std::format_args!($($arguments)*)
+    };
+}
+
 /// `kernel::num`.
 pub mod num {
     /// `kernel::num::casts`.
@@ -49,6 +62,7 @@ pub mod prelude {
     pub use crate::{
         alloc::{flags::*, ArcPinInit, KBox, KVVec, KVec},
         error::{code::*, Error, Result},
+        fmt,
         init::PinInit,
         pin_init, try_pin_init,
     };

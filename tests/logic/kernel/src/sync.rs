@@ -15,8 +15,10 @@ pub use std::sync::Arc;
 pub mod aref;
 pub mod atomic;
 mod condvar;
+mod set_once;
 
 pub use condvar::{CondVar, CondVarTimeoutResult};
+pub use set_once::SetOnce;
 
 thread_local! {
     /// Spinlocks that the thread, or all threads of `loom`, hold.
