@@ -208,7 +208,8 @@ static void expect_errno(const struct call *call, int ret, int last, unsigned in
 	if (ret == -ENOMEM || ret == last)
 		return;
 	/* As the C driver, which takes no handle for the reason (idr_alloc()). */
-	if (ret == -EFAULT && call->request == AMDKFD_IOC_ALLOC_MEMORY_OF_GPU)
+	if (ret == -EFAULT && (call->request == AMDKFD_IOC_ALLOC_MEMORY_OF_GPU ||
+			       call->request == AMDKFD_IOC_IMPORT_DMABUF))
 		return;
 	fprintf(stderr, "# fail-nth: call %#lx without its allocation %u: %d, not %d or %d\n",
 		call->request, nth, ret, -ENOMEM, last);
