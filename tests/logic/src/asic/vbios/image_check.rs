@@ -225,7 +225,12 @@ fn defects_of_firmwareinfo() {
         }
     }
     let none = (TMR_OFFSET, 0);
-    assert_eq!(found(&|b| put16(b, list + FIRMWARE_INFO, 0)), none);
+    // Offset 0 is no table, whatever is there.
+    let with = found(&|b| {
+        put16(b, list + FIRMWARE_INFO, 0);
+        b[4] = 7;
+    });
+    assert_eq!(with, none);
     for at in ATOM..ATOM + 4 {
         assert_eq!(found(&|b| b[header + at] ^= 1), none);
     }
@@ -279,6 +284,15 @@ fn texts_of_other_images() {
     let version = whole.windows(10).position(|part| part == b"ATOMBIOSBK");
     let version = version.expect("a version");
     assert_eq!(with(&|b| b[version] = 0).version(), b"");
+    // A build number that does not end before the header.
+    let config = u16_at(&whole, header + CONFIG) - 32;
+    let vbios = with(&|b| {
+        put16(b, header + CONFIG, config);
+        b[config..header].fill(b'x');
+        b[config + 1] = 0;
+        b[config + 3] = 0;
+    });
+    assert_eq!(vbios.build(), [b'x'; 31]);
     // No build number: no header, or no configuration before it.
     assert_eq!(with(&|b| put16(b, HEADER, 0xffff)).build(), b"");
     for config in [0xffff, header, header - 1] {
