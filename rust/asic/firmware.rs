@@ -8,7 +8,6 @@
 use kernel::{
     device,
     firmware::Firmware,
-    fmt,
     prelude::*,
     str::CString, //
 };
