@@ -144,7 +144,7 @@ impl Card {
             })?;
         let dma = dma::Device::new(pdev, generation.caps.dma_bits)?;
 
-        let mut config = found.config(generation.caps)?;
+        let mut config = found.config(generation.caps);
         config.pci = PciInfo {
             domain: kapi::pci::domain(pdev),
             bdf: pdev.dev_id(),

@@ -501,14 +501,14 @@ impl Discovery {
         self.version(hwid::GC)
     }
 
-    /// Returns the configuration as far as the table has it. `EINVAL` for missing blocks.
-    pub(crate) fn config(&self, caps: &Caps) -> Result<Config> {
+    /// Returns the configuration as far as the table has it.
+    pub(crate) fn config(&self, caps: &Caps) -> Config {
         let num_sdma = [hwid::SDMA0, hwid::SDMA1, hwid::SDMA2, hwid::SDMA3]
             .iter()
             .map(|id| self.count(*id))
             .sum();
         let gc = &self.gc;
-        Ok(Config {
+        Config {
             gc: self.version(hwid::GC).unwrap_or_default(),
             sdma: self.version(hwid::SDMA0).unwrap_or_default(),
             gfx_target_version: caps.gfx_target_version,
@@ -529,6 +529,6 @@ impl Discovery {
                 * (caps.queues_per_pipe - caps.kernel_queues_per_pipe),
             num_gws: caps.num_gws,
             ..Config::default()
-        })
+        }
     }
 }

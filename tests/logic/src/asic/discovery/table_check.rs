@@ -365,7 +365,7 @@ fn check_chip(chip: &Chip, found: &Discovery) {
 
     let first = |ip: Ip| chip.ips.iter().find(|i| i.ip == ip).expect("one").version;
     let caps = caps(chip.generation);
-    let config = found.config(caps).expect("a configuration");
+    let config = found.config(caps);
     assert_eq!(found.gc_version(), Some(version(first(Ip::Gc))));
     assert_eq!(config.gc, version(first(Ip::Gc)));
     assert_eq!(config.sdma, version(first(Ip::Sdma)));
@@ -481,7 +481,7 @@ fn other_valid_tables() {
             ..Tables::new()
         };
         let found = parse(&tables.build()).expect("valid");
-        let config = found.config(gfx9_4_3::CAPS).expect("a configuration");
+        let config = found.config(gfx9_4_3::CAPS);
         assert_eq!([config.num_se, config.cu_per_sh], [4, cus]);
     }
     for count in 0..=8 {
@@ -839,8 +839,8 @@ fn defects_of_the_gc_table() {
         };
         let found = parse(&tables.build()).map(|found| {
             // What is accepted can be used.
-            found.config(gfx9_4_3::CAPS).expect("a configuration");
-            found.config(gfx12::CAPS).expect("a configuration");
+            found.config(gfx9_4_3::CAPS);
+            found.config(gfx12::CAPS);
         });
         assert_eq!(found.err(), expected, "{values:?}");
     };
@@ -951,7 +951,7 @@ fn harvested_instances() {
     let found = found(&[(hwid::GC, 0), (hwid::GC, 1), (hwid::SDMA0, 0)]);
     assert_eq!((found.gc0.hw_id, found.gc0.inst), (hwid::GC, 0));
     assert_eq!(found.gc_version(), None);
-    let config = found.config(gfx9_4_3::CAPS).expect("a configuration");
+    let config = found.config(gfx9_4_3::CAPS);
     assert_eq!([config.num_sdma, config.num_vcn], [0, 1]);
 }
 
@@ -1027,7 +1027,7 @@ fn examine(b: &[u8]) -> bool {
             let working = found.instances().expect("memory");
             assert!(working.len() <= found.listed.len());
             for caps in [gfx9_4_3::CAPS, gfx12::CAPS] {
-                let config = found.config(caps).expect("a configuration");
+                let config = found.config(caps);
                 let cus = config.num_se * config.sh_per_se * config.cu_per_sh;
                 assert!((1..=256).contains(&cus));
                 assert!(config.num_sdma <= 512);
