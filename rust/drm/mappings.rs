@@ -102,21 +102,57 @@ impl Mappings {
         self.remove(vm, queues, at)
     }
 
-    /// Removes all mappings in a range. A mapping that exceeds the range is removed as a whole, and
-    /// its parts outside are mapped again: the caller has waited for the jobs that use it. If that
-    /// fails, these parts are lost and the error is returned; the range is cleared nevertheless.
+    /// Removes all mappings in a range; the caller has waited for the jobs that use them. Parts of
+    /// mappings outside of the range stay. `ENOMEM` without memory: a part of the range may be
+    /// cleared.
+    ///
+    /// A mapping of user memory that exceeds the range is removed as a whole, and its parts outside
+    /// are mapped again; they are lost if that fails.
     pub(super) fn clear(&mut self, vm: &Vm, queues: &Mutex<UserQueues>, range: &VaRange) -> Result {
         let mut result = Ok(());
         while let Some(at) = self.0.iter().position(|m| m.overlaps(range)) {
             let whole = self.0.get(at).ok_or(ENOENT)?.clone();
-            self.remove(vm, queues, at)?;
             let below = whole.part(whole.va, range.start);
             let above = whole.part(range.end, whole.end());
-            for part in Iterator::chain(below.into_iter(), above) {
-                result = result.and(self.map(vm, part));
+            let rest = Iterator::chain(below.into_iter(), above);
+            if rest.clone().next().is_none() {
+                self.remove(vm, queues, at)?;
+            } else if whole.object.bo().is_user() {
+                self.remove(vm, queues, at)?;
+                for part in rest {
+                    result = result.and(self.map(vm, part));
+                }
+            } else {
+                self.cut(vm, queues, at, range, rest)?;
             }
         }
         result
+    }
+
+    /// Unmaps the part of the mapping at index `at` in a range; `rest` is what stays. User queues
+    /// that use the mapping are stopped.
+    fn cut(
+        &mut self,
+        vm: &Vm,
+        queues: &Mutex<UserQueues>,
+        at: usize,
+        range: &VaRange,
+        rest: impl Iterator<Item = Mapping>,
+    ) -> Result {
+        self.0.reserve(1, GFP_KERNEL)?;
+        let whole = self.0.get(at).ok_or(ENOENT)?;
+        let part = range.start.max(whole.va)..range.end.min(whole.end());
+        let mut queues = queues.lock();
+        queues.stop_users(whole.va);
+        // No queue is created with the mapping meanwhile.
+        vm.cut(whole.va, whole.end(), whole.object.bo(), &part)?;
+        drop(queues);
+        self.0.remove(at).map_err(|_| ENOENT)?;
+        for mapping in rest {
+            // Reserved above.
+            self.0.push_within_capacity(mapping)?;
+        }
+        Ok(())
     }
 
     /// Returns the buffers that are mapped in a range.

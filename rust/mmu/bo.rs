@@ -159,6 +159,11 @@ impl Bo {
         self.inner.preferred()
     }
 
+    /// Returns whether it is memory of the process (userptr).
+    pub(crate) fn is_user(&self) -> bool {
+        self.inner.user().is_some()
+    }
+
     /// Returns the doorbells of a BO of [`Bo::doorbell`].
     pub(crate) fn doorbells(&self) -> Option<Arc<DoorbellPages>> {
         match self.inner.placement() {

@@ -722,6 +722,15 @@ impl Tree {
         kept.try_for_each(|table| table.rewrite(gpu))
     }
 
+    /// Returns whether a 2 MiB page is mapped at `va`.
+    pub(super) fn is_block(&self, va: u64) -> Result<bool> {
+        let start = va - va % span(BLOCK);
+        let blocks = self
+            .root
+            .blocks(start, start + span(BLOCK), &mut |_| Ok(true));
+        Ok(blocks? != 0)
+    }
+
     /// Returns the number of tables that a map of `len` bytes at `va`, which are mapped already,
     /// needs: one for each 2 MiB page that becomes smaller ones. Errors as [`Placement::run`].
     pub(super) fn splits(

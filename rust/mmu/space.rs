@@ -5,6 +5,8 @@
 //! Mappings are always valid: when a BO moves, the PTEs of all address spaces that map it are
 //! updated before the old memory is freed.
 
+use core::ops::Range;
+
 use kernel::{
     new_mutex,
     page::PAGE_SIZE,
@@ -48,6 +50,19 @@ impl Mapping {
     /// Returns the length in bytes.
     pub(super) fn len(&self) -> u64 {
         self.len
+    }
+
+    /// Returns the mapping of a part of the addresses, not pinned; `None` if that is empty.
+    fn part(&self, range: Range<u64>) -> Option<Self> {
+        (range.start < range.end).then(|| Self {
+            va: range.start,
+            len: range.end - range.start,
+            pins: 0,
+            offset: self.offset + (range.start - self.va),
+            access: self.access,
+            peer: self.peer.clone(),
+            bo: self.bo.clone(),
+        })
     }
 }
 
@@ -370,6 +385,73 @@ impl Space {
             self.clear(inner, va, len)?;
         }
         inner.mappings.remove(at).map_err(|_| EINVAL)
+    }
+
+    /// Unmaps `part` of the mapping of `bo` at `va`; the rest, which there is, stays mapped. The
+    /// caller holds the reservation of the BO, which is not user memory, in `placement`. `EINVAL`
+    /// without such a mapping, `EBUSY` when it is pinned, `ENOMEM` without memory: nothing has
+    /// changed.
+    pub(super) fn cut(
+        &self,
+        va: u64,
+        bo: &BoInner,
+        placement: &Placement,
+        part: &Range<u64>,
+    ) -> Result {
+        let has_ptes = !matches!(placement, Placement::Nowhere) && self.gpu.mmio().is_ok();
+        let mut tables = 0;
+        if has_ptes {
+            let guard = self.inner.lock();
+            let tree = &guard.as_ref().ok_or(EINVAL)?.tree;
+            for edge in [part.start, part.end] {
+                tables += usize::from(edge % BLOCK_BYTES != 0 && tree.is_block(edge)?);
+            }
+        }
+        let spare = Spare::new(&self.gpu, self.memory, tables)?;
+        let mut guard = self.inner.lock();
+        let inner: &mut Option<Inner> = &mut guard;
+        let inner = inner.as_mut().ok_or(EINVAL)?;
+        inner.mappings.reserve(1, GFP_KERNEL)?;
+        let at = inner
+            .mappings
+            .iter()
+            .position(|m| m.va == va && core::ptr::eq(&**m.bo.inner(), bo))
+            .ok_or(EINVAL)?;
+        let whole = inner.mappings.get(at).ok_or(EINVAL)?;
+        if whole.pins > 0 {
+            return Err(EBUSY);
+        }
+        let parts = [
+            whole.part(whole.va..part.start),
+            whole.part(part.end..whole.va + whole.len),
+        ];
+        if has_ptes {
+            let mut update = Update::with_spare(&self.gpu, whole.len, spare);
+            // Written again, as their fragments become smaller.
+            let written = parts.iter().flatten().try_for_each(|rest| {
+                let target = Target {
+                    placement,
+                    peer: rest.peer.as_deref(),
+                    attrs: bo.attrs(placement, rest.access, self.memory),
+                    offset: rest.offset,
+                };
+                inner.tree.map(&mut update, rest.va, rest.len, &target)
+            });
+            let len = part.end - part.start;
+            let done = written.and_then(|()| inner.tree.unmap(&mut update, part.start, len));
+            done.and(self.finish(&mut inner.tree, update, Before::Valid))?;
+        }
+        let old = inner.mappings.remove(at);
+        for (i, rest) in parts.into_iter().flatten().enumerate() {
+            // Reserved above.
+            inner
+                .mappings
+                .insert_within_capacity(at + i, rest)
+                .map_err(|_| ENOMEM)?;
+        }
+        drop(guard);
+        drop(old);
+        Ok(())
     }
 
     /// Makes an update visible to the GPU and frees page tables that became empty.

@@ -2,6 +2,8 @@
 
 //! Address spaces as processes and jobs hold them.
 
+use core::ops::Range;
+
 use kernel::{page::PAGE_SIZE, prelude::*, sync::Arc};
 
 use super::{
@@ -153,6 +155,41 @@ impl Vm {
         removed.bo.inner().remove_mapping(&*self.space, va);
         drop(removed);
         trace::vm_map(self.space.gpu.id(), self.pasid(), va, len, 0, false);
+        Ok(())
+    }
+
+    /// Unmaps `part` of the mapping of `bo` from `va` to `end`, which is not user memory; the rest
+    /// stays mapped. The GPU cannot access the part on return. `EINVAL` without such a mapping,
+    /// `EBUSY` when it is pinned, `ENOMEM` without memory: nothing has changed.
+    pub(crate) fn cut(&self, va: u64, end: u64, bo: &BoRef, part: &Range<u64>) -> Result {
+        let gpu = &self.space.gpu;
+        // The memory does not move meanwhile.
+        let _held = bo.resv().lock();
+        let placement = bo.inner().placement();
+        let above = part.end < end;
+        if above {
+            bo.inner().add_mapping(self.space.clone(), part.end)?;
+        }
+        let cut = gpu.alloc_or_evict(self.space.memory(), || {
+            self.space.cut(va, bo.inner(), &placement, part)
+        });
+        if let Err(e) = cut {
+            if above {
+                bo.inner().remove_mapping(&*self.space, part.end);
+            }
+            return Err(e);
+        }
+        if part.start == va {
+            bo.inner().remove_mapping(&*self.space, va);
+        }
+        trace::vm_map(
+            gpu.id(),
+            self.pasid(),
+            part.start,
+            part.end - part.start,
+            0,
+            false,
+        );
         Ok(())
     }
 

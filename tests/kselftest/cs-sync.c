@@ -404,6 +404,54 @@ TEST(gem_va_signals_timeline)
 	EXPECT_RET(kfd_ioctl(cs.fd, DRM_IOCTL_AMDGPU_GEM_VA, &args), -EFAULT);
 }
 
+/* Expects a word at `va`, which `bos` have; the last two are code and data. */
+static void expect_word(struct cs *cs, uint64_t va, uint32_t wanted, const struct cs_bo *bos,
+			uint32_t count)
+{
+	struct drm_amdgpu_bo_list_entry list[4] = { 0 };
+	struct cs_job job;
+	uint64_t handle;
+
+	for (uint32_t i = 0; i < count; i++)
+		list[i].bo_handle = bos[i].handle;
+	list[count].bo_handle = cs->code.handle;
+	list[count + 1].bo_handle = cs->data.handle;
+	cs->data.words[0] = ~wanted;
+	cs_job(&job, cs, 0);
+	cs_add_bos(&job, list, count + 2);
+	cs_add_ib(&job, cs_copy(cs, va, cs->data.va, 4));
+	ASSERT_OK(cs_submit(&job, &handle));
+	cs_done(cs, 0, handle);
+	EXPECT(cs->data.words[0] == wanted, "%#llx: %#x, not %#x", (unsigned long long)va,
+	       cs->data.words[0], wanted);
+}
+
+/* Cuts pages out of 2 MiB pages, within one and across several. */
+static void cut_large_pages(struct cs *cs)
+{
+	const uint64_t va = 0x7040000000ull, page = 4096, first = 700, from = 800, to = 1500;
+	struct cs_bo bos[2];
+
+	cs_bo_new(cs, &bos[0], 8 << 20, AMDGPU_GEM_DOMAIN_VRAM);
+	cs_bo_new(cs, &bos[1], page, AMDGPU_GEM_DOMAIN_GTT);
+	for (uint32_t i = 0; i < 2048; i++)
+		bos[0].words[i * 1024] = i;
+	bos[1].words[0] = 0xb0;
+	ASSERT_OK(cs_va(cs->fd, bos[0].handle, AMDGPU_VA_OP_MAP, ACCESS, va, 0, 8 << 20));
+	ASSERT_OK(cs_va(cs->fd, bos[1].handle, AMDGPU_VA_OP_REPLACE, ACCESS, va + first * page, 0,
+			page));
+	for (uint64_t i = 0; i < 2048; i += i % 512 < 2 || (i > 695 && i < 705) ? 1 : 85)
+		expect_word(cs, va + i * page, i == first ? 0xb0 : (uint32_t)i, bos, 2);
+	ASSERT_OK(cs_va(cs->fd, 0, AMDGPU_VA_OP_CLEAR, 0, va + from * page, 0, (to - from) * page));
+	ASSERT_OK(cs_va(cs->fd, bos[0].handle, AMDGPU_VA_OP_MAP, ACCESS, va + from * page, 0,
+			(to - from) * page));
+	for (uint64_t i = from - 2; i < to + 2; i += i % 512 < 2 || i < from + 2 || i > to - 3 ? 1 : 35) {
+		bool within = i >= from && i < to;
+
+		expect_word(cs, va + i * page, (uint32_t)(within ? i - from : i), bos, 2);
+	}
+}
+
 TEST(va_replace_and_clear)
 {
 	const uint64_t va = 0x7000000000ull, page = 4096;
@@ -450,6 +498,7 @@ TEST(va_replace_and_clear)
 	EXPECT_OK(cs_va(cs.fd, a.handle, AMDGPU_VA_OP_UNMAP, 0, va + 3 * page, 0, page));
 	EXPECT_RET(cs_va(cs.fd, a.handle, AMDGPU_VA_OP_UNMAP, 0, va + 2 * page, 0, page), -ENOENT);
 	EXPECT_OK(cs_va(cs.fd, b.handle, AMDGPU_VA_OP_UNMAP, 0, va + page, 0, 2 * page));
+	cut_large_pages(&cs);
 }
 
 TEST(implicit_sync_across_files)
