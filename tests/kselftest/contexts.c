@@ -167,6 +167,8 @@ TEST(numbers_in_sysfs)
 	struct fixture f;
 	struct kfd k[3];
 
+	if (memory_fails())
+		SKIP("without memory there are no folders");
 	for (int i = 0; i < 3; i++)
 		open_context(&k[i]);
 	for (uint32_t id = 0; id < 4; id++)
@@ -215,7 +217,7 @@ TEST(threads_create_one)
 		EXPECT_OK(kfd_acquire_vm(&k));
 		for (uint32_t id = 0, folders = 0; id < 9; id++) {
 			folders += has_folder(id, "");
-			EXPECT(id < 8 || folders == 1, "%u folders", folders);
+			EXPECT(id < 8 || folders == 1 || memory_fails(), "%u folders", folders);
 		}
 		kfd_close(&k);
 		for (uint32_t id = 0; id < 8; id++)
@@ -301,7 +303,8 @@ static void close_with_faults(void *data)
 	const unsigned int *ms = data;
 	struct fixture f = { 0 };
 	uint32_t *words = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
-			       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+			       /* Not migrated to VRAM, whose struct pages the driver keeps. */
+			       MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 
 	ASSERT(words != MAP_FAILED);
 	open_context(&f.k);
@@ -326,7 +329,6 @@ TEST(closed_with_faults)
 	kfd_close(&k);
 	if (ret)
 		SKIP("no retry faults");
-	/* Memory that the driver keeps is allocated by the first one. */
 	EXPECT_OK(ktap_in_child(close_with_faults, &ms));
 	leaks_start();
 	for (unsigned int i = 0; i < 20; i++) {

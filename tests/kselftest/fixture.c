@@ -210,6 +210,11 @@ void fixture_opens(void *unused)
 	fixture_open(&k);
 }
 
+bool memory_fails(void)
+{
+	return getenv("KFD_FAIL_NTH") != NULL;
+}
+
 pid_t fork_child(void)
 {
 	pid_t child;

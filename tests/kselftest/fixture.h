@@ -56,6 +56,8 @@ void fixture_endless(struct fixture *f, unsigned int groups);
 void fixture_lives(void *unused);
 /* Only opens the GPU and acquires its VM, for ktap_in_child. */
 void fixture_opens(void *unused);
+/* Whether allocations fail (fail-nth.sh): a process works without its files in sysfs then. */
+bool memory_fails(void);
 /* fork() that ends the test on failure and does not duplicate buffered output. */
 pid_t fork_child(void);
 /* Pass an fd over a Unix socket. End the test on failure. */
