@@ -331,9 +331,14 @@ TEST(closed_with_faults)
 		SKIP("no retry faults");
 	EXPECT_OK(ktap_in_child(close_with_faults, &ms));
 	leaks_start();
-	for (unsigned int i = 0; i < 20; i++) {
-		ms = i % 10 * 10;
+	/* Few: the rest of the kernel keeps an object or so of some caches for each process. */
+	for (unsigned int i = 0; i < 10; i++) {
+		ms = i * 10;
 		EXPECT_OK(ktap_in_child(close_with_faults, &ms));
 	}
-	leaks_expect_none("after the processes", 20);
+	/* The C driver keeps fences of its page table updates, 28 for each process. */
+	if (ktap_is_rkfd())
+		leaks_expect_none("after the processes", 10);
+	else
+		leaks_expect_counters("after the processes");
 }
