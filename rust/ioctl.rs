@@ -14,7 +14,7 @@ use kernel::{
 };
 
 use crate::{
-    process::{KfdFile, Process},
+    process::KfdFile,
     trace::IoctlTimer,
     uapi::{self, *},
 };
@@ -166,7 +166,7 @@ pub(crate) fn dispatch(file: &KfdFile, cmd: u32, arg: usize) -> Result<isize> {
     let process = file.process();
     let timer = IoctlTimer::start();
     let given = Command(cmd);
-    let result = run(file, process, &given, arg);
+    let result = run(file, &given, arg);
     let ret = match &result {
         Ok(n) => i64::try_from(*n).unwrap_or(0),
         Err(e) => e.to_errno().into(),
@@ -182,9 +182,9 @@ pub(crate) fn dispatch(file: &KfdFile, cmd: u32, arg: usize) -> Result<isize> {
     result
 }
 
-fn run(file: &KfdFile, process: &Process, given: &Command, arg: usize) -> Result<isize> {
+fn run(file: &KfdFile, given: &Command, arg: usize) -> Result<isize> {
     let entry = find(given.nr()).ok_or(ENOTTY)?;
-    process.check_caller()?;
+    file.process().check_caller()?;
     if entry.privileged && !user::may_checkpoint() {
         return Err(EACCES);
     }

@@ -2,6 +2,8 @@
 
 //! The mappings that `GEM_VA` made in a file's address space.
 
+use core::ops::Range;
+
 use kernel::{
     prelude::*,
     sync::{aref::ARef, Mutex},
@@ -43,17 +45,9 @@ impl Mapping {
         })
     }
 
-    fn overlaps(&self, range: &VaRange) -> bool {
+    fn overlaps(&self, range: &Range<u64>) -> bool {
         self.va < range.end && range.start < self.end()
     }
-}
-
-/// A range of addresses.
-pub(super) struct VaRange {
-    /// First address.
-    pub(super) start: u64,
-    /// Address behind the last.
-    pub(super) end: u64,
 }
 
 /// All mappings that `GEM_VA` made in an address space.
@@ -108,16 +102,20 @@ impl Mappings {
     ///
     /// A mapping of user memory that exceeds the range is removed as a whole, and its parts outside
     /// are mapped again; they are lost if that fails.
-    pub(super) fn clear(&mut self, vm: &Vm, queues: &Mutex<UserQueues>, range: &VaRange) -> Result {
+    pub(super) fn clear(
+        &mut self,
+        vm: &Vm,
+        queues: &Mutex<UserQueues>,
+        range: &Range<u64>,
+    ) -> Result {
         let mut result = Ok(());
         while let Some(at) = self.0.iter().position(|m| m.overlaps(range)) {
             let whole = self.0.get(at).ok_or(ENOENT)?.clone();
             let below = whole.part(whole.va, range.start);
             let above = whole.part(range.end, whole.end());
+            let is_within = below.is_none() && above.is_none();
             let rest = Iterator::chain(below.into_iter(), above);
-            if rest.clone().next().is_none() {
-                self.remove(vm, queues, at)?;
-            } else if whole.object.bo().is_user() {
+            if is_within || whole.object.bo().is_user() {
                 self.remove(vm, queues, at)?;
                 for part in rest {
                     result = result.and(self.map(vm, part));
@@ -136,7 +134,7 @@ impl Mappings {
         vm: &Vm,
         queues: &Mutex<UserQueues>,
         at: usize,
-        range: &VaRange,
+        range: &Range<u64>,
         rest: impl Iterator<Item = Mapping>,
     ) -> Result {
         self.0.reserve(1, GFP_KERNEL)?;
@@ -156,7 +154,7 @@ impl Mappings {
     }
 
     /// Returns the buffers that are mapped in a range.
-    pub(super) fn objects(&self, range: &VaRange) -> Result<KVec<ARef<Object>>> {
+    pub(super) fn objects(&self, range: &Range<u64>) -> Result<KVec<ARef<Object>>> {
         let mut objects = KVec::new();
         for mapping in self.0.iter().filter(|m| m.overlaps(range)) {
             objects.push(mapping.object.clone(), GFP_KERNEL)?;

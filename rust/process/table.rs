@@ -37,8 +37,7 @@ global_mutex! {
 
 global_mutex! {
     /// Number of devices whose nodes are being replaced. Held across lookup and creation of a
-    /// process: an address space has one
-    /// primary process at most.
+    /// process: an address space has one primary process at most.
     CREATE: u32 = 0;
     init init_create
 }
@@ -78,7 +77,7 @@ fn find_ranked(mm: usize, primary: bool) -> Option<Arc<Process>> {
 
 /// Returns the primary process of the caller's address space; creates it at the first open.
 /// `EINVAL` without a GPU, while the nodes of one are being replaced, or for a kernel thread.
-pub(crate) fn open_current() -> Result<Arc<Process>> {
+pub(super) fn open_current() -> Result<Arc<Process>> {
     if node::count() == 0 {
         return Err(EINVAL);
     }

@@ -57,11 +57,8 @@ impl Svm {
             return Ok(());
         }
         let mm = this.user()?;
-        let mut guard = this.state.lock();
+        let mut guard = this.lock()?;
         let state: &mut State = &mut guard;
-        if state.ended {
-            return Err(ESRCH);
-        }
         this.tidy(state, &mm)?;
         let served = Self::serve(this, state, &mm, gpu, gpu_id, page, write, report);
         drop(guard);

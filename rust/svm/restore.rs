@@ -76,11 +76,8 @@ impl Svm {
     /// Maps the invalid pages again. Returns false if some still are.
     fn refresh(&self) -> Result<bool> {
         let mm = self.user()?;
-        let mut guard = self.state.lock();
+        let mut guard = self.lock()?;
         let state: &mut State = &mut guard;
-        if state.ended {
-            return Err(ESRCH);
-        }
         self.tidy(state, &mm)?;
         self.forget_lost();
         let mut complete = true;

@@ -17,6 +17,7 @@ use kernel::{
     sync::{
         aref::ARef,
         atomic::{ordering, Atomic, AtomicFlag, Relaxed},
+        lock::mutex::MutexGuard,
         Arc, Mutex,
     },
     workqueue::new_delayed_work,
@@ -107,7 +108,7 @@ pub(super) struct State {
     charged: UserBytes,
     /// Attributes were removed: blocks may be unused.
     stale: bool,
-    pub(super) ended: bool,
+    ended: bool,
 }
 
 /// Memory shared between a process and its GPUs.
@@ -375,6 +376,15 @@ impl Svm {
         drop(windows);
     }
 
+    /// Locks the attributes. `ESRCH` after [`Self::release`].
+    pub(super) fn lock(&self) -> Result<MutexGuard<'_, State>> {
+        let state = self.state.lock();
+        if state.ended {
+            return Err(ESRCH);
+        }
+        Ok(state)
+    }
+
     /// Returns the window with a page.
     pub(super) fn window(&self, page: u64) -> Option<WindowRef> {
         self.windows.lock().get(&(page / WINDOW_PAGES)).cloned()
@@ -574,11 +584,8 @@ impl Svm {
         let end = Self::end(first, pages)?;
         let mm = this.user()?;
         this.changes.fetch_add(1, Relaxed);
-        let mut guard = this.state.lock();
+        let mut guard = this.lock()?;
         let state: &mut State = &mut guard;
-        if state.ended {
-            return Err(ESRCH);
-        }
         this.check(&mm.mmap_read_lock(), first, end)?;
         Self::add_windows(this, &mm, first, end)?;
         let mut old = KVVec::new();

@@ -18,14 +18,6 @@
 #define AT 0x7e0000000000ull
 #define PROCESSES "/sys/devices/virtual/kfd/kfd/proc"
 
-/* Opens the GPU as a secondary process. */
-static void open_context(struct kfd *k)
-{
-	fixture_open_only(k);
-	ASSERT_OK(kfd_create_process(k));
-	ASSERT_OK(kfd_acquire_vm(k));
-}
-
 TEST(one_per_file)
 {
 	struct kfd_ioctl_get_version_args version;
@@ -133,7 +125,7 @@ TEST(only_primary_processes)
 	struct kfd_ioctl_svm_args svm = { .op = KFD_IOCTL_SVM_OP_GET_ATTR };
 	struct kfd k;
 
-	open_context(&k);
+	fixture_open_context(&k);
 	alloc.gpu_id = k.node.gpu_id;
 	EXPECT_RET(kfd_ioctl(k.fd, AMDKFD_IOC_ALLOC_MEMORY_OF_GPU, &alloc), -EOPNOTSUPP);
 	alloc.size = 0;
@@ -170,7 +162,7 @@ TEST(numbers_in_sysfs)
 	if (memory_fails())
 		SKIP("without memory there are no folders");
 	for (int i = 0; i < 3; i++)
-		open_context(&k[i]);
+		fixture_open_context(&k[i]);
 	for (uint32_t id = 0; id < 4; id++)
 		EXPECT_EQ(has_folder(id, "pasid"), id < 3);
 	kfd_close(&k[1]);
@@ -307,7 +299,7 @@ static void close_with_faults(void *data)
 			       MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 
 	ASSERT(words != MAP_FAILED);
-	open_context(&f.k);
+	fixture_open_context(&f.k);
 	ASSERT_OK(kfd_ioctl(f.k.fd, AMDKFD_IOC_SET_XNACK_MODE, &xnack));
 	fixture_load_opened(&f);
 	ASSERT_OK(kfd_queue_create(&f.k, &f.q, 64));
@@ -324,7 +316,7 @@ TEST(closed_with_faults)
 	struct kfd k;
 	int ret;
 
-	open_context(&k);
+	fixture_open_context(&k);
 	ret = kfd_ioctl(k.fd, AMDKFD_IOC_SET_XNACK_MODE, &xnack);
 	kfd_close(&k);
 	if (ret)

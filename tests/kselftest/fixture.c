@@ -55,12 +55,17 @@ void fixture_launch(struct fixture *f)
 	ASSERT_OK(kfd_queue_create(&f->k, &f->q, 64));
 }
 
+void fixture_open_context(struct kfd *k)
+{
+	fixture_open_only(k);
+	ASSERT_OK(kfd_create_process(k));
+	ASSERT_OK(kfd_acquire_vm(k));
+}
+
 void fixture_launch_context(struct fixture *f)
 {
 	memset(f, 0, sizeof(*f));
-	fixture_open_only(&f->k);
-	ASSERT_OK(kfd_create_process(&f->k));
-	ASSERT_OK(kfd_acquire_vm(&f->k));
+	fixture_open_context(&f->k);
 	fixture_load_opened(f);
 	ASSERT_OK(kfd_queue_create(&f->k, &f->q, 64));
 }

@@ -26,7 +26,8 @@ struct fixture {
 void fixture_open(struct kfd *k);
 /* Same without ACQUIRE_VM. */
 void fixture_open_only(struct kfd *k);
-/* As fixture_launch() as a secondary process. */
+/* As fixture_open() and fixture_launch() as a secondary process. */
+void fixture_open_context(struct kfd *k);
 void fixture_launch_context(struct fixture *f);
 /* Opens the GPU, loads the kernels, allocates 1 MiB of data; all in GTT, without a queue. */
 void fixture_load(struct fixture *f);

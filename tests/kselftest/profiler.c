@@ -90,10 +90,24 @@ static void hold_and_exit(void *data)
 	EXPECT_OK(pmc(&k, k.node.gpu_id, 1, 1));
 }
 
+/* Takes the lock and releases it, as soon as the process that held it has ended. */
+static void expect_released(struct kfd *k)
+{
+	int ret = 0;
+
+	for (unsigned int ms = 0; ms < WAIT_MS; ms += 10) {
+		ret = pmc(k, k->node.gpu_id, 1, 0);
+		if (ret != -EBUSY)
+			break;
+		usleep(10000);
+	}
+	EXPECT_OK(ret);
+	EXPECT_OK(pmc(k, k->node.gpu_id, 0, 0));
+}
+
 TEST(lock)
 {
 	struct kfd k;
-	int ret = 0;
 
 	EXPECT_OK(ktap_in_child(try_as_nobody, NULL));
 	fixture_open_only(&k);
@@ -107,21 +121,13 @@ TEST(lock)
 	EXPECT_RET(pmc(&k, k.node.gpu_id, 0, 0), -EINVAL);
 	/* It is released with the process, after its exit. */
 	EXPECT_OK(ktap_in_child(hold_and_exit, NULL));
-	for (unsigned int ms = 0; ms < WAIT_MS; ms += 10) {
-		ret = pmc(&k, k.node.gpu_id, 1, 0);
-		if (ret != -EBUSY)
-			break;
-		usleep(10000);
-	}
-	EXPECT_OK(ret);
-	EXPECT_OK(pmc(&k, k.node.gpu_id, 0, 0));
+	expect_released(&k);
 }
 
 /* Each process of an address space is one. */
 TEST(lock_of_a_secondary_process)
 {
 	struct kfd primary, secondary;
-	int ret = 0;
 
 	fixture_open_only(&primary);
 	fixture_open_only(&secondary);
@@ -130,14 +136,7 @@ TEST(lock_of_a_secondary_process)
 	EXPECT_RET(pmc(&secondary, secondary.node.gpu_id, 1, 1), -EALREADY);
 	EXPECT_RET(pmc(&primary, primary.node.gpu_id, 1, 1), -EBUSY);
 	kfd_close(&secondary);
-	for (unsigned int ms = 0; ms < WAIT_MS; ms += 10) {
-		ret = pmc(&primary, primary.node.gpu_id, 1, 0);
-		if (ret != -EBUSY)
-			break;
-		usleep(10000);
-	}
-	EXPECT_OK(ret);
-	EXPECT_OK(pmc(&primary, primary.node.gpu_id, 0, 0));
+	expect_released(&primary);
 }
 
 /*

@@ -6,6 +6,8 @@
 //! A mapping ends with an unmap, with the last handle of its buffer, or with the file. Page tables
 //! are up to date when the ioctl returns: an unmap waits for submitted jobs that use the buffer.
 
+use core::ops::Range;
+
 use kernel::{
     prelude::*,
     sync::{aref::ARef, Arc},
@@ -15,7 +17,7 @@ use super::{gem::lookup, info};
 use crate::{
     drm::{
         file::{FileData, Render},
-        mappings::{wait_for_jobs, Mapping, VaRange},
+        mappings::{wait_for_jobs, Mapping},
         syncobj_signal::SyncobjSignal,
         user,
     },
@@ -37,11 +39,8 @@ struct VaArgs {
 }
 
 impl VaArgs {
-    fn range(&self) -> VaRange {
-        VaRange {
-            start: self.va,
-            end: self.va + self.len,
-        }
+    fn range(&self) -> Range<u64> {
+        self.va..self.va + self.len
     }
 
     fn mapping(&self, object: ARef<Object>) -> Mapping {

@@ -7,3 +7,7 @@
 mod table;
 #[cfg(test)]
 mod table_check;
+#[cfg(test)]
+mod table_defects;
+#[cfg(test)]
+mod tables;
