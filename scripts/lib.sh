@@ -222,6 +222,13 @@ firmware_ready() {
 	for file in $FIRMWARE_FILES; do [ -s "$(firmware_dir)/amdgpu/$file" ] || return 1; done
 }
 
+# set_payload_drive FILE: sets payload_drive to QEMU's arguments for the disk with the guest's root
+# file system, whose size is part of the guest's state.
+PAYLOAD_SIZE=$((4 << 30))
+set_payload_drive() {
+	payload_drive=(-drive "file=$1,if=none,id=payload,format=raw,readonly=on" -device "virtio-blk-pci,drive=payload,serial=payload")
+}
+
 need_root() { [ "$(id -u)" = 0 ] || die "root privileges are needed to create and enter Debian root file systems: run with sudo"; }
 
 # step TITLE ON_FAILURE COMMAND...: runs COMMAND with its output in a log and shows the time passed.
