@@ -226,7 +226,8 @@ firmware_ready() {
 # file system, whose size is part of the guest's state.
 PAYLOAD_SIZE=$((4 << 30))
 set_payload_drive() {
-	payload_drive=(-drive "file=$1,if=none,id=payload,format=raw,readonly=on" -device "virtio-blk-pci,drive=payload,serial=payload")
+	payload_drive=(-drive "file=$1,if=none,id=payload,format=raw,readonly=on"
+		-device "virtio-blk-pci,drive=payload,serial=payload,disable-modern=on")
 }
 
 need_root() { [ "$(id -u)" = 0 ] || die "root privileges are needed to create and enter Debian root file systems: run with sudo"; }
