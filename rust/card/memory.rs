@@ -17,8 +17,9 @@ use kernel::{
 
 use crate::asic::{discovery::MemoryTable, partition::NpsModes};
 
-/// Bytes of a page.
-const PAGE: u64 = SZ_4K as u64;
+mod ranges;
+
+use ranges::Bad;
 
 /// Granularity of [`Reserved::in_blocks`]: the rest of a partly used block only serves small BOs.
 pub(super) const VRAM_BLOCK: u64 = SZ_2M as u64;
@@ -141,8 +142,13 @@ pub(super) fn ranges(
         return Ok(all);
     };
     let expected = modes.current.map(|mode| mode.partitions());
-    let listed = match table {
-        Some(table) => check(pdev, table, expected, offset, vram_size)?,
+    let listed = match table.map(|table| ranges::check(table, expected, offset, vram_size)) {
+        Some(Ok(ranges)) => Some(ranges),
+        Some(Err(Bad::Memory)) => return Err(ENOMEM),
+        Some(Err(bad)) => {
+            dev_warn!(pdev, "{bad}\n");
+            None
+        }
         None => None,
     };
     let mut ranges = match listed {
@@ -154,7 +160,7 @@ pub(super) fn ranges(
                     "the memory partition mode is unknown: taken as NPS1\n"
                 );
             }
-            divide(vram_size, expected.unwrap_or(1))?
+            ranges::divide(vram_size, expected.unwrap_or(1))?
         }
     };
     if let Some(last) = ranges.iter_mut().max_by_key(|range| range.end) {
@@ -172,60 +178,6 @@ pub(super) fn ranges(
             modes.current,
             modes.capability
         );
-    }
-    Ok(ranges)
-}
-
-/// Returns the ranges of a table in VRAM; `None`, with a message, if it is not valid.
-fn check(
-    pdev: &pci::Device,
-    table: &MemoryTable,
-    expected: Option<u32>,
-    offset: u64,
-    vram_size: u64,
-) -> Result<Option<KVec<Range<u64>>>> {
-    if table.ranges.is_empty() || expected.is_some_and(|n| n as usize != table.ranges.len()) {
-        dev_warn!(
-            pdev,
-            "the NPS table lists {} memory partitions in mode {}, expected are {expected:?}\n",
-            table.ranges.len(),
-            table.mode
-        );
-        return Ok(None);
-    }
-    let mut ranges: KVec<Range<u64>> = KVec::new();
-    for (first, last) in &table.ranges {
-        let range = first
-            .checked_sub(offset)
-            .zip(
-                last.checked_sub(offset)
-                    .and_then(|last| last.checked_add(1)),
-            )
-            .filter(|(start, end)| end - 1 > *start && *start % PAGE == 0 && *end <= vram_size)
-            .map(|(start, end)| start..end / PAGE * PAGE)
-            .filter(|new| {
-                let mut earlier = ranges.iter();
-                !earlier.any(|old| new.start < old.end && old.start < new.end)
-            });
-        let Some(range) = range else {
-            dev_warn!(
-                pdev,
-                "memory partition {first:#x} to {last:#x} of the NPS table is outside of VRAM or overlaps another\n"
-            );
-            return Ok(None);
-        };
-        ranges.push(range, GFP_KERNEL)?;
-    }
-    Ok(Some(ranges))
-}
-
-/// Divides VRAM, with 16 MiB behind it that firmware has, into equal parts.
-fn divide(vram_size: u64, count: u32) -> Result<KVec<Range<u64>>> {
-    let count = u64::from(count);
-    let size = (vram_size + SZ_16M as u64) / PAGE / count * PAGE;
-    let mut ranges = KVec::new();
-    for n in 0..count {
-        ranges.push(n * size..((n + 1) * size).min(vram_size), GFP_KERNEL)?;
     }
     Ok(ranges)
 }

@@ -11,7 +11,7 @@ pub(crate) mod caps;
 #[allow(clippy::all)]
 #[path = "../../../rust/asic/config.rs"]
 pub(crate) mod config;
-mod discovery;
+pub(crate) mod discovery;
 mod firmware;
 #[allow(clippy::all)]
 #[path = "../../../rust/asic/fru.rs"]

@@ -2,6 +2,7 @@
 
 //! `rust/card`.
 
+mod memory;
 #[allow(clippy::all)]
 #[path = "../../../rust/card/page_map.rs"]
 mod page_map;

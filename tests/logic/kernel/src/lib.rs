@@ -46,6 +46,8 @@ pub mod sizes {
     pub const SZ_4K: usize = 4 << 10;
     /// 2 MiB.
     pub const SZ_2M: usize = 2 << 20;
+    /// 16 MiB.
+    pub const SZ_16M: usize = 16 << 20;
 }
 
 pub mod alloc;

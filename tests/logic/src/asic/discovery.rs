@@ -11,3 +11,5 @@ mod table_check;
 mod table_defects;
 #[cfg(test)]
 mod tables;
+
+pub(crate) use table::MemoryTable;
