@@ -26,7 +26,8 @@ pub(super) struct Tree {
 }
 
 impl Tree {
-    /// Creates the directories of a card. `ENOMEM` without memory.
+    /// Creates the directories of a card. Of several entries of a block with one number the first
+    /// has a directory, as in the C driver, and the others are reported. `ENOMEM` without memory.
     pub(super) fn new(gpu: &Arc<Gpu>) -> Result<Self> {
         let top = Dir::new(&Parent::Device(gpu.dev()), c"ip_discovery", KVec::new())?;
         let die = Dir::new(&Parent::Dir(&top), c"die", KVec::new())?;
@@ -50,6 +51,10 @@ impl Tree {
                     dir.link(name, &block)?;
                 }
                 for ip in of_die().filter(|ip| ip.instance.hw_id == id) {
+                    // The name is taken: sysfs would warn, with a stack trace.
+                    if ip.repeated {
+                        continue;
+                    }
                     let name = numbered(ip.instance.inst)?;
                     let dir = Dir::new(&Parent::Dir(&block), &name, files_of(ip)?)?;
                     instances.push(dir, GFP_KERNEL)?;
@@ -57,6 +62,17 @@ impl Tree {
                 blocks.push(block, GFP_KERNEL)?;
             }
             dies.push(dir, GFP_KERNEL)?;
+        }
+        let mut repeated = listed.iter().filter(|ip| ip.repeated);
+        if let Some(first) = repeated.next() {
+            dev_warn!(
+                gpu.dev(),
+                "{} entries of the IP discovery table repeat others, the first is instance {} of block {} on die {}: not in sysfs\n",
+                1 + repeated.count(),
+                first.instance.inst,
+                first.instance.hw_id,
+                first.die
+            );
         }
         Ok(Self {
             _instances: instances,

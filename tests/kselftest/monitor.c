@@ -14,6 +14,7 @@
 #include <drm/amdgpu_drm.h>
 #include <linux/kfd_sysfs.h>
 
+#include "device.h"
 #include "fixture.h"
 
 #define MIB (1ul << 20)
@@ -844,8 +845,14 @@ static unsigned int check_block(const struct kfd *k, const char *die, unsigned i
 	return count;
 }
 
+/*
+ * $IP_REPEATED is the number of entries of the table that repeat another one: they have no folder,
+ * and a message names the first.
+ */
 TEST(ip_discovery)
 {
+	const char *given = getenv("IP_REPEATED");
+	const unsigned int repeated = given ? (unsigned int)atoi(given) : 0;
 	struct found gc = { 0 }, sdma = { 0 }, other = { 0 };
 	struct drm_amdgpu_info_hw_ip ip = { 0 };
 	struct drm_amdgpu_info request = { .return_pointer = kfd_va(&ip),
@@ -872,7 +879,7 @@ TEST(ip_discovery)
 			if (count_numbered(&k, block))
 				instances += check_block(&k, die, id, found);
 		}
-		EXPECT_EQ(fact(&k, die, "num_ips", 10), instances);
+		EXPECT_EQ(fact(&k, die, "num_ips", 10), instances + (d ? 0 : repeated));
 	}
 	/*
 	 * MI308X: half of the instances. The C driver creates the files before it reads the harvest
@@ -885,6 +892,17 @@ TEST(ip_discovery)
 	if (ktap_is_rkfd()) {
 		EXPECT_EQ(gc.harvested, harvested ? gc.working : 0);
 		EXPECT_EQ(sdma.harvested, harvested ? sdma.working : 0);
+	}
+
+	if (ktap_is_rkfd()) {
+		int log = kmsg_open();
+		char text[64];
+
+		/* The message is from the probe. */
+		ASSERT(lseek(log, 0, SEEK_SET) == 0);
+		snprintf(text, sizeof(text), "%u entries of the IP discovery table repeat", repeated);
+		EXPECT_EQ(kmsg_lines_with(log, text), repeated ? 1 : 0);
+		close(log);
 	}
 
 	/* By name, in the first die. */

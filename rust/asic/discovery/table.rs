@@ -30,6 +30,8 @@ pub(crate) struct Listed {
     pub(crate) instance: Instance,
     /// It is in the harvest table.
     pub(crate) harvested: bool,
+    /// An earlier entry of the die has the same id and number.
+    pub(crate) repeated: bool,
 }
 
 /// Contents of the discovery table.
@@ -242,7 +244,7 @@ fn parse_ips(all: Bytes<'_>, ips: Bytes<'_>) -> Result<KVec<Listed>, Bad> {
     if dies == 0 || dies > h::MAX_DIES {
         return Err(Bad::Value("the number of dies", dies as u32));
     }
-    let mut out = KVec::new();
+    let mut out: KVec<Listed> = KVec::new();
     for die in 0..dies {
         let info = h::DIE_INFO + die * die_info::SIZE;
         let mut at = usize::from(ips.u16(info + die_info::DIE_OFFSET, "die list")?);
@@ -258,10 +260,15 @@ fn parse_ips(all: Bytes<'_>, ips: Bytes<'_>) -> Result<KVec<Listed>, Bad> {
             if out.len() == MAX_INSTANCES {
                 return Err(Bad::Value("the number of instances", out.len() as u32));
             }
+            let repeated = out.iter().any(|earlier| {
+                let other = &earlier.instance;
+                (earlier.die, other.hw_id, other.inst) == (id, instance.hw_id, instance.inst)
+            });
             let listed = Listed {
                 die: id,
                 instance,
                 harvested: false,
+                repeated,
             };
             out.push(listed, GFP_KERNEL)?;
         }

@@ -91,13 +91,16 @@ fn ip_entry(instance: &IpInstance, (id, number): (u16, u8)) -> Vec<u8> {
 }
 
 /// Builds the IP table. `at` is its offset in the binary; die offsets count from the start of the
-/// binary.
-fn ip_table(chip: &Chip, at: usize) -> Vec<u8> {
-    let entries: Vec<Vec<u8>> = chip
+/// binary. With `repeated` the last entry is there twice.
+fn ip_table(chip: &Chip, at: usize, repeated: bool) -> Vec<u8> {
+    let mut entries: Vec<Vec<u8>> = chip
         .ips
         .iter()
         .filter_map(|i| Some(ip_entry(i, identity(chip, i.ip, i.instance)?)))
         .collect();
+    if repeated {
+        entries.extend(entries.last().cloned());
+    }
     let die = ip_discovery_header::SIZE;
     let size = die + die_header::SIZE + entries.iter().map(Vec::len).sum::<usize>();
     let mut t = Bytes::zeroed(size);
@@ -235,11 +238,29 @@ fn nps(partitions: &MemoryPartitions) -> Vec<u8> {
     t.0
 }
 
+/// Defects of a binary.
+#[derive(Clone, Copy, Default)]
+pub struct Defects {
+    /// Its checksum is wrong.
+    pub checksum: bool,
+    /// The last entry of the IP table is there twice.
+    pub repeated: bool,
+}
+
 /// Returns the discovery binary of `chip`, with the table of memory partitions if it has several
 /// modes of them. With `corrupt` its checksum is wrong.
 pub fn binary(chip: &Chip, memory: Option<&MemoryPartitions>, corrupt: bool) -> Vec<u8> {
+    let defects = Defects {
+        checksum: corrupt,
+        ..Defects::default()
+    };
+    defective(chip, memory, defects)
+}
+
+/// As [`binary`], with defects.
+pub fn defective(chip: &Chip, memory: Option<&MemoryPartitions>, defects: Defects) -> Vec<u8> {
     let ip_at = binary_header::SIZE;
-    let mut tables = vec![(table::IP_DISCOVERY, ip_table(chip, ip_at))];
+    let mut tables = vec![(table::IP_DISCOVERY, ip_table(chip, ip_at, defects.repeated))];
     tables.push((table::GC, gc_table(chip)));
     tables.push((table::HARVEST_INFO, harvest(chip)));
     tables.extend(memory.map(|partitions| (table::NPS_INFO, nps(partitions))));
@@ -258,7 +279,7 @@ pub fn binary(chip: &Chip, memory: Option<&MemoryPartitions>, corrupt: bool) -> 
     let size = b.0.len();
     b.put16(binary_header::BINARY_SIZE, size as u16);
     let sum = checksum(&b.0[binary_header::BINARY_SIZE..]);
-    let sum = if corrupt { sum ^ 1 } else { sum };
+    let sum = if defects.checksum { sum ^ 1 } else { sum };
     b.put16(binary_header::BINARY_CHECKSUM, sum);
     b.0
 }

@@ -110,6 +110,8 @@ knobs! {
         "1: the IP discovery binary has no table of memory partitions (applies at reset)";
     discovery_bad_checksum = "discovery.bad_checksum",
         "1: the IP discovery binary has a wrong checksum (applies at reset)";
+    discovery_repeated = "discovery.repeated",
+        "1: the IP discovery binary lists the last IP block twice (applies at reset)";
 }
 
 /// A value that may change at any time, and how often it has injected its fault.

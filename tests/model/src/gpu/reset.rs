@@ -13,15 +13,21 @@ impl Gpu {
     pub(super) fn boot(&self, kind: Reset) {
         self.psp.reset(self, kind);
         self.memory.reset(self, kind);
-        let bad = self.knobs.discovery_bad_checksum.on();
-        if bad {
+        let defects = discovery::Defects {
+            checksum: self.knobs.discovery_bad_checksum.on(),
+            repeated: self.knobs.discovery_repeated.on(),
+        };
+        if defects.checksum {
             self.knobs.discovery_bad_checksum.hit();
+        }
+        if defects.repeated {
+            self.knobs.discovery_repeated.hit();
         }
         let mut partitions = self.memory.partitions(self);
         if self.knobs.discovery_no_nps.on() && partitions.take().is_some() {
             self.knobs.discovery_no_nps.hit();
         }
-        let binary = discovery::binary(self.chip, partitions.as_ref(), bad);
+        let binary = discovery::defective(self.chip, partitions.as_ref(), defects);
         let at = self.vram.len() - discovery::TMR_OFFSET;
         if self.vram.write(at, &binary).is_err() {
             strict!(

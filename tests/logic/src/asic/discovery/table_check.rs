@@ -5,7 +5,7 @@
 
 use gpu_model::{
     chips::{Chip, Generation},
-    discovery::{binary, identity},
+    discovery::{binary, defective, identity, Defects},
     engines::memory::MemoryPartitions,
     regs::Ip,
 };
@@ -168,6 +168,39 @@ fn check_tables(tables: &Tables) {
         assert_eq!(usize::from(i.num_bases), entry.bases);
         let expected = (0..entry.bases).map(|n| base(entry, n));
         assert_eq!(i.bases[..entry.bases], expected.collect::<Vec<_>>());
+    }
+}
+
+/// Entries of one die with the same id and number.
+#[test]
+fn repeated_entries() {
+    let entry = |hw_id, inst| Entry {
+        hw_id,
+        inst,
+        bases: 1,
+    };
+    let [one, two, three] = [entry(12, 0), entry(12, 1), entry(13, 0)];
+    let repeated = |dies: Vec<Vec<Entry>>| -> Vec<bool> {
+        let found = parse(&Tables::of(dies).build()).expect("valid");
+        found.listed.iter().map(|ip| ip.repeated).collect()
+    };
+    let all = vec![GC, one.clone(), two.clone(), three.clone(), one.clone(), GC];
+    let expected = [false, false, false, false, true, true];
+    assert_eq!(repeated(vec![all]), expected);
+    // Numbers count by die.
+    let dies = vec![vec![GC, one.clone()], vec![one.clone(), one, two, three]];
+    let expected = [false, false, false, true, false, false];
+    assert_eq!(repeated(dies), expected);
+    for chip in Chip::all() {
+        let found = parse(&binary(chip, None, false)).expect("valid");
+        assert!(found.listed.iter().all(|ip| !ip.repeated));
+        let defects = Defects {
+            repeated: true,
+            ..Defects::default()
+        };
+        let found = parse(&defective(chip, None, defects)).expect("valid");
+        let (last, others) = found.listed.split_last().expect("entries");
+        assert!(last.repeated && others.iter().all(|ip| !ip.repeated));
     }
 }
 
