@@ -8,11 +8,11 @@
 
 use kernel::{
     debugfs::{Dir, File},
-    fmt,
+    fmt, new_mutex,
     page::PAGE_SHIFT,
     prelude::*,
     str::CString,
-    sync::Arc,
+    sync::{Arc, Mutex},
 };
 
 use super::kfd_process::{Process, Rank};
@@ -24,7 +24,7 @@ use crate::{
 /// The directory `process` with the directories in it.
 struct Tree {
     // Field order: children first.
-    folders: KVec<Folder>,
+    folders: KVec<Arc<Folder>>,
     dir: Dir,
 }
 
@@ -56,11 +56,19 @@ impl Drop for Root {
 }
 
 /// The directory of a process.
+#[pin_data]
 struct Folder {
+    /// `None` after its removal. Locked during it, so that others can wait for its end.
+    #[pin]
+    contents: Mutex<Option<Contents>>,
+    process: Arc<Process>,
+}
+
+/// A directory with its files.
+struct Contents {
     // Field order: children first.
     _files: [Pin<KBox<File<Arc<Process>>>>; 4],
     dir: Dir,
-    process: Arc<Process>,
 }
 
 impl Tree {
@@ -74,7 +82,8 @@ impl Tree {
         let mut folders = self.folders.iter();
         let folder = folders.find(|folder| Arc::ptr_eq(&folder.process, primary));
         let name = CString::try_from_fmt(fmt!("context_{id}"))?;
-        Ok(folder.ok_or(ENOENT)?.dir.subdir(&name))
+        let contents = folder.ok_or(ENOENT)?.contents.lock();
+        Ok(contents.as_ref().ok_or(ENOENT)?.dir.subdir(&name))
     }
 }
 
@@ -90,7 +99,7 @@ pub(super) fn add(process: &Arc<Process>) -> Result {
     let queues = dir.read_callback_file(c"queues", process.clone(), &queues);
     let resources = dir.read_callback_file(c"resources", process.clone(), &resources);
     let svm = dir.read_callback_file(c"svm", process.clone(), &svm);
-    let folder = Folder {
+    let contents = Contents {
         _files: [
             KBox::pin_init(pasids, GFP_KERNEL)?,
             KBox::pin_init(queues, GFP_KERNEL)?,
@@ -98,23 +107,42 @@ pub(super) fn add(process: &Arc<Process>) -> Result {
             KBox::pin_init(svm, GFP_KERNEL)?,
         ],
         dir,
-        process: process.clone(),
     };
+    let folder = Arc::pin_init(
+        pin_init!(Folder {
+            contents <- new_mutex!(Some(contents), "rkfd_debugfs_process"),
+            process: process.clone(),
+        }),
+        GFP_KERNEL,
+    )?;
     Ok(tree.folders.push_within_capacity(folder)?)
 }
 
-/// Removes a process. Waits for readers: the caller holds no lock that they take.
+/// Removes a process. Waits for readers: the caller holds no lock that they take. A concurrent
+/// caller waits, too: the directory of a primary process stays as long as one is left in it.
 pub(super) fn remove(process: &Process) {
+    let find = |folders: &[Arc<Folder>]| {
+        let mut folders = folders.iter();
+        folders.position(|folder| core::ptr::eq(&*folder.process, process))
+    };
+    let guard = TREE.lock();
+    let folder = guard.as_ref().and_then(|tree| {
+        let at = find(&tree.folders)?;
+        Some(tree.folders[at].clone())
+    });
+    drop(guard);
+    let Some(folder) = folder else {
+        return;
+    };
+    *folder.contents.lock() = None;
     let mut guard = TREE.lock();
-    let folder = guard.as_mut().and_then(|tree| {
-        let at = tree
-            .folders
-            .iter()
-            .position(|folder| core::ptr::eq(&*folder.process, process))?;
+    let listed = guard.as_mut().and_then(|tree| {
+        let at = find(&tree.folders)?;
         tree.folders.remove(at).ok()
     });
     drop(guard);
-    drop(folder);
+    // The last reference to the process may be one of these.
+    drop((listed, folder));
 }
 
 /// Prints the PASID on each GPU, one per line.

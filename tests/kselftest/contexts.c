@@ -2,12 +2,16 @@
 /* Tests CREATE_PROCESS: secondary processes of an address space, one for each file. */
 #define _GNU_SOURCE
 #include <fcntl.h>
+#include <linux/userfaultfd.h>
+#include <poll.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -17,6 +21,7 @@
 #define CONTEXTS 4u
 #define AT 0x7e0000000000ull
 #define PROCESSES "/sys/devices/virtual/kfd/kfd/proc"
+#define DEBUGFS "/sys/kernel/debug/kfd/process"
 
 TEST(one_per_file)
 {
@@ -285,6 +290,128 @@ TEST(nothing_is_left)
 		close(sockets[0]);
 		leaks_expect_counters("after the process");
 	}
+}
+
+/* A process with a secondary one, whose file `socket` gets; exits at a byte from there. */
+static void live_with_context(int socket)
+{
+	struct kfd primary, secondary;
+	char byte;
+
+	ktap_detach();
+	fixture_open_only(&primary);
+	fixture_open_only(&secondary);
+	ASSERT_OK(kfd_create_process(&secondary));
+	send_fd(socket, secondary.fd);
+	close(secondary.fd);
+	ASSERT(read(socket, &byte, 1) == 1);
+	ktap_end();
+}
+
+/* A page whose first access waits for end_hold(). */
+static char *held_page(int *userfaults)
+{
+	struct uffdio_api api = { .api = UFFD_API };
+	struct uffdio_register range = { .mode = UFFDIO_REGISTER_MODE_MISSING };
+	char *page = mmap(NULL, KFD_PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	ASSERT(page != MAP_FAILED);
+	*userfaults = (int)syscall(SYS_userfaultfd, O_CLOEXEC);
+	if (*userfaults < 0)
+		SKIP("no userfaultfd");
+	range.range.start = kfd_va(page);
+	range.range.len = KFD_PAGE;
+	ASSERT(!ioctl(*userfaults, UFFDIO_API, &api));
+	ASSERT(!ioctl(*userfaults, UFFDIO_REGISTER, &range));
+	return page;
+}
+
+static void wait_for_access(int userfaults)
+{
+	struct pollfd event = { .fd = userfaults, .events = POLLIN };
+
+	ASSERT(poll(&event, 1, (int)WAIT_MS) == 1);
+}
+
+static void end_hold(int userfaults, char *page)
+{
+	struct uffdio_zeropage zero = { .range = { .start = kfd_va(page), .len = KFD_PAGE } };
+
+	ASSERT(!ioctl(userfaults, UFFDIO_ZEROPAGE, &zero));
+}
+
+struct reader {
+	int file;
+	char *page;
+};
+
+static void *read_file(void *data)
+{
+	struct reader *r = data;
+
+	return (void *)read(r->file, r->page, KFD_PAGE);
+}
+
+static void *close_file(void *data)
+{
+	close(*(int *)data);
+	return NULL;
+}
+
+/*
+ * The exit of a process waits for another one that ends its secondary process, which waits for a
+ * reader of a file.
+ */
+TEST(no_folder_in_debugfs_after_the_exit)
+{
+	char folder[64], context[96], name[128], byte = 0;
+	int sockets[2], userfaults, fd, status, ended = 0;
+	pthread_t reading, closing;
+	struct reader r;
+	pid_t child;
+	void *n;
+
+	if (access(DEBUGFS, F_OK))
+		SKIP("no kfd/process in debugfs");
+	if (memory_fails())
+		SKIP("without memory there are no folders");
+	r.page = held_page(&userfaults);
+	ASSERT(!socketpair(AF_UNIX, SOCK_STREAM, 0, sockets));
+	child = fork_child();
+	if (!child) {
+		close(sockets[0]);
+		live_with_context(sockets[1]);
+	}
+	close(sockets[1]);
+	fd = receive_fd(sockets[0]);
+	snprintf(folder, sizeof(folder), DEBUGFS "/%d", child);
+	snprintf(name, sizeof(name), "%s/context_0/pasid", folder);
+	snprintf(context, sizeof(context), PROCESSES "/%d/context_0", child);
+	r.file = open(name, O_RDONLY | O_CLOEXEC);
+	ASSERT(r.file >= 0, "%s: %s", name, strerror(errno));
+	ASSERT(!pthread_create(&reading, NULL, read_file, &r));
+	wait_for_access(userfaults);
+	ASSERT(!pthread_create(&closing, NULL, close_file, &fd));
+	/* The folder in sysfs is removed right before. */
+	for (unsigned int ms = 0; ms < WAIT_MS && !access(context, F_OK); ms += 10)
+		usleep(10000);
+	EXPECT(access(context, F_OK));
+	usleep(100000);
+	ASSERT(write(sockets[0], &byte, 1) == 1);
+	for (int ms = 0; ms < 1000 && !ended; ms += 10) {
+		usleep(10000);
+		ended = waitpid(child, &status, WNOHANG) == child;
+	}
+	if (ended)
+		EXPECT(access(folder, F_OK), "%s is there", folder);
+	end_hold(userfaults, r.page);
+	ASSERT(!pthread_join(reading, &n) && !pthread_join(closing, NULL));
+	EXPECT((long)n > 0, "%ld", (long)n);
+	if (!ended)
+		ASSERT(waitpid(child, &status, 0) == child);
+	EXPECT(WIFEXITED(status) && !WEXITSTATUS(status), "status %#x", status);
+	EXPECT(access(folder, F_OK), "%s is there", folder);
+	close(r.file);
 }
 
 /* Closes the file after `ms` while the GPU faults on memory that the driver maps then. */
