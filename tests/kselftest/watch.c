@@ -77,6 +77,15 @@ void watch_start_only(const char *event, ...)
 	ASSERT_OK(write_file(INSTANCE "/trace", ""));
 }
 
+void watch_filter(const char *event, const char *filter)
+{
+	char path[160];
+
+	snprintf(path, sizeof(path), INSTANCE "/events/rkfd/%s/filter", event);
+	ASSERT_OK(write_file(path, filter));
+	ASSERT_OK(write_file(INSTANCE "/trace", ""));
+}
+
 char *watch_stop(void)
 {
 	char *text;
