@@ -12,7 +12,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "fixture.h"
+#include "queue-calls.h"
+#include "userptr.h"
+#include "watch.h"
 
 /* Upper bound of an ioctl with any fault of the firmware, in seconds. */
 #define LONGEST_S 10.0
@@ -324,6 +326,97 @@ TEST_TIMEOUT(all_hung_queues_are_reset, 120)
 	ASSERT(waitpid(child, &status, 0) == child);
 	EXPECT(WIFEXITED(status) && !WEXITSTATUS(status), "status %#x", status);
 	EXPECT_OK(ktap_in_child(fixture_lives, NULL));
+}
+
+/* Returns the doorbell of the first ADD_QUEUE that is recorded. */
+static unsigned long doorbell_added(const char *text)
+{
+	const char *line = strstr(text, "op=ADD_QUEUE ");
+	unsigned long doorbell;
+
+	ASSERT(line && sscanf(line, "op=ADD_QUEUE ring=%*u doorbell=%lx", &doorbell) == 1);
+	return doorbell;
+}
+
+/* Returns how many frames about a queue are recorded: of an operation, or of all with "". */
+static unsigned int frames_about(const char *text, const char *op, unsigned long doorbell)
+{
+	unsigned int found = 0;
+	char of[64];
+
+	snprintf(of, sizeof(of), " doorbell=0x%lx ", doorbell);
+	while ((text = strstr(text, "rkfd_mes_submit: "))) {
+		const char *end = text + strcspn(text, "\n");
+		const char *name = strstr(text, "op="), *queue = strstr(text, of);
+
+		found += name && name < end && queue && queue < end &&
+			 !strncmp(name + strlen("op="), op, strlen(op));
+		text = end;
+	}
+	return found;
+}
+
+/* Has an MMU notifier evict the queues of the process, and waits until the others are restored. */
+static void evict(struct stuck *s, struct pages *pages, uint32_t value)
+{
+	uint32_t *words = (uint32_t *)s->f.data->va + 256;
+
+	ASSERT(!madvise(pages->cpu, pages->size, MADV_DONTNEED));
+	EXPECT_OK(fixture_fill(&s->f, &s->second, words, 64, value));
+	EXPECT_EQ(((volatile uint32_t *)words)[63], value);
+}
+
+/*
+ * There is one attempt to preempt a queue that hangs. A second REMOVE_QUEUE only tells MES of its
+ * reset; no frame is about it later.
+ */
+TEST_TIMEOUT(lost_queue_is_not_removed_again, 120)
+{
+	unsigned long lost, other;
+	struct pages pages;
+	struct stuck s;
+	char *text;
+
+	need_mes();
+	watch_need_events();
+	watch_start_only("rkfd_mes_submit", NULL);
+	fixture_launch(&s.f);
+	text = watch_stop();
+	lost = doorbell_added(text);
+	free(text);
+	watch_start_only("rkfd_mes_submit", NULL);
+	ASSERT_OK(kfd_queue_create(&s.f.k, &s.second, 64));
+	text = watch_stop();
+	other = doorbell_added(text);
+	free(text);
+	ASSERT_OK(kfd_event_create(&s.f.k, KFD_IOC_EVENT_HW_EXCEPTION, false, &s.event));
+	register_new(&s.f.k, MIB, &pages);
+	memset(pages.cpu, 1, MIB);
+	fixture_endless(&s.f, 1);
+
+	watch_start_only("rkfd_mes_submit", NULL);
+	evict(&s, &pages, 7);
+	expect_hang_event(&s.f.k, s.event, WAIT_MS);
+	text = watch_stop();
+	EXPECT_EQ(frames_about(text, "REMOVE_QUEUE ", lost), 2);
+	EXPECT_EQ(frames_about(text, "ADD_QUEUE ", lost), 0);
+	EXPECT_EQ(watch_count(text, "op=SUSPEND "), 1);
+	free(text);
+
+	watch_start_only("rkfd_mes_submit", NULL);
+	for (uint32_t i = 0; i < 3; i++) {
+		memset(pages.cpu, 2, MIB);
+		evict(&s, &pages, 8 + i);
+	}
+	EXPECT_RET(update(&s.f.k, s.f.q.id, kfd_va(s.f.q.ring->va), (uint32_t)s.f.q.ring->size, 0, 7),
+		   -EACCES);
+	EXPECT_OK(destroy_stuck(&s));
+	text = watch_stop();
+	EXPECT(frames_about(text, "REMOVE_QUEUE ", other) > 0);
+	EXPECT(frames_about(text, "ADD_QUEUE ", other) > 0);
+	EXPECT_EQ(frames_about(text, "", lost), 0);
+	free(text);
+	EXPECT_OK(kfd_queue_destroy(&s.second));
 }
 
 /* Replies are late and waited for. */
