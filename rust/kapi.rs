@@ -28,6 +28,7 @@ pub(crate) mod hwmon;
 pub(crate) mod iomem;
 pub(crate) mod irq;
 pub(crate) mod kobject;
+pub(crate) mod log_limit;
 pub(crate) mod meminfo;
 pub(crate) mod migrate;
 pub(crate) mod mmu_notifier;

@@ -24,7 +24,7 @@ use super::{
     memory::{MemoryPartition, Reserved, VRAM_BLOCK},
     vram::Vram,
 };
-use crate::kapi::{global::global_spinlock, meminfo};
+use crate::kapi::{global::global_spinlock, log_limit::LogLimit, meminfo};
 
 /// Bytes of system memory that are never reserved, or half of all memory if that is less.
 const KEPT: u64 = 3 << 29;
@@ -68,12 +68,65 @@ global_spinlock! {
     init init_lock
 }
 
+impl System {
+    /// Reserves `bytes`, of which GTT BOs have `gtt_bytes`; returns the limit that is exceeded.
+    fn add(&mut self, bytes: u64, gtt_bytes: u64) -> Result<(), Limit> {
+        let fits =
+            |used: u64, more: u64, limit: u64| used.checked_add(more).filter(|sum| *sum <= limit);
+        let used = fits(self.used, bytes, self.limit).ok_or(Limit::System)?;
+        self.gtt_used = fits(self.gtt_used, gtt_bytes, self.gtt_limit).ok_or(Limit::Gtt)?;
+        self.used = used;
+        Ok(())
+    }
+}
+
+/// A limit of system memory.
+#[derive(Clone, Copy)]
+enum Limit {
+    /// Of BOs of all kinds.
+    System,
+    /// Of GTT BOs.
+    Gtt,
+}
+
+global_spinlock! {
+    /// Rate limits of the messages, by [`Limit`].
+    LOG: [LogLimit; 2] = [LogLimit::new(), LogLimit::new()];
+    init init_log
+}
+
+impl Limit {
+    /// Reports that `bytes` more for the current process exceed the limit. Returns `ENOMEM`.
+    fn refuse(self, bytes: u64) -> Error {
+        let [all, gtt] = system();
+        let (name, (used, limit)) = match self {
+            Self::System => ("system memory", all),
+            Self::Gtt => ("GTT", gtt),
+        };
+        let may_log = LOG
+            .lock()
+            .get_mut(self as usize)
+            .is_some_and(LogLimit::allows);
+        if may_log {
+            pr_warn!(
+                "process {}: {} KiB exceed the limit of {name}: {} of {} MiB are in use\n",
+                kernel::current!().group_leader().pid(),
+                bytes.div_ceil(SZ_1K as u64),
+                used / SZ_1M as u64,
+                limit / SZ_1M as u64
+            );
+        }
+        ENOMEM
+    }
+}
+
 /// Bytes that processes may map: memory free at module load, and VRAM of all cards.
 static MAPPABLE: Atomic<u64> = Atomic::new(0);
 
 /// Sets the limits. Called once, at module load.
 pub(crate) fn init() {
     init_lock();
+    init_log();
     let memory = meminfo::memory();
     MAPPABLE.store(memory.free, Relaxed);
     let limit = memory.total - memory.total / 64;
@@ -185,7 +238,8 @@ pub(crate) struct Reservation {
     bytes: u64,
 }
 
-/// Reserves `bytes` for a BO on the node with a share of `vram`. `ENOMEM` when less is left.
+/// Reserves `bytes` for a BO on the node with a share of `vram`. `ENOMEM` when less is left, with a
+/// message if it is system memory.
 pub(crate) fn reserve(
     vram: &Arc<Vram>,
     share: &Arc<Share>,
@@ -200,14 +254,8 @@ pub(crate) fn reserve(
         }
         Kind::Gtt | Kind::User => {
             let gtt_bytes = if kind == Kind::Gtt { bytes } else { 0 };
-            let mut system = SYSTEM.lock();
-            let fits = |used: u64, more: u64, limit: u64| {
-                used.checked_add(more).filter(|sum| *sum <= limit)
-            };
-            let used = fits(system.used, bytes, system.limit).ok_or(ENOMEM)?;
-            let gtt_used = fits(system.gtt_used, gtt_bytes, system.gtt_limit).ok_or(ENOMEM)?;
-            system.used = used;
-            system.gtt_used = gtt_used;
+            let added = SYSTEM.lock().add(bytes, gtt_bytes);
+            added.map_err(|limit| limit.refuse(bytes))?;
         }
     }
     Ok(Reservation {
@@ -245,14 +293,14 @@ impl UserBytes {
         Self(0)
     }
 
-    /// Changes the bytes reserved. `ENOMEM` when less is left, with nothing changed.
+    /// Changes the bytes reserved. `ENOMEM` when less is left, with nothing changed but a message.
     pub(crate) fn set(&mut self, bytes: u64) -> Result {
-        let mut system = SYSTEM.lock();
-        let used = (system.used - self.0).checked_add(bytes).ok_or(ENOMEM)?;
-        if bytes > self.0 && used > system.limit {
-            return Err(ENOMEM);
+        if let Some(more) = bytes.checked_sub(self.0) {
+            let added = SYSTEM.lock().add(more, 0);
+            added.map_err(|limit| limit.refuse(more))?;
+        } else {
+            SYSTEM.lock().used -= self.0 - bytes;
         }
-        system.used = used;
         self.0 = bytes;
         Ok(())
     }

@@ -23,7 +23,6 @@ use kernel::{
         Mutex,
         SetOnce, //
     },
-    time::{Delta, Instant, Monotonic},
 };
 
 use super::{
@@ -33,7 +32,10 @@ use super::{
 };
 use crate::{
     hw::{IhEntry, IhSetup, IH_ENTRY_DWORDS},
-    kapi::dma::{self, Coherent},
+    kapi::{
+        dma::{self, Coherent},
+        log_limit::LogLimit,
+    },
 };
 
 /// Bytes of the ring (`amdgpu_ih_ring_init()` of `vega20_ih.c`).
@@ -50,32 +52,6 @@ const RETRY_RING_SIZE: u32 = 4096;
 /// Distance of the doorbells of ring 1 and of the retry CAM to that of ring 0, in qwords.
 const RETRY_RING_DOORBELL: u32 = 1;
 const CAM_DOORBELL: u32 = 3;
-
-/// Rate limit for messages that hardware can trigger.
-struct LogLimit {
-    since: Instant<Monotonic>,
-    lines: u32,
-}
-
-impl LogLimit {
-    const LINES: u32 = 10;
-    const WINDOW: Delta = Delta::from_secs(5);
-
-    fn new() -> Self {
-        Self {
-            since: Instant::now(),
-            lines: 0,
-        }
-    }
-
-    fn allows(&mut self) -> bool {
-        if self.since.elapsed() > Self::WINDOW {
-            *self = Self::new();
-        }
-        self.lines += 1;
-        self.lines <= Self::LINES
-    }
-}
 
 /// Messages that the hardware triggers. Each kind has a rate limit of its own, so that one does not
 /// hide the others.

@@ -5,6 +5,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "device.h"
 #include "fixture.h"
 
 #define BLOCK (2ul << 20)
@@ -205,17 +206,34 @@ TEST(gtt_and_userptr_accounting)
 	EXPECT_EQ(now.gtt_used, before.gtt_used);
 }
 
+/* Returns how many lines since the last call name a limit that this process would exceed. */
+static int lines_about(int log, const char *limit)
+{
+	char text[64], line[2048];
+	int found = 0;
+
+	snprintf(text, sizeof(text), "process %d: ", getpid());
+	while (kmsg_next(log, line, sizeof(line)))
+		found += strstr(line, text) && strstr(line, limit);
+	return found;
+}
+
 TEST(system_memory_beyond_limit_is_enomem)
 {
 	const uint64_t mib = 1ull << 20;
 	struct limits before = system_limits(), after;
+	const bool is_system = before.limit < before.gtt_limit;
+	int log = kmsg_open(), lines;
 	uint64_t handle, size;
 	struct kfd k;
 	void *memory;
 
 	fixture_open(&k);
-	size = (before.limit < before.gtt_limit ? before.limit : before.gtt_limit) + 1;
+	size = (is_system ? before.limit : before.gtt_limit) + 1;
 	EXPECT_RET(alloc(&k, size * mib, GTT, NULL, &handle), -ENOMEM);
+	if (ktap_is_rkfd())
+		EXPECT(lines_about(log, is_system ? "the limit of system memory: " :
+						    "the limit of GTT: ") > 0);
 	EXPECT_RET(alloc(&k, 1ull << 62, GTT, NULL, &handle), -ENOMEM);
 	/* The limit is checked before the user address. */
 	size = (before.limit + 1) * mib;
@@ -223,9 +241,18 @@ TEST(system_memory_beyond_limit_is_enomem)
 		      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 	ASSERT(memory != MAP_FAILED);
 	EXPECT_RET(alloc(&k, size, USERPTR, memory, &handle), -ENOMEM);
+	if (ktap_is_rkfd()) {
+		EXPECT(lines_about(log, "the limit of system memory: ") > 0);
+		for (int i = 0; i < 100; i++)
+			EXPECT_RET(alloc(&k, size, USERPTR, memory, &handle), -ENOMEM);
+		/* Ten in 5 s. */
+		lines = lines_about(log, "the limit of system memory: ");
+		EXPECT(lines > 0 && lines <= 20, "%d lines", lines);
+	}
 	/* Below the limit an unmapped user address is another error. */
 	EXPECT_RET(alloc(&k, KFD_PAGE, USERPTR, (void *)0x7000deadb000ull, &handle), -EFAULT);
 	after = system_limits();
 	EXPECT_EQ(after.used, before.used);
 	EXPECT_EQ(after.gtt_used, before.gtt_used);
+	close(log);
 }

@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Rate limit of messages that hardware or user space can trigger.
+//!
+//! C headers: [`include/linux/ratelimit_types.h`](srctree/include/linux/ratelimit_types.h), whose
+//! structure has a lock of its own.
+
+use kernel::time::{Delta, Instant, Monotonic};
+
+/// The rate limit of one kind of message.
+pub(crate) struct LogLimit {
+    since: Option<Instant<Monotonic>>,
+    lines: u32,
+}
+
+impl LogLimit {
+    const LINES: u32 = 10;
+    const WINDOW: Delta = Delta::from_secs(5);
+
+    /// Returns a limit without messages so far.
+    pub(crate) const fn new() -> Self {
+        Self {
+            since: None,
+            lines: 0,
+        }
+    }
+
+    /// Counts a message; returns whether it may be logged.
+    pub(crate) fn allows(&mut self) -> bool {
+        match &self.since {
+            Some(since) if since.elapsed() <= Self::WINDOW => {}
+            _ => {
+                *self = Self {
+                    since: Some(Instant::now()),
+                    lines: 0,
+                }
+            }
+        }
+        self.lines = self.lines.saturating_add(1);
+        self.lines <= Self::LINES
+    }
+}
