@@ -222,12 +222,23 @@ firmware_ready() {
 	for file in $FIRMWARE_FILES; do [ -s "$(firmware_dir)/amdgpu/$file" ] || return 1; done
 }
 
-# set_payload_drive FILE: sets payload_drive to QEMU's arguments for the disk with the guest's root
-# file system, whose size is part of the guest's state.
-PAYLOAD_SIZE=$((4 << 30))
-set_payload_drive() {
-	payload_drive=(-drive "file=$1,if=none,id=payload,format=raw,readonly=on"
-		-device "virtio-blk-pci,drive=payload,serial=payload,disable-modern=on")
+# Error reports of a kernel on the console.
+COMPLAINTS='BUG:|WARNING:|Oops|refcount_t:|general protection|Call Trace|UBSAN|KASAN|panicked at|possible recursive locking|INFO: task .* blocked'
+
+# Size of the disks with the guest's root file system, which is a part of the guest's state.
+DISK_SIZE=$((4 << 30))
+# make_disk FILE FOLDER: writes the content of FOLDER to such a disk.
+make_disk() {
+	rm -f "$1"
+	mkfs.erofs --quiet "$1" "$2"
+	[ "$(stat -c %s "$1")" -le "$DISK_SIZE" ] || die "the programs and --files for the guest are larger than its disk of $DISK_SIZE bytes"
+	truncate -s "$DISK_SIZE" "$1"
+}
+# set_disks PAYLOAD PROGRAMS: sets disks to QEMU's arguments for these two. Legacy devices: they
+# have no 64-bit BAR.
+set_disks() {
+	disks=(-drive "file=$1,if=none,id=payload,format=raw,readonly=on" -device "virtio-blk-pci,drive=payload,serial=payload,disable-modern=on"
+		-drive "file=$2,if=none,id=programs,format=raw,readonly=on" -device "virtio-blk-pci,drive=programs,serial=programs,disable-modern=on")
 }
 
 need_root() { [ "$(id -u)" = 0 ] || die "root privileges are needed to create and enter Debian root file systems: run with sudo"; }

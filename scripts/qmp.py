@@ -82,8 +82,11 @@ def main():
         for properties in devices:
             monitor.command("device_add", **json.loads(properties))
         monitor.command("cont")
-    except RuntimeError:
-        monitor.command("quit")
+    except (OSError, RuntimeError, ValueError):
+        try:
+            monitor.command("quit")
+        except (OSError, RuntimeError):
+            pass
         raise
 
 try:

@@ -3,43 +3,54 @@
 #
 # Files of the guest, for scripts/vm, whose variables the functions use: $base, the initial file
 # system with an init that waits for the payload, and $root, the payload, which is the guest's root
-# file system. Sourced, never run.
+# file system, with the test programs of scripts/vm-programs below it. Sourced, never run.
 # shellcheck disable=SC2154
 
-# add_module ORDER NAME: adds a module of the stock kernel after its dependencies to the file ORDER
-# and its folder.
-add_module() {
-	local order=$1 folder=${1%/*} word path file plain
-	while read -r word path _; do
-		[ "$word" = insmod ] || continue
-		file=$(basename "$path")
-		plain=${file%.xz}
-		plain=${plain%.zst}
-		if grep -qsxF "$plain" "$base/lib/modules/disks" "$order"; then continue; fi
-		case $file in
-		*.xz) xz -dc "$path" >"$folder/$plain" ;;
-		*.zst) zstd -qdc "$path" >"$folder/$plain" ;;
-		*) cp "$path" "$folder/$plain" ;;
-		esac
-		printf '%s\n' "$plain" >>"$order"
-	done < <(modprobe -d "$kernel/modules" -S "$(kernel_release)" --show-depends "$2")
+# Prints the modules of the stock kernel in $base: those of disks and, so that snapshots have them,
+# the ones that the driver depends on. The debug kernel has all of them built in.
+base_modules() {
+	[ "$KERNEL" = stock ] || return 0
+	echo virtio_blk erofs overlay
+	if [ "$driver" = amdgpu ]; then echo amdgpu; else modinfo -F depends "$module" | tr ',' '\n' | sed '/^rkfd_coverage$/d'; fi
 }
 
-# Fills $base: busybox, the modules of disks, init.
+# with_dependencies NAME...: prints the files of modules after those that they depend on.
+with_dependencies() {
+	local name
+	for name; do
+		modprobe -d "$kernel/modules" -S "$(kernel_release)" --show-depends "$name"
+	done | awk '$1 == "insmod" && !seen[$2]++ { print $2 }'
+}
+
+# unpack_module FILE FOLDER: writes a module to FOLDER and prints the name of its file.
+unpack_module() {
+	local name=${1##*/}
+	name=${name%.xz}
+	name=${name%.zst}
+	case $1 in
+	*.xz) xz -dc "$1" ;;
+	*.zst) zstd -qdc "$1" ;;
+	*) cat "$1" ;;
+	esac >"$2/$name"
+	printf '%s\n' "$name"
+}
+
+# Fills $base: busybox, modules but the driver, init.
 make_base() {
-	local dependency
+	local file
 	mkdir -p "$base"/{bin,dev,proc,sys,lib/modules}
 	cp /bin/busybox "$base/bin/"
 	ln -s busybox "$base/bin/sh"
 	cp "$RKFD_SRC/tests/vm/init-base" "$base/init"
-	: >"$base/lib/modules/disks"
-	# The debug kernel has all of them built in.
-	if [ "$KERNEL" = stock ]; then
-		for dependency in virtio_blk erofs overlay; do add_module "$base/lib/modules/disks" "$dependency"; done
-	fi
+	# shellcheck disable=SC2046
+	with_dependencies $(base_modules) | awk '!/\/amdgpu\.ko/' | while read -r file; do
+		unpack_module "$file" "$base/lib/modules"
+	done >"$work/order"
+	mv "$work/order" "$base/lib/modules/"
+	(cd "$base" && find . | cpio --quiet -o -H newc >"$work/initrd")
 }
 
-# Fills $root: the driver and its dependencies, firmware, programs.
+# Fills $root: the driver, firmware, programs for a Debian root.
 make_root() {
 	mkdir -p "$root"/{bin,dev,proc,sys,run,tmp,etc,lib/modules,tests}
 	cp /bin/busybox "$root/bin/"
@@ -48,32 +59,25 @@ make_root() {
 	printf 'root:x:0:0:root:/:/bin/sh\n' >"$root/etc/passwd"
 	add_driver
 	add_firmware
-	add_programs
+	# Programs that were built in the guest's root and run only there.
+	if [ -n "$guest" ]; then
+		mkdir "$root/tests/rocm"
+		if [ -d "$RKFD_OUT/rocm/$guest" ]; then find "$RKFD_OUT/rocm/$guest" -maxdepth 1 -type f -exec cp -t "$root/tests/rocm" {} +; fi
+	fi
 }
 
+# The driver itself, and what records its coverage.
 add_driver() {
-	local dependency dependencies="" module rename=()
-	: >"$root/lib/modules/order"
+	local rename=()
 	if [ "$driver" = amdgpu ]; then
-		dependencies+=" amdgpu"
-	else
-		module=$RKFD_OUT/$(module_folder)/rkfd.ko
-		[ -e "$module" ] || die "rkfd.ko is not built: run scripts/build"
-		# The debug kernel has this function, which records for KCOV what one task runs.
-		[ "$KERNEL" = stock ] || [ -z "${COVERAGE-}" ] || rename=(--redefine-sym __sanitizer_cov_trace_pc=rkfd_trace_pc)
-		objcopy --strip-debug "${rename[@]}" "$module" "$root/lib/modules/rkfd.ko"
-		dependencies+=" $(modinfo -F depends "$module" | tr ',' ' ')"
+		unpack_module "$(with_dependencies amdgpu | tail -n 1)" "$root/lib/modules" >/dev/null
+		[ -z "${VM_STRIP-}" ] || strip --strip-unneeded "$root/lib/modules/amdgpu.ko"
+		return
 	fi
-	for dependency in $dependencies; do
-		[ "$dependency" = rkfd_coverage ] || add_module "$root/lib/modules/order" "$dependency"
-	done
-	if [ "$driver" != amdgpu ] && [ -n "${COVERAGE-}" ]; then
-		cp "$RKFD_OUT/$(module_folder)/rkfd_coverage.ko" "$root/lib/modules/"
-		echo rkfd_coverage.ko >>"$root/lib/modules/order"
-	fi
-	# The driver itself is loaded last, with its parameters.
-	sed -i '/^amdgpu\.ko$/d' "$root/lib/modules/order"
-	if [ "$driver" = amdgpu ] && [ -n "${VM_STRIP-}" ]; then strip --strip-unneeded "$root/lib/modules/amdgpu.ko"; fi
+	# The debug kernel has this function, which records for KCOV what one task runs.
+	[ "$KERNEL" = stock ] || [ -z "${COVERAGE-}" ] || rename=(--redefine-sym __sanitizer_cov_trace_pc=rkfd_trace_pc)
+	objcopy --strip-debug "${rename[@]}" "$module" "$root/lib/modules/rkfd.ko"
+	[ -z "${COVERAGE-}" ] || cp "${module%/*}/rkfd_coverage.ko" "$root/lib/modules/"
 }
 
 # The firmware of Debian's package, with the changes of --firmware.
@@ -97,28 +101,6 @@ add_firmware() {
 		*) die "--firmware $change: unknown change, use missing, cut:BYTES, as:OTHER or byte:OFFSET:VALUE" ;;
 		esac
 	done
-}
-
-add_programs() {
-	local folder library
-	for folder in kselftest workloads fuzz; do
-		mkdir "$root/tests/$folder"
-		if [ -d "$RKFD_OUT/$folder" ]; then find "$RKFD_OUT/$folder" -maxdepth 1 -type f -exec cp -t "$root/tests/$folder" {} +; fi
-	done
-	# Shared libraries of the dynamically linked programs, at the paths of their loader, and
-	# libdrm's table of names. ldd indents them; its other lines name the programs.
-	{ find "$root/tests" -type f -perm -u+x -exec ldd {} + 2>/dev/null || true; } |
-		sed -nE 's/^\t(.* => )?(\/[^ ]+) \(0x[0-9a-f]+\)$/\2/p' | sort -u | while read -r library; do
-		mkdir -p "$root$(dirname "$library")"
-		cp -L "$library" "$root$library"
-	done
-	mkdir -p "$root/usr/share/libdrm"
-	cp /usr/share/libdrm/amdgpu.ids "$root/usr/share/libdrm/"
-	# Programs that were built in the guest's root and run only there.
-	if [ -n "$guest" ]; then
-		mkdir "$root/tests/rocm"
-		if [ -d "$RKFD_OUT/rocm/$guest" ]; then find "$RKFD_OUT/rocm/$guest" -maxdepth 1 -type f -exec cp -t "$root/tests/rocm" {} +; fi
-	fi
 }
 
 # write_command WORD...: writes /run/command, which holds the words quoted for any shell.

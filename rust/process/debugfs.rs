@@ -82,7 +82,8 @@ impl Tree {
         let mut folders = self.folders.iter();
         let folder = folders.find(|folder| Arc::ptr_eq(&folder.process, primary));
         let name = CString::try_from_fmt(fmt!("context_{id}"))?;
-        let contents = folder.ok_or(ENOENT)?.contents.lock();
+        // Locked: the directory is being removed.
+        let contents = folder.ok_or(ENOENT)?.contents.try_lock().ok_or(ENOENT)?;
         Ok(contents.as_ref().ok_or(ENOENT)?.dir.subdir(&name))
     }
 }

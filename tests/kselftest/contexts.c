@@ -412,6 +412,9 @@ TEST(no_folder_in_debugfs_after_the_exit)
 	EXPECT(WIFEXITED(status) && !WEXITSTATUS(status), "status %#x", status);
 	EXPECT(access(folder, F_OK), "%s is there", folder);
 	close(r.file);
+	close(sockets[0]);
+	close(userfaults);
+	munmap(r.page, KFD_PAGE);
 }
 
 /* Closes the file after `ms` while the GPU faults on memory that the driver maps then. */

@@ -20,7 +20,8 @@ pub(super) enum Bad {
         mode: u32,
         expected: Option<u32>,
     },
-    /// First and last address of a range that is not in VRAM, or in another one.
+    /// First and last address of a range that is not in VRAM, in another one, or does not begin at
+    /// a page.
     Place(u64, u64),
     /// First and last address of a range without a whole page.
     Short(u64, u64),
@@ -45,7 +46,7 @@ impl fmt::Display for Bad {
                 "the NPS table lists {listed} memory partitions in mode {mode}, expected are {expected:?}"
             )),
             Bad::Place(first, last) => f.write_fmt(fmt!(
-                "memory partition {first:#x} to {last:#x} of the NPS table is outside of VRAM or overlaps another"
+                "memory partition {first:#x} to {last:#x} of the NPS table is outside of VRAM, overlaps another or is unaligned"
             )),
             Bad::Short(first, last) => f.write_fmt(fmt!(
                 "memory partition {first:#x} to {last:#x} of the NPS table is shorter than a page"
@@ -79,7 +80,7 @@ pub(super) fn check(
         let range = first
             .checked_sub(offset)
             .zip(end)
-            .filter(|(start, end)| end - 1 > *start && *start % PAGE == 0 && *end <= vram_size)
+            .filter(|(start, end)| end > start && *start % PAGE == 0 && *end <= vram_size)
             .map(|(start, end)| start..end / PAGE * PAGE)
             .filter(|new| {
                 let mut earlier = ranges.iter();

@@ -82,7 +82,8 @@ fn defects_of_a_table() {
     }
     let page = checked(&[(PAGE, PAGE + 0xfff)], vram).expect("valid");
     assert_eq!(page.first(), Some(&(PAGE..2 * PAGE)));
-    assert_eq!(checked(&[(PAGE, PAGE)], vram), place(PAGE, PAGE));
+    assert_eq!(checked(&[(PAGE, PAGE)], vram), short(PAGE, PAGE));
+    assert_eq!(checked(&[(PAGE, PAGE - 1)], vram), place(PAGE, PAGE - 1));
     assert_eq!(checked(&[(1, 2 * PAGE)], vram), place(1, 2 * PAGE));
     assert_eq!(checked(&[(PAGE, vram)], vram), place(PAGE, vram));
     assert_eq!(checked(&[(2 * PAGE, 1)], vram), place(2 * PAGE, 1));
