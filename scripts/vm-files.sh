@@ -78,6 +78,8 @@ add_driver() {
 	[ "$KERNEL" = stock ] || [ -z "${COVERAGE-}" ] || rename=(--redefine-sym __sanitizer_cov_trace_pc=rkfd_trace_pc)
 	objcopy --strip-debug "${rename[@]}" "$module" "$root/lib/modules/rkfd.ko"
 	[ -z "${COVERAGE-}" ] || cp "${module%/*}/rkfd_coverage.ko" "$root/lib/modules/"
+	# tests/kselftest/reload.sh loads it again.
+	[ "$KERNEL" != stock ] || unpack_module "$(with_dependencies gpu-sched | tail -n 1)" "$root/lib/modules" >/dev/null
 }
 
 # The firmware of Debian's package, with the changes of --firmware.
