@@ -89,6 +89,7 @@ def main():
             pass
         raise
 
+
 try:
     main()
 except (OSError, RuntimeError, ValueError) as error:

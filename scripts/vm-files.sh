@@ -35,13 +35,18 @@ unpack_module() {
 	printf '%s\n' "$name"
 }
 
-# Fills $base: busybox, modules but the driver, init.
+# make_system FOLDER INIT: makes what both have: folders, busybox, init.
+make_system() {
+	mkdir -p "$1"/{bin,dev,proc,sys,lib/modules}
+	cp /bin/busybox "$1/bin/"
+	ln -s busybox "$1/bin/sh"
+	cp "$RKFD_SRC/tests/vm/$2" "$1/init"
+}
+
+# Fills $base: modules but the driver, init.
 make_base() {
 	local file
-	mkdir -p "$base"/{bin,dev,proc,sys,lib/modules}
-	cp /bin/busybox "$base/bin/"
-	ln -s busybox "$base/bin/sh"
-	cp "$RKFD_SRC/tests/vm/init-base" "$base/init"
+	make_system "$base" init-base
 	# shellcheck disable=SC2046
 	with_dependencies $(base_modules) | awk '!/\/amdgpu\.ko/' | while read -r file; do
 		unpack_module "$file" "$base/lib/modules"
@@ -52,10 +57,8 @@ make_base() {
 
 # Fills $root: the driver, firmware, programs for a Debian root.
 make_root() {
-	mkdir -p "$root"/{bin,dev,proc,sys,run,tmp,etc,lib/modules,tests}
-	cp /bin/busybox "$root/bin/"
-	ln -s busybox "$root/bin/sh"
-	cp "$RKFD_SRC/tests/vm/init" "$root/init"
+	make_system "$root" init
+	mkdir "$root"/{run,tmp,etc,tests}
 	printf 'root:x:0:0:root:/:/bin/sh\n' >"$root/etc/passwd"
 	add_driver
 	add_firmware
