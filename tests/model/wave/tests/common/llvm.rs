@@ -91,18 +91,24 @@ fn run_both(name: &str, args: &[&str], input: &[u8]) -> (Vec<u8>, String) {
     (output.stdout, errors.into_owned())
 }
 
-/// Compiles OpenCL C to a code object, with a cache.
-pub fn compile(target: Target, name: &str, source: &str, flags: &[&str]) -> Vec<u8> {
+/// Returns the output for `key`, which `make` produces at the first call: most tests run the same
+/// code many times, and a tool takes longer than most runs.
+fn cached(key: String, make: impl FnOnce() -> Vec<u8>) -> Vec<u8> {
     static DONE: Mutex<BTreeMap<String, Arc<OnceLock<Vec<u8>>>>> = Mutex::new(BTreeMap::new());
-    let key = format!("{name} {target:?} {flags:?}");
     let slot = DONE
         .lock()
         .expect("no panic while held")
         .entry(key)
         .or_default()
         .clone();
-    slot.get_or_init(|| compile_now(target, name, source, flags))
-        .clone()
+    slot.get_or_init(make).clone()
+}
+
+/// Compiles OpenCL C to a code object.
+pub fn compile(target: Target, name: &str, source: &str, flags: &[&str]) -> Vec<u8> {
+    cached(format!("{name} {target:?} {flags:?}"), || {
+        compile_now(target, name, source, flags)
+    })
 }
 
 fn compile_now(target: Target, name: &str, source: &str, flags: &[&str]) -> Vec<u8> {
@@ -128,6 +134,13 @@ pub fn assemble(text: &str) -> Vec<u32> {
 
 /// Assembles instructions.
 pub fn assemble_for(target: Target, text: &str) -> Vec<u32> {
+    let code = cached(format!("{target:?} {text}"), || assemble_now(target, text));
+    code.chunks_exact(4)
+        .map(|b| u32::from_le_bytes(b.try_into().unwrap()))
+        .collect()
+}
+
+fn assemble_now(target: Target, text: &str) -> Vec<u8> {
     let mut args = vec![
         "-triple=amdgcn-amd-amdhsa",
         target.cpu(),
@@ -138,10 +151,7 @@ pub fn assemble_for(target: Target, text: &str) -> Vec<u32> {
         args.push("-mattr=+wavefrontsize64");
     }
     let object = run("llvm-mc", &args, text.as_bytes());
-    let code = super::elf::section(&object, ".text");
-    code.chunks_exact(4)
-        .map(|b| u32::from_le_bytes(b.try_into().unwrap()))
-        .collect()
+    super::elf::section(&object, ".text").to_vec()
 }
 
 /// Returns the mnemonic of each instruction, `None` if unknown to LLVM.
