@@ -32,14 +32,14 @@ const MAX_BATCH: usize = 64;
 /// Busy-poll this long before sleeping: most replies arrive sooner than a wakeup, and all replies
 /// of healthy hardware arrive within it.
 const SPIN: Delta = Delta::from_millis(1);
-/// Sleep between polls after that, in µs: doubles from `NAP_US` to `LONGEST_NAP_US`.
-const NAP_US: i64 = 10;
-const LONGEST_NAP_US: i64 = 320;
+/// Sleep between polls after that, as a part of the time that has passed, and its maximum: waits
+/// for hardware that does not reply last for seconds.
+const NAPS: i64 = 32;
+const LONGEST_NAP: Delta = Delta::from_millis(5);
 
 /// Polls until `done` returns true. `ETIMEDOUT` after `timeout_ms`; errors of `done` are passed on.
 fn wait(timeout_ms: i64, mut done: impl FnMut() -> Result<bool>) -> Result {
     let start = Instant::<Monotonic>::now();
-    let mut nap = NAP_US;
     loop {
         // Read before the last poll, which may be late.
         let waited = start.elapsed();
@@ -52,8 +52,8 @@ fn wait(timeout_ms: i64, mut done: impl FnMut() -> Result<bool>) -> Result {
         if waited < SPIN {
             cpu_relax();
         } else {
-            fsleep(Delta::from_micros(nap));
-            nap = (nap * 2).min(LONGEST_NAP_US);
+            let nap = waited.as_nanos() / NAPS;
+            fsleep(Delta::from_nanos(nap.min(LONGEST_NAP.as_nanos())));
         }
     }
 }
