@@ -103,11 +103,11 @@ impl Limit {
             Self::System => ("system memory", all),
             Self::Gtt => ("GTT", gtt),
         };
-        let may_log = LOG
-            .lock()
-            .get_mut(self as usize)
-            .is_some_and(LogLimit::allows);
-        if may_log {
+        let suppressed = LOG.lock().get_mut(self as usize).and_then(LogLimit::allows);
+        if let Some(suppressed) = suppressed {
+            if suppressed > 0 {
+                pr_warn!("{suppressed} messages about the limit of {name} were suppressed\n");
+            }
             pr_warn!(
                 "process {}: {} KiB exceed the limit of {name}: {} of {} MiB are in use\n",
                 kernel::current!().group_leader().pid(),

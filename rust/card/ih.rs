@@ -69,6 +69,18 @@ pub(crate) enum LogKind {
     Lost,
 }
 
+impl LogKind {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Fault => "VM faults",
+            Self::Packet => "bad packets",
+            Self::Privileged => "privileged accesses",
+            Self::Overflow => "overflows of the IH ring",
+            Self::Lost => "lost interrupts of SDMA engines",
+        }
+    }
+}
+
 /// Number of [`LogKind`]s.
 const LOG_KINDS: usize = LogKind::Lost as usize + 1;
 
@@ -169,12 +181,22 @@ impl Ih {
         self.hub.generation().ih.stop(self.hub.mmio()?)
     }
 
-    /// Returns whether a message passes the rate limit of its kind.
+    /// Returns whether a message passes the rate limit of its kind. Logs the number of those before
+    /// it that did not.
     pub(crate) fn may_log(&self, kind: LogKind) -> bool {
-        self.log
+        let suppressed = self
+            .log
             .lock()
             .get_mut(kind as usize)
-            .is_some_and(LogLimit::allows)
+            .and_then(LogLimit::allows);
+        if let Some(suppressed @ 1..) = suppressed {
+            dev_warn!(
+                &*self.dev,
+                "{suppressed} messages about {} were suppressed\n",
+                kind.name()
+            );
+        }
+        suppressed.is_some()
     }
 
     /// Returns the bus address of a page for stray hardware accesses.

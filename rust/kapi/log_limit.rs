@@ -25,11 +25,14 @@ impl LogLimit {
         }
     }
 
-    /// Counts a message; returns whether it may be logged.
-    pub(crate) fn allows(&mut self) -> bool {
+    /// Counts a message. Returns `None` if it is suppressed, else the number of messages that were
+    /// suppressed before it and not returned yet.
+    pub(crate) fn allows(&mut self) -> Option<u32> {
+        let mut suppressed = 0;
         match &self.since {
             Some(since) if since.elapsed() <= Self::WINDOW => {}
             _ => {
+                suppressed = self.lines.saturating_sub(Self::LINES);
                 *self = Self {
                     since: Some(Instant::now()),
                     lines: 0,
@@ -37,6 +40,6 @@ impl LogLimit {
             }
         }
         self.lines = self.lines.saturating_add(1);
-        self.lines <= Self::LINES
+        (self.lines <= Self::LINES).then_some(suppressed)
     }
 }
