@@ -25,6 +25,8 @@ static const char *const folders[] = {
 #define FOLDERS (sizeof(folders) / sizeof(folders[0]))
 /* A process is torn down asynchronously, in part after the GPU has cleared memory. */
 #define SETTLE_MS 15000
+/* Nothing changes for this time: more than a step of the teardown takes on a busy host. */
+#define QUIET_MS 1500
 
 static char before[COUNTERS][4096];
 static unsigned int entries_before[FOLDERS];
@@ -102,9 +104,9 @@ void leaks_start(void)
 
 	/* The last process may still be torn down. */
 	record();
-	for (int ms = 0, equal = 0; ms < SETTLE_MS && equal < 3; ms += 100) {
+	for (int ms = 0, quiet = 0; ms < SETTLE_MS && quiet < QUIET_MS; ms += 100) {
 		usleep(100000);
-		equal = differences("start", 0) ? 0 : equal + 1;
+		quiet = differences("start", 0) ? 0 : quiet + 100;
 		record();
 	}
 	growth_start();
