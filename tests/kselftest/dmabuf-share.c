@@ -360,6 +360,8 @@ static void compute(struct fixture *f, struct kfd_bo *bo, uint32_t place, uint32
 		ASSERT(words[0] == last && words[63] == last, "round %u, step %u: %u, %u", n, i,
 		       words[0], words[63]);
 		ASSERT_OK(fixture_fill(f, &f->q, words, 64, n + i));
+		/* Leave processors to the process that allocates. */
+		usleep(PAUSE_US);
 		ASSERT(words[0] == n + i && words[63] == n + i, "round %u, step %u: %u, %u", n, i,
 		       words[0], words[63]);
 	}
@@ -397,7 +399,7 @@ static void presses(int socket)
 	ASSERT(wait_peer(socket));
 	count = (uint32_t)(5 * vram_bytes(&k) / 4 / STEP);
 	ASSERT(count <= 512);
-	for (int round = 0; round < 4; round++) {
+	for (unsigned int round = 0; round < ktap_repeats(4, 2); round++) {
 		for (uint32_t i = 0; i < count; i++) {
 			union drm_amdgpu_gem_create args = {
 				.in = { .bo_size = STEP,

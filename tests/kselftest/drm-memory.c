@@ -176,7 +176,7 @@ TEST_TIMEOUT(vram_oversubscribed_threefold, 240)
 	EXPECT(drm_works(&g));
 	vram = drm_vram_usage(&g);
 	gtt = drm_gtt_usage(&g);
-	over_allocate(3, 100);
+	over_allocate(ktap_repeats(3, 1), ktap_repeats(100, 40));
 	drm_expect_usage(&g, vram, gtt);
 }
 

@@ -175,7 +175,7 @@ TEST_TIMEOUT(queues_stop_while_evicted, 200)
 	ASSERT(child >= 0);
 	if (!child) {
 		fixture_open_only(&other);
-		press(&other, vram, 3);
+		press(&other, vram, ktap_repeats(3, 1));
 		ktap_end();
 	}
 	/* Each dispatch writes one location in each BO and finds the previous value. */
@@ -184,6 +184,8 @@ TEST_TIMEOUT(queues_stop_while_evicted, 200)
 			uint32_t *words = (uint32_t *)bos[i]->va + 2;
 
 			ASSERT_OK(fixture_fill(&f, &f.q, words, 64, n + i));
+			/* Leave processors to the child. */
+			usleep(PAUSE_US);
 			ASSERT(words[0] == n + i && words[63] == n + i, "round %u, BO %u: %u, %u",
 			       n, i, words[0], words[63]);
 		}
@@ -290,13 +292,16 @@ static void victim(void *data)
 	ASSERT_OK(kfd_bo_create(&f.k, vram_bytes(&f.k) / 2 / SIZE * SIZE, KFD_FLAGS_VRAM, &bo));
 	mark(bo->va, bo->size, 7);
 	ASSERT(write(ready, "", 1) == 1);
-	for (uint32_t n = 1;; n++)
+	for (uint32_t n = 1;; n++) {
 		ASSERT_OK(fixture_fill(&f, &f.q, (uint32_t *)bo->va + 2, 64, n));
+		usleep(PAUSE_US);
+	}
 }
 
 /* Processes killed in any state of an eviction leave nothing over. */
 TEST_TIMEOUT(kill_evicted_process, 200)
 {
+	const unsigned int rounds = ktap_repeats(6, 3);
 	uint64_t vram, used, gtt;
 	struct kfd k;
 
@@ -304,7 +309,7 @@ TEST_TIMEOUT(kill_evicted_process, 200)
 	vram = small_vram_bytes(&k);
 	used = amdgpu_info(&k, AMDGPU_INFO_VRAM_USAGE);
 	gtt = amdgpu_info(&k, AMDGPU_INFO_GTT_USAGE);
-	for (unsigned int round = 0; round < 6; round++) {
+	for (unsigned int round = 0; round < rounds; round++) {
 		int status, pipes[2];
 		pid_t child;
 		char c;
@@ -325,7 +330,7 @@ TEST_TIMEOUT(kill_evicted_process, 200)
 			 * restore.
 			 */
 			if (i == vram / SIZE * 3 / 4) {
-				usleep(round * 35000);
+				usleep(round * 210000 / rounds);
 				EXPECT(kill(child, SIGKILL) == 0);
 			}
 		}

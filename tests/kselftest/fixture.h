@@ -9,6 +9,8 @@
 #include "ktap.h"
 
 #define WAIT_MS (20000u * ktap_time_factor())
+/* Pause after each launch of a process that runs beside the tested one until it is stopped. */
+#define PAUSE_US 5000
 /* A gpu_id that no node has: valid ones have 16 bits. */
 #define NO_SUCH_GPU 0x7fff0001u
 /* A kernel address. */

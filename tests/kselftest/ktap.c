@@ -226,6 +226,14 @@ unsigned int ktap_time_factor(void)
 	return n > 0 ? (unsigned int)n : 1;
 }
 
+unsigned int ktap_repeats(unsigned int all, unsigned int least)
+{
+	const char *percent = getenv("KTAP_REPEATS");
+	unsigned long n = percent ? all * strtoul(percent, NULL, 10) / 100 : all;
+
+	return n > least ? (unsigned int)n : least;
+}
+
 /* Runs one test. Returns 0 (passed), EXIT_SKIPPED or EXIT_FAILED. */
 static int run_one(const struct ktap_test *test)
 {
@@ -317,11 +325,17 @@ int ktap_main(int argc, char **argv)
 		count += wanted(t, argc, argv);
 	printf("KTAP version 1\n1..%u\n", count);
 	for (const struct ktap_test *t = __start_ktap_tests; t < __stop_ktap_tests; t++) {
+		struct timespec start, end;
+		double seconds;
 		int result;
 
 		if (!wanted(t, argc, argv))
 			continue;
+		clock_gettime(CLOCK_MONOTONIC, &start);
 		result = differs(program, t->name) ? EXIT_SKIPPED : run_one(t);
+		clock_gettime(CLOCK_MONOTONIC, &end);
+		seconds = (double)(end.tv_sec - start.tv_sec) +
+			  (double)(end.tv_nsec - start.tv_nsec) / 1e9;
 		number++;
 		if (result == EXIT_SKIPPED) {
 			printf("ok %u %s.%s # SKIP %s\n", number, program, t->name, shared->reason);
@@ -331,6 +345,8 @@ int ktap_main(int argc, char **argv)
 		} else {
 			printf("ok %u %s.%s\n", number, program, t->name);
 		}
+		if (seconds >= 1)
+			ktap_note("took %.1f s", seconds);
 		fflush(stdout);
 	}
 	return failed ? 1 : 0;

@@ -92,6 +92,12 @@ void ktap_detach(void);
 unsigned int ktap_time_factor(void);
 
 /*
+ * Returns the number of repetitions of what is tested: $KTAP_REPEATS percent of `all`, by default
+ * all of them, but not less than `least`.
+ */
+unsigned int ktap_repeats(unsigned int all, unsigned int least);
+
+/*
  * Returns whether the driver is rkfd, for results in which it deviates from the C driver: both are
  * expected exactly. Documentation/abi.rst names the deviation.
  */

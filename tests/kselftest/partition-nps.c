@@ -20,7 +20,7 @@
  * as drivers keep 8 MiB for page tables.
  */
 #define SMALL (4 * MIB)
-#define TABLES (16 * MIB)
+#define TABLES (13 * MIB)
 /* Addresses that one page table maps, and where the tests map BOs of the render node. */
 #define TABLE_SPAN (2 * MIB)
 #define TABLES_VA 0x100000000000ull

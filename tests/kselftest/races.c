@@ -255,7 +255,7 @@ TEST_TIMEOUT(kill_during_ioctls, 120)
 			     unsigned int) = { queue_life, memory_life, event_life,
 					       launching,  opening,	event_meddling };
 
-	for (int i = 0; i < 4; i++) {
+	for (unsigned int i = 0; i < ktap_repeats(4, 1); i++) {
 		int status;
 		pid_t child;
 

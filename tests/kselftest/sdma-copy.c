@@ -608,7 +608,7 @@ TEST_TIMEOUT(kill_during_copy, 180)
 
 	stream_open(&s);
 	a = memory(&s, MIB, KFD_FLAGS_GTT);
-	for (uint32_t i = 0; i < 8; i++) {
+	for (uint32_t i = 0; i < ktap_repeats(8, 3); i++) {
 		int ready[2], status;
 		pid_t child;
 		char c;

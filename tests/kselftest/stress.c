@@ -10,8 +10,9 @@
 
 #define QUEUES 30
 
-TEST_TIMEOUT(thousand_queues_in_sequence, 300)
+TEST_TIMEOUT(many_queues_in_sequence, 300)
 {
+	const unsigned int count = ktap_repeats(1000, 200);
 	struct kfd_ioctl_create_queue_args args;
 	uint64_t available, after;
 	struct kfd_queue q;
@@ -20,7 +21,7 @@ TEST_TIMEOUT(thousand_queues_in_sequence, 300)
 	fixture_launch(&f);
 	ASSERT_OK(kfd_queue_prepare(&f.k, &q, 64, &args));
 	ASSERT_OK(kfd_available(&f.k, &available));
-	for (int i = 0; i < 1050; i++) {
+	for (unsigned int i = 0; i < 50 + count; i++) {
 		struct kfd_ioctl_create_queue_args again = args;
 
 		if (i == 50)
@@ -30,7 +31,7 @@ TEST_TIMEOUT(thousand_queues_in_sequence, 300)
 		ASSERT_EQ(q.id, 1);
 		ASSERT_OK(kfd_queue_stop(&q));
 	}
-	growth_expect_none("queues", 1000);
+	growth_expect_none("queues", count);
 	ASSERT_OK(kfd_available(&f.k, &after));
 	EXPECT_EQ(after, available);
 	EXPECT(fixture_works(&f));
@@ -50,17 +51,18 @@ static void live_and_die(void *data)
 /* More processes than VMIDs, one after another. */
 TEST_TIMEOUT(many_processes_in_sequence, 300)
 {
+	const int count = (int)ktap_repeats(40, 10);
 	uint64_t available, after = 0;
 	struct kfd k;
 
 	fixture_open(&k);
 	ASSERT_OK(kfd_available(&k, &available));
-	for (int i = 0; i < 60; i++) {
+	for (int i = 0; i < 20 + count; i++) {
 		if (i == 20)
 			growth_start();
 		ASSERT_OK(ktap_in_child(live_and_die, &i));
 	}
-	growth_expect_none("processes", 40);
+	growth_expect_none("processes", count);
 	for (int i = 0; i < 100; i++) {
 		ASSERT_OK(kfd_available(&k, &after));
 		if (after >= available)
@@ -73,38 +75,40 @@ TEST_TIMEOUT(many_processes_in_sequence, 300)
 
 TEST_TIMEOUT(alloc_and_free_bos, 180)
 {
+	const unsigned int count = ktap_repeats(1000, 200);
 	uint64_t available, after;
 	struct kfd_bo *bo;
 	struct kfd k;
 
 	fixture_open(&k);
 	ASSERT_OK(kfd_available(&k, &available));
-	for (int i = 0; i < 1100; i++) {
+	for (unsigned int i = 0; i < 100 + count; i++) {
 		if (i == 100)
 			growth_start();
 		ASSERT_OK(kfd_bo_create(&k, i % 3 ? 65536 : 2 << 20,
 					i & 1 ? KFD_FLAGS_GTT : KFD_FLAGS_VRAM, &bo));
 		ASSERT_OK(kfd_bo_free(&k, bo));
 	}
-	growth_expect_none("objects", 1000);
+	growth_expect_none("objects", count);
 	ASSERT_OK(kfd_available(&k, &after));
 	EXPECT_EQ(after, available);
 }
 
 TEST_TIMEOUT(create_and_destroy_events, 120)
 {
+	const unsigned int count = ktap_repeats(19000, 4000);
 	uint32_t id;
 	struct kfd k;
 
 	fixture_open(&k);
-	for (int i = 0; i < 20000; i++) {
+	for (unsigned int i = 0; i < 1000 + count; i++) {
 		if (i == 1000)
 			growth_start();
 		ASSERT_OK(kfd_event_create(&k, i & 1 ? KFD_IOC_EVENT_SIGNAL : KFD_IOC_EVENT_MEMORY,
 					   true, &id));
 		ASSERT_OK(kfd_event_destroy(&k, id));
 	}
-	growth_expect_none("events", 19000);
+	growth_expect_none("events", count);
 }
 
 /* More queues than HQDs: all of them are served. */

@@ -23,7 +23,7 @@ static bool is_written(size_t i, uint32_t rounds)
 static void overcommit(bool xnack)
 {
 	const char *times = getenv("SVM_VRAM_TIMES");
-	const uint32_t rounds = 3;
+	const uint32_t rounds = ktap_repeats(3, 2);
 	uint64_t available = 0;
 	unsigned int to_vram, evictions = 0;
 	const char *text;

@@ -299,7 +299,7 @@ TEST_TIMEOUT(fork_with_large_areas, 120)
 			memset(cpu, 1, 22 * MIB);
 			register_at(&f.k, cpu, kfd_va(cpu), 22 * MIB, &p[i]);
 		}
-		for (uint32_t round = 0; round < 3; round++) {
+		for (uint32_t round = 0; round < ktap_repeats(3, 1); round++) {
 			struct timespec start, end;
 			pid_t child;
 
@@ -413,7 +413,7 @@ TEST_TIMEOUT(exit_under_load, 200)
 	struct fixture f;
 
 	fixture_launch(&f);
-	for (unsigned int i = 0; i < 12; i++) {
+	for (unsigned int i = 0; i < ktap_repeats(12, 3); i++) {
 		pid_t child;
 		int status;
 		char *p;
