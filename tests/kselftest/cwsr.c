@@ -103,7 +103,7 @@ static void preempt_kernel(const char *name, void (*on_cpu)(const uint32_t *, ui
 	args.out = kfd_va(out);
 	args.rounds = ROUNDS;
 	memcpy(f.kernarg->va, &args, sizeof(args));
-	while (preemptions < ktap_repeats(PREEMPTIONS, 100)) {
+	while (preemptions < ktap_repeats(PREEMPTIONS, 10)) {
 		memset(out, 0, ITEMS * sizeof(*out));
 		f.signal.s->value = 1;
 		kfd_fill_dispatch(&packet, &kernel, grid, group, f.kernarg->va, &f.signal);

@@ -12,7 +12,7 @@
 
 TEST_TIMEOUT(many_queues_in_sequence, 300)
 {
-	const unsigned int count = ktap_repeats(1000, 200);
+	const unsigned int count = ktap_repeats(1000, 20);
 	struct kfd_ioctl_create_queue_args args;
 	uint64_t available, after;
 	struct kfd_queue q;
@@ -75,7 +75,7 @@ TEST_TIMEOUT(many_processes_in_sequence, 300)
 
 TEST_TIMEOUT(alloc_and_free_bos, 180)
 {
-	const unsigned int count = ktap_repeats(1000, 200);
+	const unsigned int count = ktap_repeats(1000, 20);
 	uint64_t available, after;
 	struct kfd_bo *bo;
 	struct kfd k;
@@ -96,7 +96,7 @@ TEST_TIMEOUT(alloc_and_free_bos, 180)
 
 TEST_TIMEOUT(create_and_destroy_events, 120)
 {
-	const unsigned int count = ktap_repeats(19000, 4000);
+	const unsigned int count = ktap_repeats(19000, 400);
 	uint32_t id;
 	struct kfd k;
 
