@@ -3,3 +3,8 @@
 //! `rust/kapi`.
 
 pub(crate) mod fence;
+#[path = "../../../rust/kapi/log_limit.rs"]
+pub(crate) mod log_limit;
+
+#[cfg(test)]
+mod log_limit_check;
