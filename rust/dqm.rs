@@ -18,7 +18,6 @@ use kernel::{
         Arc,
         Mutex, //
     },
-    task::Pid,
     time::Instant,
 };
 
@@ -27,7 +26,7 @@ use rkfd_abi::regs::{name, Value};
 use crate::{
     gpu::{Gpu, UserQueues},
     hw::{MapProcess, QueueSpec, SchedKind, WaveDebug, WATCHPOINTS},
-    kapi::sched_mm::NoReclaim,
+    kapi::{sched_mm::NoReclaim, task::Pids},
     mmu::{QueueOwner, Vm},
     mqd::{QueuePlace, SavedWaves},
 };
@@ -231,13 +230,13 @@ impl Dqm {
     /// without memory.
     pub(crate) fn new_process(
         &self,
-        pid: Pid,
+        pids: Pids,
         map: MapProcess,
         xnack: bool,
     ) -> Result<Arc<DqmProcess>> {
         DqmProcess::new(
             &self.gpu,
-            pid,
+            pids,
             QueueOwner::Process,
             map,
             xnack,

@@ -2,7 +2,7 @@
 
 //! Files of the render node, whose user queues are those of a process to the device queue manager.
 
-use kernel::{prelude::*, sync::Arc, task::Pid};
+use kernel::{prelude::*, sync::Arc};
 
 use super::{
     queues::{DqmProcess, DqmQueue},
@@ -11,12 +11,13 @@ use super::{
 };
 use crate::{
     hw::MapProcess,
+    kapi::task::Pids,
     mmu::{QueueOwner, Vm},
 };
 
 impl Dqm {
     /// As [`Dqm::new_process`] for a file of the render node with an address space.
-    pub(crate) fn new_file(&self, pid: Pid, vm: &Vm) -> Result<Arc<DqmProcess>> {
+    pub(crate) fn new_file(&self, pids: Pids, vm: &Vm) -> Result<Arc<DqmProcess>> {
         let map = MapProcess {
             pasid: vm.pasid(),
             root: vm.root(),
@@ -24,7 +25,7 @@ impl Dqm {
         };
         DqmProcess::new(
             &self.gpu,
-            pid,
+            pids,
             QueueOwner::File,
             map,
             false,

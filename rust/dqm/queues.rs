@@ -23,6 +23,7 @@ use crate::{
     card::gart::Buffer,
     gpu::{dump, Gpu},
     hw::{MapProcess, QueueFormat, QueueSpec},
+    kapi::task::Pids,
     mmu::{QueueOwner, Vm},
     mqd::{Mqd, QueuePlace},
 };
@@ -35,7 +36,7 @@ const NO_OVERSUBSCRIPTION: i32 = 1;
 #[pin_data]
 pub(crate) struct DqmProcess {
     gpu: Arc<Gpu>,
-    pid: Pid,
+    pids: Pids,
     pasid: u32,
     /// A process of `/dev/kfd`, or a file of the render node.
     owner: QueueOwner,
@@ -78,7 +79,7 @@ impl DqmProcess {
     /// `context_bytes` for the scheduler. `ENOMEM` without memory.
     pub(super) fn new(
         gpu: &Arc<Gpu>,
-        pid: Pid,
+        pids: Pids,
         owner: QueueOwner,
         map: MapProcess,
         xnack: bool,
@@ -88,7 +89,7 @@ impl DqmProcess {
             try_pin_init!(Self {
                 context: context(gpu, context_bytes)?,
                 gpu: gpu.clone(),
-                pid,
+                pids,
                 owner,
                 pasid: map.pasid,
                 evicted_ms: Atomic::new(0),
@@ -114,9 +115,14 @@ impl DqmProcess {
         &self.gpu
     }
 
-    /// Returns the pid of the process, for messages.
+    /// Returns the id of the process in the initial PID namespace, for messages.
     pub(crate) fn pid(&self) -> Pid {
-        self.pid
+        self.pids.global
+    }
+
+    /// Returns the ids of the process.
+    pub(crate) fn pids(&self) -> Pids {
+        self.pids
     }
 
     /// Returns the PASID.

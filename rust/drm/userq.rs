@@ -21,7 +21,7 @@ use crate::{
     gpu::user_doorbells::DoorbellUse,
     gpu::Gpu,
     hw::{QueueFormat, QueueSpec, RenderQueue},
-    kapi::workqueue::Delayed,
+    kapi::{task::Pids, workqueue::Delayed},
     mmu::{
         gem::Object,
         vm::{KernelPage, Pin},
@@ -147,8 +147,8 @@ impl Owner {
     /// Registers the file as owner of queues in its address space. `ENOMEM` without memory,
     /// `EINVAL` if it was before.
     fn new(node: Arc<Node>, vm: &Arc<Vm>) -> Result<Self> {
-        let pid = kernel::current!().group_leader().pid();
-        let process = node.dqm().new_file(pid, vm)?;
+        let pids = Pids::of(kernel::current!().group_leader());
+        let process = node.dqm().new_file(pids, vm)?;
         let fences = FileFences::new()?;
         let evictor = Evictor::new(&node, &process, Some(fences.clone()))?;
         let handler = VmEvictor::new(&evictor)?;

@@ -60,6 +60,26 @@ pub(crate) fn is_current_leader(task: &Task) -> bool {
     core::ptr::eq(kernel::current!().group_leader(), task)
 }
 
+/// The ids of a thread group.
+#[derive(Clone, Copy)]
+pub(crate) struct Pids {
+    /// In the initial PID namespace: no other group has it.
+    pub(crate) global: Pid,
+    /// In its own PID namespace: what `getpid()` returns.
+    pub(crate) own: Pid,
+}
+
+impl Pids {
+    /// Returns those of the group of this leader.
+    pub(crate) fn of(leader: &Task) -> Self {
+        let namespace = leader.get_pid_ns();
+        Self {
+            global: leader.pid(),
+            own: leader.tgid_nr_ns(namespace.as_deref()),
+        }
+    }
+}
+
 /// The name of a task (`comm`).
 pub(crate) struct Name([u8; 16]);
 

@@ -181,7 +181,7 @@ impl Evictor {
             }
             let dqm = this.node.dqm();
             if this.process.owner() == QueueOwner::Process {
-                smi::evicted(this.node.id(), this.process.pid(), EvictionTrigger::Ttm);
+                smi::evicted(this.node.id(), this.process.pids(), EvictionTrigger::Ttm);
             }
             if let Err(e) = dqm.evict(&this.process) {
                 // The buffer stays; continue the queues if possible, else in the worker.
@@ -221,7 +221,7 @@ impl Evictor {
                 state.since = None;
                 state.restored = Some(Instant::now());
                 if self.process.owner() == QueueOwner::Process {
-                    smi::restored(self.node.id(), self.process.pid(), false);
+                    smi::restored(self.node.id(), self.process.pids(), false);
                 }
                 trace::process(self.process.pid(), self.process.pasid(), c"restored");
                 return true;

@@ -2,10 +2,10 @@
 
 //! The user queues of a process on a GPU, as MMU notifiers evict them.
 
-use kernel::{prelude::*, sync::Arc, task::Pid};
+use kernel::{prelude::*, sync::Arc};
 
 use super::smi::{self, EvictionTrigger};
-use crate::{dqm::DqmProcess, node::Node, trace};
+use crate::{dqm::DqmProcess, kapi::task::Pids, node::Node, trace};
 
 /// A GPU on which the process may have queues.
 pub(super) struct GpuQueues {
@@ -44,14 +44,14 @@ impl GpuQueues {
         self.node.id()
     }
 
-    /// Returns the id of the process.
-    pub(super) fn pid(&self) -> Pid {
-        self.process.pid()
+    /// Returns the ids of the process.
+    pub(super) fn pids(&self) -> Pids {
+        self.process.pids()
     }
 
     /// Reports that the restore is tried again later.
     pub(super) fn postponed(&self) {
-        smi::restored(self.node.id(), self.process.pid(), true);
+        smi::restored(self.node.id(), self.process.pids(), true);
     }
 
     /// Evicts the queues for good.
@@ -68,7 +68,7 @@ impl GpuQueues {
             return;
         }
         self.evicted = true;
-        smi::evicted(self.node.id(), self.process.pid(), self.trigger);
+        smi::evicted(self.node.id(), self.process.pids(), self.trigger);
         let evicted = self.node.dqm().evict(&self.process);
         if let (Err(e), false) = (&evicted, self.failed) {
             dev_err!(
@@ -93,7 +93,7 @@ impl GpuQueues {
         }
         self.node.dqm().restore(&self.process)?;
         self.evicted = false;
-        smi::restored(self.node.id(), self.process.pid(), false);
+        smi::restored(self.node.id(), self.process.pids(), false);
         trace::process(
             self.process.pid(),
             self.process.pasid(),

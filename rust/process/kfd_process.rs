@@ -33,7 +33,7 @@ use crate::{
     gpu::Gpu,
     kapi::{
         sched_mm::{self, NoReclaim},
-        task,
+        task::{self, Pids},
         workqueue::Delayed,
     },
     node,
@@ -112,7 +112,7 @@ impl Drop for Rank {
 /// A process.
 #[pin_data]
 pub(crate) struct Process {
-    pid: Pid,
+    pids: Pids,
     leader: ARef<Task>,
     /// Identifies the address space; only compared.
     mm: usize,
@@ -186,14 +186,15 @@ impl Process {
         for device in &devices {
             counters.push_within_capacity((device.id(), device.counters().clone()))?;
         }
-        let moves = Moves::new(leader.pid(), counters)?;
+        let pids = Pids::of(&leader);
+        let moves = Moves::new(pids, counters)?;
         // `kfd_process_xnack_mode`.
         let retries =
             crate::module_parameters::noretry.value() == 0 && devices.iter().all(has_retries);
         let svm = Svm::new(devices.len(), retries, svm_queues.clone(), moves)?;
         Arc::pin_init(
             pin_init!(Self {
-                pid: leader.pid(),
+                pids,
                 leader,
                 mm,
                 rank,
@@ -242,9 +243,14 @@ impl Process {
         &self.rank
     }
 
-    /// Returns the id of the thread group.
+    /// Returns the id of the thread group in the initial PID namespace.
     pub(crate) fn pid(&self) -> Pid {
-        self.pid
+        self.pids.global
+    }
+
+    /// Returns the ids of the thread group.
+    pub(super) fn pids(&self) -> Pids {
+        self.pids
     }
 
     /// Records that the process consumed poison. Returns false if it was known.
@@ -341,7 +347,7 @@ impl Process {
     ) -> Result {
         let device = self.device(gpu_id)?;
         let index = self.gpu_index(gpu_id)?;
-        device.acquire_vm(self.pid, &self.user, self.svm.retries(), file, open)?;
+        device.acquire_vm(self.pids, &self.user, self.svm.retries(), file, open)?;
         if self.svm.has(index) {
             return Ok(());
         }
@@ -426,7 +432,10 @@ impl Process {
     pub(crate) fn show_queue(&self, id: u32, gpu_id: u32, kind: u32, size: u64) {
         if let Some(folder) = &mut *self.folder.lock() {
             if let Err(e) = folder.add_queue(id, gpu_id, kind, size) {
-                pr_warn!("process {}: queue {id} is not in sysfs: {e:?}\n", self.pid);
+                pr_warn!(
+                    "process {}: queue {id} is not in sysfs: {e:?}\n",
+                    self.pid()
+                );
             }
         }
     }
@@ -481,7 +490,7 @@ impl Process {
         let folder = self.folder.lock().take();
         drop(folder);
         self.events.clear();
-        trace::process(self.pid, 0, c"released");
+        trace::process(self.pid(), 0, c"released");
     }
 
     /// Releases all resources of the process on a GPU that is being unplugged, and signals its
@@ -503,7 +512,7 @@ impl Process {
         if lost {
             self.end_profile(Some(gpu));
             self.events.terminate();
-            trace::process(self.pid, 0, c"lost GPU");
+            trace::process(self.pid(), 0, c"lost GPU");
         }
     }
 }

@@ -12,7 +12,6 @@ use kernel::{
         atomic::{Atomic, AtomicFlag, Relaxed},
         Arc, Mutex, SetOnce,
     },
-    task::Pid,
 };
 
 use super::{
@@ -33,7 +32,7 @@ use crate::{
     dqm::{DqmProcess, DqmQueue},
     gpu::Gpu,
     hw::{MapProcess, WaveDebug},
-    kapi::workqueue::Delayed,
+    kapi::{task::Pids, workqueue::Delayed},
     mmu::{QueueOwner, Vm},
     node::Node,
     queue::ExceptionTable,
@@ -225,7 +224,7 @@ impl ProcessDevice {
     /// one, `EINVAL` if the address space belongs to another process.
     pub(crate) fn acquire_vm(
         &self,
-        pid: Pid,
+        pids: Pids,
         user: &UserMemory,
         xnack: bool,
         file: ARef<File>,
@@ -248,7 +247,7 @@ impl ProcessDevice {
         let slot = self
             .node
             .dqm()
-            .new_process(pid, self.map_process(&vm, &trap, xnack), xnack)?;
+            .new_process(pids, self.map_process(&vm, &trap, xnack), xnack)?;
         let evictor = Evictor::new(&self.node, &slot, None)?;
         let owner = VmEvictor::new(&evictor)?;
         let doorbells = self.gpu().generation().caps.doorbell_slice / DOORBELL_BYTES;

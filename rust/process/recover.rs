@@ -75,11 +75,11 @@ struct Events<'a> {
 
 impl FaultReport for Events<'_> {
     fn begin(&self) {
-        smi::page_fault_start(self.device.id(), self.process.pid(), self.page, self.write);
+        smi::page_fault_start(self.device.id(), self.process.pids(), self.page, self.write);
     }
 
     fn end(&self, moved: bool) {
-        smi::page_fault_end(self.device.id(), self.process.pid(), self.page, moved);
+        smi::page_fault_end(self.device.id(), self.process.pids(), self.page, moved);
     }
 }
 

@@ -3,7 +3,8 @@
 //! SMI events: a file per client and GPU, a line of text per event.
 //!
 //! Events are dropped when the FIFO of a client is full. A client receives the events of its own
-//! process, a privileged client (`CAP_SYS_ADMIN`) those of all processes.
+//! process, a privileged client (`CAP_SYS_ADMIN`) those of all processes. Lines have the id of the
+//! process in its own PID namespace, those of start, end and VM faults in the initial one.
 
 use core::{fmt::Write, ops::Range};
 
@@ -31,7 +32,7 @@ use crate::{
         capability::{self, Capability},
         file,
         global::global_spinlock,
-        task,
+        task::{self, Pids},
     },
     node::Node,
     svm::UnmapTrigger,
@@ -323,29 +324,33 @@ pub(super) fn vm_fault(gpu_id: u32, leader: &Task) {
 }
 
 /// Sends the eviction of the queues of a process.
-pub(super) fn evicted(id: u32, pid: Pid, trigger: EvictionTrigger) {
+pub(super) fn evicted(id: u32, pids: Pids, trigger: EvictionTrigger) {
     let now = BootTime::ktime_get();
     send(
         id,
         uapi::kfd_smi_event_KFD_SMI_EVENT_QUEUE_EVICTION,
-        pid,
-        format_args!("{now} -{pid} {id:x} {}\n", trigger.number()),
+        pids.global,
+        format_args!("{now} -{} {id:x} {}\n", pids.own, trigger.number()),
     );
 }
 
 /// Sends the restore of the queues of a process; `again` if it failed and is tried again.
-pub(super) fn restored(id: u32, pid: Pid, again: bool) {
+pub(super) fn restored(id: u32, pids: Pids, again: bool) {
     let now = BootTime::ktime_get();
     send(
         id,
         uapi::kfd_smi_event_KFD_SMI_EVENT_QUEUE_RESTORE,
-        pid,
-        format_args!("{now} -{pid} {id:x} {}\n", if again { 'R' } else { '0' }),
+        pids.global,
+        format_args!(
+            "{now} -{} {id:x} {}\n",
+            pids.own,
+            if again { 'R' } else { '0' }
+        ),
     );
 }
 
 /// Sends that pages of shared virtual memory were unmapped from a GPU.
-pub(super) fn unmapped(id: u32, pid: Pid, pages: &Range<u64>, why: UnmapTrigger) {
+pub(super) fn unmapped(id: u32, pids: Pids, pages: &Range<u64>, why: UnmapTrigger) {
     let now = BootTime::ktime_get();
     let (first, count) = (pages.start, pages.end - pages.start);
     let why = match why {
@@ -358,32 +363,32 @@ pub(super) fn unmapped(id: u32, pid: Pid, pages: &Range<u64>, why: UnmapTrigger)
     send(
         id,
         uapi::kfd_smi_event_KFD_SMI_EVENT_UNMAP_FROM_GPU,
-        pid,
-        format_args!("{now} -{pid} @{first:x}({count:x}) {id:x} {why}\n"),
+        pids.global,
+        format_args!("{now} -{} @{first:x}({count:x}) {id:x} {why}\n", pids.own),
     );
 }
 
 /// Sends that a retry fault is being handled.
-pub(super) fn page_fault_start(id: u32, pid: Pid, page: u64, write: bool) {
+pub(super) fn page_fault_start(id: u32, pids: Pids, page: u64, write: bool) {
     let now = BootTime::ktime_get();
     let access = if write { 'W' } else { 'R' };
     send(
         id,
         uapi::kfd_smi_event_KFD_SMI_EVENT_PAGE_FAULT_START,
-        pid,
-        format_args!("{now} -{pid} @{page:x}({id:x}) {access}\n"),
+        pids.global,
+        format_args!("{now} -{} @{page:x}({id:x}) {access}\n", pids.own),
     );
 }
 
 /// Sends that the handling of a retry fault has ended, with a migration if `moved`.
-pub(super) fn page_fault_end(id: u32, pid: Pid, page: u64, moved: bool) {
+pub(super) fn page_fault_end(id: u32, pids: Pids, page: u64, moved: bool) {
     let now = BootTime::ktime_get();
     let how = if moved { 'M' } else { 'U' };
     send(
         id,
         uapi::kfd_smi_event_KFD_SMI_EVENT_PAGE_FAULT_END,
-        pid,
-        format_args!("{now} -{pid} @{page:x}({id:x}) {how}\n"),
+        pids.global,
+        format_args!("{now} -{} @{page:x}({id:x}) {how}\n", pids.own),
     );
 }
 
@@ -405,30 +410,34 @@ fn migration(info: &MoveInfo) -> (u64, u64, u32, u32, u32) {
 }
 
 /// Sends that a migration starts.
-pub(super) fn migration_start(pid: Pid, info: &MoveInfo) {
+pub(super) fn migration_start(pids: Pids, info: &MoveInfo) {
     let now = BootTime::ktime_get();
     let (first, count, from, to, trigger) = migration(info);
     let (prefetch, preferred) = (info.prefetch, info.preferred);
     send(
         info.gpu,
         uapi::kfd_smi_event_KFD_SMI_EVENT_MIGRATE_START,
-        pid,
+        pids.global,
         format_args!(
-            "{now} -{pid} @{first:x}({count:x}) {from:x}->{to:x} {prefetch:x}:{preferred:x} {trigger}\n"
+            "{now} -{} @{first:x}({count:x}) {from:x}->{to:x} {prefetch:x}:{preferred:x} {trigger}\n",
+            pids.own
         ),
     );
 }
 
 /// Sends that a migration has ended.
-pub(super) fn migration_end(pid: Pid, info: &MoveInfo, result: Result) {
+pub(super) fn migration_end(pids: Pids, info: &MoveInfo, result: Result) {
     let now = BootTime::ktime_get();
     let (first, count, from, to, trigger) = migration(info);
     let error = result.map_or_else(|e| e.to_errno(), |()| 0);
     send(
         info.gpu,
         uapi::kfd_smi_event_KFD_SMI_EVENT_MIGRATE_END,
-        pid,
-        format_args!("{now} -{pid} @{first:x}({count:x}) {from:x}->{to:x} {trigger} {error}\n"),
+        pids.global,
+        format_args!(
+            "{now} -{} @{first:x}({count:x}) {from:x}->{to:x} {trigger} {error}\n",
+            pids.own
+        ),
     );
 }
 

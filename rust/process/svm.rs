@@ -12,7 +12,6 @@ use kernel::{
         lock::mutex::MutexGuard,
         Arc, Mutex,
     },
-    task::Pid,
 };
 
 use super::{
@@ -23,7 +22,7 @@ use super::{
 use crate::{
     dqm::DqmProcess,
     gpu::migrated::{MoveInfo, MoveReport},
-    kapi::sched_mm::NoReclaim,
+    kapi::{sched_mm::NoReclaim, task::Pids},
     node::Node,
     svm::{self, Queues, UnmapTrigger},
     trace,
@@ -61,15 +60,15 @@ impl Counters {
 
 /// Sends migrations of memory of a process to SMI clients, and counts them.
 pub(super) struct Moves {
-    pid: Pid,
+    pids: Pids,
     /// By the id of the GPU.
     counters: KVec<(u32, Arc<Counters>)>,
 }
 
 impl Moves {
     /// Returns that of a process, with its counters by the id of the GPU.
-    pub(super) fn new(pid: Pid, counters: KVec<(u32, Arc<Counters>)>) -> Result<Arc<Self>> {
-        Ok(Arc::new(Self { pid, counters }, GFP_KERNEL)?)
+    pub(super) fn new(pids: Pids, counters: KVec<(u32, Arc<Counters>)>) -> Result<Arc<Self>> {
+        Ok(Arc::new(Self { pids, counters }, GFP_KERNEL)?)
     }
 }
 
@@ -80,8 +79,8 @@ impl MoveReport for Moves {
         } else {
             c"migrate_to_system"
         };
-        trace::svm_pages(self.pid, info.gpu, what, &info.pages);
-        smi::migration_start(self.pid, info);
+        trace::svm_pages(self.pids.global, info.gpu, what, &info.pages);
+        smi::migration_start(self.pids, info);
     }
 
     fn end(&self, info: &MoveInfo, pages: u64, result: Result) {
@@ -94,8 +93,8 @@ impl MoveReport for Moves {
             };
             counter.fetch_add(pages, Relaxed);
         }
-        trace::svm_pages(self.pid, info.gpu, c"migrated", &info.pages);
-        smi::migration_end(self.pid, info, result);
+        trace::svm_pages(self.pids.global, info.gpu, c"migrated", &info.pages);
+        smi::migration_end(self.pids, info, result);
     }
 }
 
@@ -222,8 +221,8 @@ impl Queues for SvmQueues {
     fn unmapped(&self, gpus: u64, pages: &Range<u64>, why: UnmapTrigger) {
         for (index, gpu) in self.lock().state.gpus.iter().enumerate() {
             if let Some(gpu) = gpu.as_ref().filter(|_| gpus >> index & 1 != 0) {
-                trace::svm_pages(gpu.pid(), gpu.gpu_id(), c"unmapped", pages);
-                smi::unmapped(gpu.gpu_id(), gpu.pid(), pages, why);
+                trace::svm_pages(gpu.pids().global, gpu.gpu_id(), c"unmapped", pages);
+                smi::unmapped(gpu.gpu_id(), gpu.pids(), pages, why);
             }
         }
     }
@@ -234,7 +233,7 @@ impl Queues for SvmQueues {
         }
         for (index, gpu) in self.lock().state.gpus.iter().enumerate() {
             if let Some(gpu) = gpu.as_ref().filter(|_| gpus >> index & 1 != 0) {
-                trace::svm_pages(gpu.pid(), gpu.gpu_id(), c"mapped", pages);
+                trace::svm_pages(gpu.pids().global, gpu.gpu_id(), c"mapped", pages);
             }
         }
     }
