@@ -391,9 +391,9 @@ fn reply(w: &Wave, i: &Salu) -> Option<usize> {
 /// Returns the bits that a load changes in its last register.
 fn bits_of(half: Half) -> u32 {
     match half {
-        Half::Whole | Half::Low | Half::High => u32::MAX,
-        Half::LowKept => 0xffff,
-        Half::HighKept => 0xffff_0000,
+        Half::Whole => u32::MAX,
+        Half::Low => 0xffff,
+        Half::High => 0xffff_0000,
     }
 }
 
@@ -446,8 +446,7 @@ fn vector_changes(w: &Wave, i: &Vmem, mask: u64) -> Vec<Change> {
         Access::Atomic { size, .. } if i.returns => vectors(usize::from(size) / 4, u32::MAX),
         Access::Typed(typed) if typed.registers == Components::Lds => lds_change(w, i, mask),
         Access::Typed(typed) if !typed.store => {
-            let bits = typed_bits(w.isa, typed);
-            vectors(typed.count().into(), bits)
+            vectors(typed.count().into(), typed_bits(typed))
         }
         Access::LoadLds { .. } => lds_change(w, i, mask),
         // 256 elements.
@@ -467,10 +466,10 @@ fn vector_changes(w: &Wave, i: &Vmem, mask: u64) -> Vec<Change> {
 }
 
 /// Returns the bits that a typed load changes in its last register.
-fn typed_bits(isa: Isa, typed: Typed) -> u32 {
-    match (isa, typed.registers) {
-        (Isa::Gfx1201, Components::Halves) if typed.components % 2 != 0 => 0xffff,
-        (Isa::Gfx1201, Components::HighHalf) => 0xffff_0000,
+fn typed_bits(typed: Typed) -> u32 {
+    match typed.registers {
+        Components::Halves if typed.components % 2 != 0 => 0xffff,
+        Components::HighHalf => 0xffff_0000,
         _ => u32::MAX,
     }
 }

@@ -298,14 +298,10 @@ impl Typed {
 pub(crate) enum Half {
     /// Extended to the full register.
     Whole,
-    /// d16: the low half.
+    /// d16: the low half; the high half is preserved.
     Low,
-    /// d16_hi: the high half.
+    /// d16_hi: the high half; the low half is preserved.
     High,
-    /// d16: the low half; the high half is preserved (gfx1201).
-    LowKept,
-    /// d16_hi: the high half; the low half is preserved (gfx1201).
-    HighKept,
 }
 
 /// Vector memory segment.

@@ -31,8 +31,8 @@ pub(crate) fn active(mask: u64) -> impl Iterator<Item = usize> {
     (0..LANES).filter(move |l| mask >> l & 1 != 0)
 }
 
-/// Returns the register after a load of `value`, given its old contents. SRAM ECC is enabled on
-/// gfx942, as on all MI300: d16 loads write the whole register.
+/// Returns the register after a load of `value`, given its old contents. With SRAM ECC, d16 loads
+/// would write the whole register; the cards of the model do not report it (`C2PMSG_127`).
 pub(super) fn extend(value: u32, bytes: u8, signed: bool, half: Half, old: u32) -> u32 {
     let wide = match (bytes, signed) {
         (1, true) => i32::from(value as u8 as i8) as u32,
@@ -41,10 +41,8 @@ pub(super) fn extend(value: u32, bytes: u8, signed: bool, half: Half, old: u32) 
     };
     match half {
         Half::Whole => wide,
-        Half::Low => wide & 0xffff,
-        Half::High => wide << 16,
-        Half::LowKept => wide & 0xffff | old & 0xffff_0000,
-        Half::HighKept => wide << 16 | old & 0xffff,
+        Half::Low => wide & 0xffff | old & 0xffff_0000,
+        Half::High => wide << 16 | old & 0xffff,
     }
 }
 

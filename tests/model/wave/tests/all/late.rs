@@ -311,6 +311,9 @@ fn instructions_of_each_kind() {
     let halves = halves.replace("s_wait_loadcnt 0", "s_wait_loadcnt 1");
     let late = [OLD << 16 | MEMORY, MEMORY << 16 | MEMORY];
     gfx12(&format!("{halves} {USE}"), &late);
+    let halves = "v_mov_b32 v1, 0x70007\n global_load_short_d16 v1, v2, s[0:1] offset:256\n\
+                  global_load_short_d16_hi v1, v2, s[0:1] offset:256\n s_waitcnt vmcnt(1)\n";
+    gfx9(&format!("{halves} {USE}"), &late);
     // Replies to messages.
     let reply = "s_sendmsg_rtn_b32 s8, sendmsg(MSG_RTN_GET_SE_AID_ID)\n";
     gfx12(&format!("{reply} {USE_SCALAR}"), &[0, OLD]);

@@ -105,8 +105,6 @@ fn finish(
 ) {
     let loaded = &loaded[..usize::from(typed.components)];
     let dst = usize::from(i.dst);
-    // d16 loads preserve the other half of the register on gfx1201 only.
-    let keeps = w.isa == Isa::Gfx1201;
     match typed.registers {
         Components::Dwords => {
             for (n, lanes) in loaded.iter().enumerate() {
@@ -115,14 +113,14 @@ fn finish(
         }
         Components::Halves => {
             for (n, pair) in loaded.chunks(2).enumerate() {
-                let old = if keeps { w.v[dst + n] } else { [0; LANES] };
+                let old = w.v[dst + n];
                 let high = |l: usize| pair.get(1).map_or(old[l] & 0xffff_0000, |h| h[l] << 16);
                 let lanes = std::array::from_fn(|l| pair[0][l] & 0xffff | high(l));
                 w.write(dst + n, exec, &lanes);
             }
         }
         Components::HighHalf => {
-            let old = if keeps { w.v[dst] } else { [0; LANES] };
+            let old = w.v[dst];
             let lanes = std::array::from_fn(|l| loaded[0][l] << 16 | old[l] & 0xffff);
             w.write(dst, exec, &lanes);
         }

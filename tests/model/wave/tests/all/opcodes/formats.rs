@@ -408,7 +408,7 @@ fn typed_d16_loads() {
     }
 }
 
-/// The other half of a register: preserved on gfx1201, cleared with the ECC of gfx942.
+/// The other half of a register is preserved.
 #[test]
 fn halves_of_registers() {
     for gfx12 in BOTH {
@@ -417,10 +417,6 @@ fn halves_of_registers() {
             false => "format:[BUF_DATA_FORMAT_8_8_8_8,BUF_NUM_FORMAT_UINT]",
         };
         let soffset = none(gfx12);
-        let rest = move |before: &State, mask: u32, n: usize, lane: usize| match gfx12 {
-            true => before.v[n][lane] & mask,
-            false => 0,
-        };
         let byte = |st: &State, lane: usize, n: usize| u32::from(st.space[16 * lane + n]);
         let expect = |name: &str, operand: &str, word3, want: fn(u32, u32, u32) -> [u32; 2]| {
             let text = format!("{name}, v12, s[20:23], {soffset} {operand} offen");
@@ -434,7 +430,7 @@ fn halves_of_registers() {
                 (0..after.lanes).try_for_each(|lane| {
                     let part = |n| byte(before, lane, n);
                     let mut want = want(part(0), part(1), part(2));
-                    want[n] |= rest(before, mask, 2 + n, lane);
+                    want[n] |= before.v[2 + n][lane] & mask;
                     let got = [after.v[2][lane], after.v[3][lane]];
                     match got[..=n] == want[..=n] {
                         true => Ok(()),

@@ -35,8 +35,8 @@ fn widths() {
         w(own("ds_write_b32 v12, v1\n ds_read_i8 v10, v12 offset:3"), |l| (l.i(1) >> 24) as u32),
         w(own("ds_write_b32 v12, v1\n ds_read_u16 v10, v12 offset:2"), |l| l.hi(1)),
         w(own("ds_write_b32 v12, v1\n ds_read_i16 v10, v12 offset:2"), |l| (l.i(1) >> 16) as u32),
-        w(own("ds_write_b32 v12, v1\n ds_read_u16_d16 v10, v12"), |l| l.lo(1)),
-        w(own("ds_write_b32 v12, v1\n ds_read_u8_d16_hi v10, v12"), |l| (l.u(1) & 0xff) << 16),
+        w(own("ds_write_b32 v12, v1\n ds_read_u16_d16 v10, v12"), |l| l.hi(10) << 16 | l.lo(1)),
+        w(own("ds_write_b32 v12, v1\n ds_read_u8_d16_hi v10, v12"), |l| (l.u(1) & 0xff) << 16 | l.lo(10)),
         q(own("ds_write_b64 v12, v[2:3]\n ds_read_b64 v[10:11], v12"), |l| l.q(2)),
         q(own("ds_write_b96 v12, v[2:4]\n ds_read_b64 v[10:11], v12 offset:4"), |l| l.q(3)),
         q(own("ds_write_b128 v12, v[2:5]\n ds_read_b96 v[6:8], v12\n s_waitcnt lgkmcnt(0)\n v_mov_b32 v10, v6\n v_mov_b32 v11, v8"), |l| {

@@ -49,11 +49,11 @@ fn loads() {
         q(own("global_load_dwordx4 v[2:5], v12, s[12:13]\n s_waitcnt vmcnt(0)\n v_mov_b32 v10, v3\n v_mov_b32 v11, v5"), |l| {
             u64::from(dword(&l, 4)) | u64::from(dword(&l, 12)) << 32
         }),
-        // With SRAM ECC a d16 load writes the whole register.
-        w(own("global_load_short_d16 v10, v12, s[12:13]"), |l| short(&l, 0)),
-        w(own("global_load_short_d16_hi v10, v12, s[12:13]"), |l| short(&l, 0) << 16),
-        w(own("global_load_ubyte_d16 v10, v12, s[12:13]"), |l| byte(&l, 0)),
-        w(own("global_load_sbyte_d16_hi v10, v12, s[12:13]"), |l| (byte(&l, 0) as i8 as u32) << 16),
+        // Without SRAM ECC, which the card does not report, a d16 load preserves the other half.
+        w(own("global_load_short_d16 v10, v12, s[12:13]"), |l| l.hi(10) << 16 | short(&l, 0)),
+        w(own("global_load_short_d16_hi v10, v12, s[12:13]"), |l| short(&l, 0) << 16 | l.lo(10)),
+        w(own("global_load_ubyte_d16 v10, v12, s[12:13]"), |l| l.hi(10) << 16 | byte(&l, 0)),
+        w(own("global_load_sbyte_d16_hi v10, v12, s[12:13]"), |l| (byte(&l, 0) as i8 as u32) << 16 | l.lo(10)),
         w(own("flat_load_dword v10, v[8:9] offset:8"), |l| dword(&l, 8)),
         w(own("flat_load_ubyte v10, v[8:9] offset:3"), |l| byte(&l, 3)),
         w(own("s_mov_b64 exec, s[18:19]\n global_load_dword v10, v12, s[12:13]"), |l| dword(&l, 0)),
