@@ -44,7 +44,7 @@ GUEST_UNSTABLE="amd-dbgapi-dev librocm-dbgapi0"
 # same packages. `gdb` is the newest release with GDB, which is built there: Debian's packages of it
 # lack AMD's debugger library. Its packages: source, compilers and libraries of GDB. Changing them
 # or the options makes a new root beside the old one.
-EXTRA_ROOTS="trixie gdb tinygrad rocm7"
+EXTRA_ROOTS="trixie gdb tinygrad rocm7 podman"
 GDB_PACKAGES="bison flex g++ gdb-source libgmp-dev libmpfr-dev libncurses-dev pkgconf python3 xz-utils zlib1g-dev"
 GDB_OPTIONS="--prefix=/usr --enable-targets=amdgcn-amd-amdhsa --with-amd-dbgapi --disable-binutils --disable-gas
 --disable-gdbserver --disable-gprof --disable-gprofng --disable-inprocess-agent --disable-ld --disable-libctf --disable-nls
@@ -63,6 +63,9 @@ TINYGRAD_SHA256=d2a5bea33c637fdf105963632329876b3d3253d38295ac1ffd2ff81646d93be3
 ROCM7_SOURCES="rocr-runtime rocm-hipamd rocm-llvm rocdbgapi rocm-smi-lib roctracer rocblas rocrand"
 ROCM7_PACKAGES="librocblas-dev librocrand-dev"
 ROCM7_ISAS="gfx942 gfx1201"
+
+# `podman` is the newest release with podman, which runs containers of that root's own files.
+PODMAN_PACKAGES="crun podman"
 
 # Packages of the browser root, in which the picture of `make demo` is opened; created only when
 # that test is asked for.
@@ -125,6 +128,7 @@ guest_packages() {
 	printf '%s\n' $GUEST_PACKAGES
 	if has_unstable "$1"; then printf '%s\n' $GUEST_UNSTABLE; fi
 	[ "$1" != rocm7 ] || printf '%s\n' $ROCM7_PACKAGES
+	[ "$1" != podman ] || printf '%s\n' $PODMAN_PACKAGES
 	if [ "$1" = gdb ]; then printf '%s\n' $GDB_PACKAGES; else printf '%s\n' $SMI_PACKAGES; fi
 }
 has_unstable() { [ "$1" != tinygrad ] && [ "$1" != trixie ]; }

@@ -22,3 +22,8 @@ class Report:
         print(f"{'not ok' if self.wrong else 'ok'} {self.number} {self.program}.{name}", flush=True)
         self.failed += self.wrong
         self.wrong = 0
+
+    def skip(self, name, reason):
+        """Skips a test."""
+        self.number += 1
+        print(f"ok {self.number} {self.program}.{name} # SKIP {reason}", flush=True)

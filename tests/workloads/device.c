@@ -37,6 +37,8 @@ int kfd_sysfs_value(const char *path, const char *key, uint64_t *value)
 		ret = 0;
 		break;
 	}
+	if (ferror(f))
+		ret = -errno;
 	fclose(f);
 	return ret;
 }
@@ -135,6 +137,9 @@ int kfd_topology_find_gpu(struct kfd_node *node)
 	for (int i = 0;; i++) {
 		int ret = kfd_topology_node(i, node);
 
+		/* The device cgroup denies it. */
+		if (ret == -EPERM)
+			continue;
 		if (ret)
 			return ret == -ENOENT ? -ENODEV : ret;
 		if (node->gpu_id && (!number || atoi(number) == i))

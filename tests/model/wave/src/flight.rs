@@ -445,9 +445,7 @@ fn vector_changes(w: &Wave, i: &Vmem, mask: u64) -> Vec<Change> {
         Access::Load { bytes, half, .. } => vectors(usize::from(bytes).div_ceil(4), bits_of(half)),
         Access::Atomic { size, .. } if i.returns => vectors(usize::from(size) / 4, u32::MAX),
         Access::Typed(typed) if typed.registers == Components::Lds => lds_change(w, i, mask),
-        Access::Typed(typed) if !typed.store => {
-            vectors(typed.count().into(), typed_bits(typed))
-        }
+        Access::Typed(typed) if !typed.store => vectors(typed.count().into(), typed_bits(typed)),
         Access::LoadLds { .. } => lds_change(w, i, mask),
         // 256 elements.
         Access::LoadTranspose { element } => {
