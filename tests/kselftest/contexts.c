@@ -316,7 +316,8 @@ static char *held_page(int *userfaults)
 	char *page = mmap(NULL, KFD_PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 
 	ASSERT(page != MAP_FAILED);
-	*userfaults = (int)syscall(SYS_userfaultfd, O_CLOEXEC);
+	/* poll() does not wait for a file without O_NONBLOCK. */
+	*userfaults = (int)syscall(SYS_userfaultfd, O_CLOEXEC | O_NONBLOCK);
 	if (*userfaults < 0)
 		SKIP("no userfaultfd");
 	range.range.start = kfd_va(page);
@@ -330,7 +331,8 @@ static void wait_for_access(int userfaults)
 {
 	struct pollfd event = { .fd = userfaults, .events = POLLIN };
 
-	ASSERT(poll(&event, 1, (int)WAIT_MS) == 1);
+	ASSERT(poll(&event, 1, (int)WAIT_MS) == 1 && event.revents == POLLIN, "%#x",
+	       event.revents);
 }
 
 static void end_hold(int userfaults, char *page)
@@ -348,8 +350,9 @@ struct reader {
 static void *read_file(void *data)
 {
 	struct reader *r = data;
+	ssize_t n = read(r->file, r->page, KFD_PAGE);
 
-	return (void *)read(r->file, r->page, KFD_PAGE);
+	return (void *)(n < 0 ? -errno : n);
 }
 
 static void *close_file(void *data)
