@@ -103,6 +103,17 @@ impl Block {
         Ok(())
     }
 
+    /// Fills `len` bytes at `offset` with repetitions of `word`.
+    pub fn fill(&self, offset: u64, len: u64, word: [u8; 4]) -> Result<(), OutOfBlock> {
+        let page = [word; 1024];
+        let page = page.as_flattened();
+        let end = offset.checked_add(len).ok_or(OutOfBlock)?;
+        for at in (offset..end).step_by(page.len()) {
+            self.write(at, &page[..(end - at).min(page.len() as u64) as usize])?;
+        }
+        Ok(())
+    }
+
     /// One aligned 32-bit load.
     #[inline]
     pub fn load32(&self, offset: u64) -> Result<u32, OutOfBlock> {
@@ -176,6 +187,20 @@ pub fn sparse_file(name: &str, size: u64) -> io::Result<File> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn fills_repeat_the_word() {
+        let block = Block::map(sparse_file("t", 16384).unwrap(), 0, 16384).unwrap();
+        block.fill(12, 4096 + 6, [1, 2, 3, 4]).unwrap();
+        let mut buf = vec![0; 8192];
+        block.read(0, &mut buf).unwrap();
+        for (at, byte) in buf.iter().enumerate() {
+            let filled = (12..12 + 4096 + 6).contains(&at);
+            assert_eq!(*byte, if filled { (at % 4 + 1) as u8 } else { 0 }, "{at}");
+        }
+        assert_eq!(block.fill(16380, 8, [1; 4]), Err(OutOfBlock));
+        assert_eq!(block.fill(u64::MAX, 8, [1; 4]), Err(OutOfBlock));
+    }
 
     #[test]
     fn bounds_are_checked() {

@@ -161,7 +161,7 @@ fn stores_of_the_host_probe_rw_lines() {
 fn filled(card: &Card, vmid: u8, va: u64) -> u64 {
     assert_eq!(card.load(0), OLD);
     let gmc = &card.0.gmc;
-    gmc.vm_fill_some(Hub::Mm(0), vmid, va, 8, &NEW.to_le_bytes())
+    gmc.vm_fill_some(Hub::Mm(0), vmid, va, 4, (NEW as u32).to_le_bytes())
         .unwrap();
     card.load(0)
 }

@@ -74,7 +74,7 @@ fn gpu_writes_arrive_as_doorbells() {
     gmc.write64(Hub::Gfx(0), VMID, MEMORY, 9).unwrap();
     let copied = gmc.vm_copy_some(Hub::Gfx(0), VMID, MEMORY, DOORBELLS + 0x48, 8);
     assert_eq!(copied, Ok(8));
-    let filled = gmc.vm_fill_some(Hub::Gfx(0), VMID, DOORBELLS + 0x50, 16, &[1; 64]);
+    let filled = gmc.vm_fill_some(Hub::Gfx(0), VMID, DOORBELLS + 0x50, 16, [1; 4]);
     assert_eq!(filled, Ok(8));
     assert_eq!(arrived(&gpu), (4, 0), "{:?}", gpu.strict.lines());
 }

@@ -12,13 +12,6 @@ const RUN: u64 = 256 << 10;
 /// Maximum number of bytes per access to doorbells.
 const DOORBELL: usize = 8;
 
-/// Returns whether all bytes are zero, a word at a time.
-fn is_zero(data: &[u8]) -> bool {
-    let words = data.chunks_exact(8);
-    let rest = words.remainder().iter().all(|byte| *byte == 0);
-    rest && words.into_iter().all(|word| word == [0; 8])
-}
-
 impl Gmc {
     /// Returns the location of `va` and the number of physically contiguous bytes there, at most
     /// `most`. For callers inside [`super::tlb::Tlb::enter`].
@@ -109,29 +102,30 @@ impl Gmc {
         Ok(count)
     }
 
-    /// Fills the first part of `len` bytes with repetitions of `data`; returns its length: a
-    /// multiple of the pattern, so that the next part starts with its first byte again, unless the
-    /// address is misaligned for it.
+    /// Fills the first part of `len` bytes with repetitions of `word`; returns its length: a
+    /// multiple of four, so that the next part starts with the first byte of the word again, unless
+    /// the address is misaligned for it.
     pub fn vm_fill_some(
         &self,
         hub: Hub,
         vmid: u8,
         dst: u64,
         len: u64,
-        data: &[u8],
+        word: [u8; 4],
     ) -> Result<u64, VmFault> {
         let _guard = self.enter(self.hub(hub));
         let to = self.run(hub, vmid, dst, len.min(RUN), Access::Write)?;
         if let Some(addr) = self.doorbell(to) {
-            let count = to.left.min(data.len().min(DOORBELL) as u64);
-            self.selfring.post(addr, &data[..count as usize]);
+            let count = to.left.min(DOORBELL as u64);
+            self.selfring
+                .post(addr, &[word; DOORBELL / 4].as_flattened()[..count as usize]);
             return Ok(count);
         }
         self.before_access(hub, to, to.left as usize);
         let ranges = self.dma.enter();
         let bus_error = || self.bus_fault(hub, vmid, dst, Access::Write, to);
         let (target, into, room) = self.block(&ranges, to, true).ok_or_else(bus_error)?;
-        if let (Target::Vram(at), true) = (to.target, is_zero(data)) {
+        if let (Target::Vram(at), [0, 0, 0, 0]) = (to.target, word) {
             // Allocating host memory for pages that are zero anyway is the slowest part.
             let zero = self.vram.untouched(at, room);
             if zero != 0 {
@@ -140,14 +134,7 @@ impl Gmc {
                 return Ok(zero);
             }
         }
-        let mut done = 0;
-        while done < room {
-            let piece = (room - done).min(data.len() as u64);
-            target
-                .write(into + done, &data[..piece as usize])
-                .map_err(|_| bus_error())?;
-            done += piece;
-        }
+        target.fill(into, room, word).map_err(|_| bus_error())?;
         drop(ranges);
         self.after_write(hub, to, room);
         Ok(room)

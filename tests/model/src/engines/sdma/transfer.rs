@@ -15,8 +15,8 @@ use crate::engines::gmc::{Access, FaultKind, VmFault};
 
 /// Bytes per part.
 const PART: u64 = 2 << 20;
-/// Bytes of a pattern per write.
-const PATTERN: u64 = 64 << 10;
+/// Bytes per write of what a packet has or computes.
+const PIECE: u64 = 64 << 10;
 
 impl Engine<'_> {
     /// Executes COPY linear, with or without broadcast.
@@ -182,12 +182,7 @@ impl Engine<'_> {
             dst = self.aligned(context, words, dst, unit);
         }
         let dst = dst & !(unit - 1);
-        let pattern: Vec<u8> = data[..unit as usize]
-            .iter()
-            .copied()
-            .cycle()
-            .take(total.min(PATTERN) as usize)
-            .collect();
+        let word = if unit == 1 { [data[0]; 4] } else { data };
         let until = total.min(context.progress + PART);
         while context.progress < until {
             context.progress += self.gpu.gmc.vm_fill_some(
@@ -195,7 +190,7 @@ impl Engine<'_> {
                 context.vmid(),
                 dst.wrapping_add(context.progress),
                 until - context.progress,
-                &pattern,
+                word,
             )?;
         }
         Ok(match context.progress == total {
@@ -224,7 +219,7 @@ impl Engine<'_> {
         let until = total.min(context.progress + PART / 4);
         while context.progress < until {
             let at = context.progress;
-            let mut data = vec![0; (until - at).min(PATTERN / 4) as usize];
+            let mut data = vec![0; (until - at).min(PIECE / 4) as usize];
             context.fetch(&self.gpu.gmc, payload + at, &mut data)?;
             let bytes: Vec<u8> = data.iter().flat_map(|w| w.to_le_bytes()).collect();
             let to = dst.wrapping_add(at * 4);
@@ -261,7 +256,7 @@ impl Engine<'_> {
         let until = total.min(context.progress + PART / 8);
         while context.progress < until {
             let at = context.progress;
-            let count = (until - at).min(PATTERN / 8);
+            let count = (until - at).min(PIECE / 8);
             let bytes: Vec<u8> = (at..at + count)
                 .flat_map(|n| (init.wrapping_add(n.wrapping_mul(incr)) | mask).to_le_bytes())
                 .collect();
