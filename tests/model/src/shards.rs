@@ -5,7 +5,7 @@
 //! cache line.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{RwLock, RwLockReadGuard};
+use std::sync::{RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 const SHARDS: usize = 8;
 
@@ -40,17 +40,25 @@ impl<T> Shards<T> {
     /// Changes each copy after all readers are done; new readers wait for the change, which is the
     /// same for all. Returns the result for one of them.
     pub fn update<R>(&self, mut change: impl FnMut(&mut T) -> R) -> R {
-        // Fixed order, so that two writers do not deadlock.
-        let mut guards: Vec<_> = self
-            .shards
-            .iter()
-            .map(|s| s.0.write().unwrap_or_else(|e| e.into_inner()))
-            .collect();
+        let mut guards = self.lock_all();
         let result = change(&mut guards[0]);
         for guard in guards.iter_mut().skip(1) {
             change(guard);
         }
         result
+    }
+
+    /// Calls `f` after all readers are done; new readers wait for its end.
+    pub fn exclude<R>(&self, f: impl FnOnce() -> R) -> R {
+        let _guards = self.lock_all();
+        f()
+    }
+
+    fn lock_all(&self) -> [RwLockWriteGuard<'_, T>; SHARDS] {
+        // Fixed order, so that two writers do not deadlock.
+        self.shards
+            .each_ref()
+            .map(|s| s.0.write().unwrap_or_else(|e| e.into_inner()))
     }
 }
 

@@ -5,7 +5,7 @@
 //! A slot is two words, `data` and `key ^ data`. A reader of a half-written slot computes a key
 //! that does not match, and misses.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::RwLockReadGuard;
 
 use rkfd_abi::pte;
@@ -13,6 +13,7 @@ use rkfd_abi::pte;
 use crate::shards::Shards;
 
 const SLOTS: usize = 1 << 13;
+const VMIDS: usize = 16;
 const VALID: u64 = 1 << 63;
 
 /// A cached translation of one 4 KiB page.
@@ -94,6 +95,8 @@ struct Slot {
 /// See the module documentation.
 pub struct Tlb {
     slots: Box<[Slot]>,
+    /// Whether there may be entries of a VMID.
+    used: [AtomicBool; VMIDS],
     /// Held shared by an access from its translation to its end, exclusively by invalidation: once
     /// that returns, nothing uses the old translation.
     in_flight: Shards<()>,
@@ -103,6 +106,7 @@ impl Default for Tlb {
     fn default() -> Self {
         Self {
             slots: (0..SLOTS).map(|_| Slot::default()).collect(),
+            used: Default::default(),
             in_flight: Shards::default(),
         }
     }
@@ -134,17 +138,22 @@ impl Tlb {
         (data & VALID != 0 && check ^ data == key(vmid, va)).then(|| Entry::unpack(data))
     }
 
-    /// Caches a translation, evicting the previous one of its slot.
+    /// Caches a translation, evicting the previous one of its slot. For callers inside
+    /// [`Tlb::enter`].
     pub fn insert(&self, vmid: u8, va: u64, entry: Entry) {
         let slot = self.slot(vmid, va);
         let data = entry.pack();
         slot.data.store(data, Ordering::Release);
         slot.check.store(data ^ key(vmid, va), Ordering::Release);
+        self.used[usize::from(vmid) % VMIDS].store(true, Ordering::Relaxed);
     }
 
     /// Invalidates all entries of one VMID.
     pub fn drop_vmid(&self, vmid: u8) {
-        self.in_flight.update(|()| {
+        self.in_flight.exclude(|| {
+            if !self.used[usize::from(vmid) % VMIDS].swap(false, Ordering::Relaxed) {
+                return;
+            }
             for slot in &self.slots {
                 let data = slot.data.load(Ordering::Acquire);
                 let key = slot.check.load(Ordering::Acquire) ^ data;
@@ -157,7 +166,7 @@ impl Tlb {
 
     /// Invalidates all entries.
     pub fn drop_all(&self) {
-        self.in_flight.update(|()| {
+        self.in_flight.exclude(|| {
             for slot in &self.slots {
                 slot.data.store(0, Ordering::Release);
             }
