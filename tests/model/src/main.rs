@@ -24,6 +24,8 @@ const EXIT_STRICT: u8 = 3;
 const EXIT_UNUSED: u8 = 4;
 /// Exit code of a bug in the model.
 const EXIT_BUG: i32 = 101;
+/// Time until an event is in the file of the log at the latest.
+const FLUSH: Duration = Duration::from_millis(100);
 
 fn help() -> String {
     let chips: Vec<&str> = Chip::all().iter().map(|c| c.name).collect();
@@ -329,6 +331,9 @@ fn run() -> Result<ExitCode, String> {
         relay::start(&socket, &server, gpu.clone())
             .map_err(|e| format!("{}: {e}", socket.display()))?;
     }
+    if gpu.trace.enabled() {
+        flush_regularly(gpu.trace.clone());
+    }
     serve(&gpu, &server, args.control.as_deref(), args.keep)?;
     gpu.check_interrupts();
     let (bad, expected_count) = (gpu.strict.unexpected(), gpu.strict.expected_count());
@@ -421,6 +426,14 @@ fn serve(
     Ok(())
 }
 
+/// Flushes the event log until the process ends, so that it is complete when nothing happens.
+fn flush_regularly(trace: Arc<Trace>) {
+    std::thread::spawn(move || loop {
+        std::thread::sleep(FLUSH);
+        trace.flush();
+    });
+}
+
 /// Ends the process on a panic, which is a bug in the model: the guest would otherwise wait forever
 /// for the lost thread.
 fn end_on_panic(gpu: Arc<Gpu>) {
@@ -428,7 +441,7 @@ fn end_on_panic(gpu: Arc<Gpu>) {
     std::panic::set_hook(Box::new(move |info| {
         print(info);
         eprintln!("rkfd-gpu: bug in the model, exiting");
-        gpu.trace.flush();
+        gpu.trace.try_flush();
         std::process::exit(EXIT_BUG);
     }));
 }

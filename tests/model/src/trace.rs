@@ -7,11 +7,14 @@
 
 use std::fmt;
 use std::fs::File;
-use std::io::{self, LineWriter, Write};
+use std::io::{self, BufWriter, Write};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::Mutex;
 use std::time::Instant;
+
+/// Bytes of the log per write: programs cause tens of thousands of events per second.
+const BUFFER: usize = 64 << 10;
 
 /// Optional, verbose parts of the log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -57,11 +60,11 @@ impl Trace {
         }
     }
 
-    /// Returns a log in `path`, replaced if it exists.
+    /// Returns a log in `path`, replaced if it exists. Lines are in the file after
+    /// [`Trace::flush`], most of them before.
     pub fn to_file(path: &Path) -> io::Result<Self> {
-        Ok(Self::to_writer(Box::new(LineWriter::new(File::create(
-            path,
-        )?))))
+        let file = BufWriter::with_capacity(BUFFER, File::create(path)?);
+        Ok(Self::to_writer(Box::new(file)))
     }
 
     /// Returns a log in a writer.
@@ -111,7 +114,14 @@ impl Trace {
 
     /// Flushes the log to the file.
     pub fn flush(&self) {
-        // Also called after a panic, possibly inside `event`: does not block then.
+        let mut out = self.out.lock().unwrap_or_else(|e| e.into_inner());
+        if let Some(out) = out.as_mut() {
+            let _ = out.flush();
+        }
+    }
+
+    /// Flushes the log unless it is in use, as it may be by the caller, after a panic.
+    pub fn try_flush(&self) {
         if let Ok(mut out) = self.out.try_lock() {
             if let Some(out) = out.as_mut() {
                 let _ = out.flush();

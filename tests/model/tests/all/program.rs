@@ -67,7 +67,7 @@ impl Run {
         }
     }
 
-    fn finish(mut self) -> Output {
+    fn finish(&mut self) -> Output {
         self.child.take().unwrap().wait_with_output().unwrap()
     }
 }
@@ -130,18 +130,16 @@ fn bad_usage_prints_one_line() {
 
 #[test]
 fn exit_0_without_violations() {
-    let run = Run::start("quiet", &["--trace", "trace"]);
+    let mut run = Run::start("quiet", &["--trace", "trace"]);
     let mut client = run.connect();
     let mut id = [0; 4];
     client.region_read(7, 0, &mut id).unwrap();
     assert_eq!(u32::from_le_bytes(id), 0x74a1_1002);
     client.reset().unwrap();
     client.shutdown().unwrap();
-    let trace = run.folder.join("trace");
-    let keep = std::fs::read_to_string(&trace);
     let out = run.finish();
     assert_eq!(out.status.code(), Some(0), "{}", text(&out.stderr));
-    let lines = keep.unwrap();
+    let lines = std::fs::read_to_string(run.folder.join("trace")).unwrap();
     let line = lines
         .lines()
         .find(|l| l.contains("pci device_reset"))
@@ -158,7 +156,7 @@ fn exit_status_tells_violations_and_unused_expectations() {
         ("2:regs: read of undeclared register *", 4),
     ];
     for (n, (expect, code)) in cases.into_iter().enumerate() {
-        let run = Run::start(&format!("strict{n}"), &["--expect", expect]);
+        let mut run = Run::start(&format!("strict{n}"), &["--expect", expect]);
         let mut client = run.connect();
         client.region_read(5, NOWHERE, &mut [0; 4]).unwrap();
         client.shutdown().unwrap();
@@ -176,7 +174,7 @@ fn exit_status_tells_violations_and_unused_expectations() {
 #[test]
 fn exit_4_on_a_knob_that_injects_nothing() {
     for (knob, code) in [("discovery.bad_checksum=1", 0), ("sdma.hang=30", 4)] {
-        let run = Run::start(&format!("knob{code}"), &["--knob", knob]);
+        let mut run = Run::start(&format!("knob{code}"), &["--knob", knob]);
         run.connect().shutdown().unwrap();
         let out = run.finish();
         let err = text(&out.stderr);
@@ -202,7 +200,7 @@ fn keep_serves_next_client_with_reset_card() {
 
 #[test]
 fn knobs_change_at_run_time() {
-    let run = Run::start(
+    let mut run = Run::start(
         "control",
         &["--control", "control", "--knob", "ih.drop_msi=0x3"],
     );
