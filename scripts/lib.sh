@@ -60,8 +60,10 @@ TINYGRAD_SHA256=d2a5bea33c637fdf105963632329876b3d3253d38295ac1ffd2ff81646d93be3
 # `rocm7` is the newest release with ROCm 7.2 of Debian's suite experimental, from which nothing is
 # installed by itself: the source packages taken from there, and packages beside those of the
 # release's root. Of rocBLAS only the code objects for the GPU models are installed.
-ROCM7_SOURCES="rocr-runtime rocm-hipamd rocm-llvm rocdbgapi rocm-smi-lib roctracer rocblas rocrand"
-ROCM7_PACKAGES="librocblas-dev librocrand-dev"
+ROCM7_SOURCES="rocr-runtime rocm-hipamd rocm-llvm rocdbgapi rocm-smi-lib roctracer rocblas rocrand rocprim hipcub
+rocthrust rocfft"
+ROCM7_PACKAGES="librocblas-dev librocrand-dev librocprim-dev libhipcub-dev librocthrust-dev librocfft-dev
+ocl-icd-opencl-dev rocm-opencl-icd"
 ROCM7_ISAS="gfx942 gfx1201"
 
 # `podman` is the newest release with podman, which runs containers of that root's own files.

@@ -6,6 +6,10 @@
 #ifndef CASES_H
 #define CASES_H
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 struct one_case {
 	const char *name;
 	void (*run)(void);
@@ -21,5 +25,9 @@ __attribute__((noreturn)) void case_abort(const char *call, const char *error);
  */
 int cases_main(int argc, char **argv, const char *program, const struct one_case *cases, unsigned int count,
 	       unsigned int seconds);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif
