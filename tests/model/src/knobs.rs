@@ -39,6 +39,13 @@ knobs! {
         HIQ's MQD";
     hws_fence_never = "hws.fence_never",
         "1: the scheduler firmware never writes its completion fence";
+    hws_op = "hws.op",
+        "N: hws.drop and hws.hang_op count the packets of opcode N in the HIQ, 256 + N those in \
+        KIQs; packets in IBs, thus those of a runlist, are not counted";
+    hws_drop = "hws.drop",
+        "N: the N-th packet that hws.op selects is consumed, but not executed";
+    hws_hang_op = "hws.hang_op",
+        "N: the ring stops at the N-th packet that hws.op selects, until it is mapped again";
     kiq_late = "kiq.late", "MS: a KIQ begins to unmap the HIQ MS milliseconds late";
     ih_drop_msi = "ih.drop_msi", "N: the next N interrupt messages are lost";
     ih_node = "ih.node",

@@ -419,10 +419,16 @@ impl<'a> Engine<'a> {
                 self.bad_packet(queue, error);
                 return Step::Idle;
             }
-            Fetched::Packet(packet) => match self.dispatch_packet(queue, &packet) {
-                Ok(outcome) => (packet.len(), outcome),
-                Err(fault) => return self.fault_or_retry(queue, &fault, client::CPC),
-            },
+            Fetched::Packet(packet) => {
+                let injected = match ibs.is_empty() {
+                    true => self.inject(queue, &packet),
+                    false => None,
+                };
+                match injected.map_or_else(|| self.dispatch_packet(queue, &packet), Ok) {
+                    Ok(outcome) => (packet.len(), outcome),
+                    Err(fault) => return self.fault_or_retry(queue, &fault, client::CPC),
+                }
+            }
         };
         let advance = |ring: &mut Stream, ibs: &mut Vec<Stream>, by: u64| {
             let stream = ibs.last_mut().unwrap_or(ring);

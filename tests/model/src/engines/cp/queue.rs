@@ -205,6 +205,8 @@ pub enum Halt {
     Fault,
     /// A bad packet, or one that is not allowed.
     BadPacket,
+    /// The knob `hws.hang_op` stops it.
+    Hung,
     /// An error was reported through the inactive signal.
     Error,
     /// The inactive signal requests scratch memory; the queue resumes when its value is 0.

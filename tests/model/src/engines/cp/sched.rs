@@ -11,7 +11,7 @@ use rkfd_abi::pm4::{self, op};
 use super::engine::{Engine, Outcome};
 use super::error::PacketError;
 use super::pm4::Packet;
-use super::queue::{Class, Queue};
+use super::queue::{Class, Halt, Queue};
 use super::runlist::Runlist;
 use super::save::{LoadError, Map};
 use super::slot::Slot;
@@ -53,6 +53,8 @@ pub struct Sched {
     pub(super) members: Vec<u8>,
     /// QUERY_STATUS that waits for the other XCCs.
     pub(super) query: Option<QueryWait>,
+    /// Read pointers of the rings at the last packet that `hws.op` counted.
+    pub(super) counted: Vec<(Slot, u64)>,
     /// When the delayed packet of a ring is executed.
     pub(super) delays: Vec<(Slot, Instant)>,
 }
@@ -85,6 +87,45 @@ impl Engine<'_> {
         }
     }
 
+    /// Injects a fault into a packet of the HIQ or KIQ. A packet that is executed in several steps
+    /// counts once.
+    pub(super) fn inject(&mut self, queue: &mut Queue, p: &Packet) -> Option<Outcome> {
+        let ring = match queue.class {
+            Class::Hiq => 0,
+            Class::Kiq => 0x100,
+            Class::Mes | Class::Normal => return None,
+        };
+        let knobs = self.env.knobs();
+        if knobs.hws_op.get() != ring | u64::from(p.opcode) {
+            return None;
+        }
+        let this = (queue.slot, queue.rptr);
+        if self.sched.counted.contains(&this) {
+            return None;
+        }
+        self.sched.counted.retain(|(slot, _)| *slot != queue.slot);
+        self.sched.counted.push(this);
+        knobs.hws_op.hit();
+        let (what, outcome) = if knobs.hws_drop.reach() {
+            ("drop", Outcome::Next)
+        } else if knobs.hws_hang_op.reach() {
+            queue.halt = Halt::Hung;
+            ("hang", Outcome::Idle)
+        } else {
+            return None;
+        };
+        event!(
+            self.env.trace(),
+            "hws",
+            "inject",
+            "xcc={} queue={} what={what} op={:#x}",
+            self.env.xcc(),
+            queue.slot,
+            p.opcode
+        );
+        Some(outcome)
+    }
+
     /// Drops the scheduler's state when the HIQ is unmapped; other queues stay mapped.
     pub(super) fn drop_scheduler(&mut self, queue: &Queue) {
         if queue.class == Class::Hiq {
@@ -96,6 +137,7 @@ impl Engine<'_> {
         }
         self.sched.unmapping.retain(|u| u.by != queue.slot);
         self.sched.delays.retain(|(slot, _)| *slot != queue.slot);
+        self.sched.counted.retain(|(slot, _)| *slot != queue.slot);
         if queue.class == Class::Mes {
             self.mes.ring_ends(queue.slot.pipe());
         }

@@ -8,6 +8,7 @@ mod fence;
 mod gfx12;
 mod gws;
 mod hws;
+mod inject;
 mod kernel;
 #[path = "../../../tests/all/saver.rs"]
 mod saver;
