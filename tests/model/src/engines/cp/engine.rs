@@ -420,10 +420,8 @@ impl<'a> Engine<'a> {
                 return Step::Idle;
             }
             Fetched::Packet(packet) => {
-                let injected = match ibs.is_empty() {
-                    true => self.inject(queue, &packet),
-                    false => None,
-                };
+                let in_ring = ibs.is_empty();
+                let injected = in_ring.then(|| self.inject(queue, &packet)).flatten();
                 match injected.map_or_else(|| self.dispatch_packet(queue, &packet), Ok) {
                     Ok(outcome) => (packet.len(), outcome),
                     Err(fault) => return self.fault_or_retry(queue, &fault, client::CPC),
