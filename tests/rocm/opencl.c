@@ -3,26 +3,15 @@
 #define CL_TARGET_OPENCL_VERSION 200
 #include <CL/cl.h>
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "lib/cases.h"
 
-#define ARRAY_SIZE(a) (sizeof(a) / sizeof((a)[0]))
 #define GROUP 64u
 #define COUNT (96 * GROUP)
 
-static void cl_ok(cl_int error, const char *call)
-{
-	char text[32];
-
-	if (error == CL_SUCCESS)
-		return;
-	snprintf(text, sizeof(text), "error %d", error);
-	case_abort(call, text);
-}
-#define CL(call) cl_ok(call, #call)
+#define CL(call) case_check(call, #call)
 
 /* The GPU, its context and an in-order queue, made by the first case that needs them. */
 static struct {
@@ -42,9 +31,9 @@ static void open_gpu(void)
 	CL(clGetPlatformIDs(1, &platform, NULL));
 	CL(clGetDeviceIDs(platform, CL_DEVICE_TYPE_GPU, 1, &gpu.device, NULL));
 	gpu.context = clCreateContext(NULL, 1, &gpu.device, NULL, NULL, &error);
-	cl_ok(error, "clCreateContext");
+	case_check(error, "clCreateContext");
 	gpu.queue = clCreateCommandQueueWithProperties(gpu.context, gpu.device, properties, &error);
-	cl_ok(error, "clCreateCommandQueueWithProperties");
+	case_check(error, "clCreateCommandQueueWithProperties");
 }
 
 static void device_is_the_gpu(void)
@@ -71,7 +60,7 @@ static cl_int build(const char *source, cl_program *program, char *log, size_t s
 
 	open_gpu();
 	*program = clCreateProgramWithSource(gpu.context, 1, &source, NULL, &error);
-	cl_ok(error, "clCreateProgramWithSource");
+	case_check(error, "clCreateProgramWithSource");
 	error = clBuildProgram(*program, 1, &gpu.device, "-cl-std=CL2.0", NULL, NULL);
 	memset(log, 0, size);
 	CL(clGetProgramBuildInfo(*program, gpu.device, CL_PROGRAM_BUILD_LOG, size - 1, log, NULL));
@@ -115,13 +104,13 @@ static void sums_of_workgroups(void)
 		expected_odd += from[i] & 1;
 	}
 	kernel = clCreateKernel(program, "sums", &error);
-	cl_ok(error, "clCreateKernel");
+	case_check(error, "clCreateKernel");
 	buffers[0] = clCreateBuffer(gpu.context, CL_MEM_READ_ONLY | CL_MEM_COPY_HOST_PTR, sizeof(from), from, &error);
-	cl_ok(error, "clCreateBuffer");
+	case_check(error, "clCreateBuffer");
 	buffers[1] = clCreateBuffer(gpu.context, CL_MEM_WRITE_ONLY, sizeof(sums), NULL, &error);
-	cl_ok(error, "clCreateBuffer");
+	case_check(error, "clCreateBuffer");
 	buffers[2] = clCreateBuffer(gpu.context, CL_MEM_COPY_HOST_PTR, sizeof(odd), &odd, &error);
-	cl_ok(error, "clCreateBuffer");
+	case_check(error, "clCreateBuffer");
 	for (unsigned int i = 0; i < 3; i++)
 		CL(clSetKernelArg(kernel, i, sizeof(buffers[i]), &buffers[i]));
 	CL(clSetKernelArg(kernel, 3, GROUP * sizeof(cl_uint), NULL));

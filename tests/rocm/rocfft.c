@@ -5,18 +5,8 @@
 #include <complex.h>
 #include <math.h>
 #include <rocfft/rocfft.h>
-#include <stdio.h>
 
-static void fft_ok(rocfft_status status, const char *call)
-{
-	char text[32];
-
-	if (status == rocfft_status_success)
-		return;
-	snprintf(text, sizeof(text), "status %d", status);
-	case_abort(call, text);
-}
-#define FFT(call) fft_ok(call, #call)
+#define FFT(call) case_check(call, #call)
 
 #define LENGTH 60u
 #define BATCH 3u

@@ -8,7 +8,6 @@
 /* Its header uses this type, which HIP's headers define in C++ only. */
 typedef _Float16 __half;
 #include <rocrand/rocrand.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -16,16 +15,7 @@ typedef _Float16 __half;
 #define COUNT 10007u
 #define SEED 0x1234567890abcdefull
 
-static void rand_ok(rocrand_status status, const char *call)
-{
-	char text[32];
-
-	if (status == ROCRAND_STATUS_SUCCESS)
-		return;
-	snprintf(text, sizeof(text), "status %d", status);
-	case_abort(call, text);
-}
-#define RAND(call) rand_ok(call, #call)
+#define RAND(call) case_check(call, #call)
 
 /* Two calls, as the second goes on where the first ended. */
 static void generate(rocrand_generator generator, unsigned int *to)

@@ -32,6 +32,16 @@ void case_abort(const char *call, const char *error)
 	_exit(1);
 }
 
+void case_check(int status, const char *call)
+{
+	char text[32];
+
+	if (!status)
+		return;
+	snprintf(text, sizeof(text), "status %d", status);
+	case_abort(call, text);
+}
+
 static void late(int signal)
 {
 	char text[160];

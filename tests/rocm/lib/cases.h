@@ -6,6 +6,8 @@
 #ifndef CASES_H
 #define CASES_H
 
+#define ARRAY_SIZE(a) (sizeof(a) / sizeof((a)[0]))
+
 #ifdef __cplusplus
 extern "C" {
 #endif
@@ -19,6 +21,8 @@ struct one_case {
 __attribute__((format(printf, 1, 2))) void case_failed(const char *text, ...);
 /* Ends the program, as a call failed on which all further cases depend. */
 __attribute__((noreturn)) void case_abort(const char *call, const char *error);
+/* As case_abort(), unless the status of the call is 0. */
+void case_check(int status, const char *call);
 /*
  * Runs the cases of `program` that the arguments name, or all. A case that takes longer than
  * `seconds` ends the program. Returns the exit status.

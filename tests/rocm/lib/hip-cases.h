@@ -7,8 +7,6 @@
 
 #include "cases.h"
 
-#define ARRAY_SIZE(a) (sizeof(a) / sizeof((a)[0]))
-
 /* Calls HIP; a failure ends the program. */
 #define HIP(call) hip_ok(call, #call)
 
