@@ -178,12 +178,22 @@ impl Vmids {
         }
     }
 
-    /// Drops the address space with this PASID from all VMIDs.
+    /// Drops the address space with this PASID from all VMIDs, and the fences of finished jobs,
+    /// which would stay until the next job.
     pub(super) fn drop_owner(&self, pasid: u32) {
         let mut table = self.table.lock();
-        for slot in table.slots.iter_mut().filter(|s| s.owner.0 == pasid) {
-            slot.owner = (0, 0);
-            slot.switched = None;
+        let Table { slots, waits, .. } = &mut *table;
+        for slot in slots {
+            slot.busy();
+            if slot.owner.0 == pasid {
+                slot.owner = (0, 0);
+                slot.switched = None;
+            }
+        }
+        for wait in waits {
+            if wait.as_ref().is_some_and(|fence| fence.is_signaled()) {
+                *wait = None;
+            }
         }
     }
 }
