@@ -6,9 +6,10 @@
 
 use kernel::{
     device::Core,
+    new_mutex,
     pci,
     prelude::*,
-    sync::Arc, //
+    sync::{Arc, Mutex}, //
 };
 
 use crate::{
@@ -68,80 +69,85 @@ kernel::pci_device_table!(
 #[pin_data]
 pub(crate) struct Bound {
     up: Up,
+    #[pin]
+    listed: Mutex<Listed>,
 }
 
-/// A device, as far as it was brought up. Taken down on drop.
+/// A device, as far as it was brought up.
 struct Up {
     gpu: Arc<Gpu>,
     nodes: Arc<NodeSet>,
-    render: Option<drm::RenderNodes>,
     recovery: Option<Arc<Delayed<Recovery>>>,
+}
+
+/// Interfaces of a device for user space, as far as they were registered.
+#[derive(Default)]
+struct Listed {
+    render: Option<drm::RenderNodes>,
     partitions: Option<Arc<Partitions>>,
     files: Option<partition::Files>,
     monitor: Option<monitor::Files>,
 }
 
-impl Drop for Up {
-    fn drop(&mut self) {
+impl Up {
+    fn new(pdev: &pci::Device<Core<'_>>) -> Result<Self> {
+        let gpu = Gpu::new(pdev, &process::SINK, node::make_card_id)?;
+        Ok(Up {
+            nodes: NodeSet::new(&gpu)?,
+            gpu,
+            recovery: None,
+        })
+    }
+
+    fn start(&mut self, pdev: &pci::Device<Core<'_>>, listed: &mut Listed) -> Result {
+        self.gpu.start(pdev)?;
+        let mode = self.gpu.initial_mode()?;
+        self.nodes.start(mode)?;
+        let recovery = self.recovery.insert(Recovery::start(&self.nodes)?);
+        let partitions = Partitions::new(&self.nodes, mode, recovery)?;
+        let partitions = listed.partitions.insert(partitions);
+        let render = drm::RenderNodes::register(&self.nodes)?;
+        let render = listed.render.insert(render);
+        partitions.publish(render.list()?)?;
+        listed.files = Some(partition::Files::new(partitions)?);
+        match monitor::Files::new(&self.gpu) {
+            Ok(files) => listed.monitor = Some(files),
+            // The GPU works without them.
+            Err(e) => dev_warn!(pdev, "no files for monitoring: {e:?}\n"),
+        }
+        Ok(())
+    }
+
+    /// Undoes [`Up::start`], as far as it got.
+    fn take_down(&self, pdev: &pci::Device<Core<'_>>, mut listed: Listed) {
         // Waits for writers, which need everything else.
-        let files = self.files.take();
+        let files = listed.files.take();
         drop(files);
-        let monitor = self.monitor.take();
+        let monitor = listed.monitor.take();
         drop(monitor);
-        if let Some(recovery) = self.recovery.take() {
+        if let Some(recovery) = &self.recovery {
             recovery.end();
         }
         // What follows does not wait for a card that has left the bus.
-        if !kapi::pci::is_present(self.gpu.card().pdev()) {
+        if !kapi::pci::is_present(pdev) {
             self.gpu.wedge("it has left the bus");
         }
         // After the last reset of this binding, which would switch the mode already.
-        if let Some(partitions) = &self.partitions {
+        if let Some(partitions) = &listed.partitions {
             partitions.request_memory_mode();
         }
         // No new users after this.
-        let listed = self.partitions.take();
-        drop(listed);
+        let partitions = listed.partitions.take();
+        drop(partitions);
         // Waits for ioctls of the render nodes, zaps their mappings.
-        let render = self.render.take();
-        drop(render);
+        drop(listed.render);
         process::detach_gpu(&self.gpu);
         self.gpu.end_migration();
         // Engines that did not stop are halted next.
         let _ = self.nodes.end();
-        self.gpu.stop();
+        self.gpu.stop(pdev);
         // CPU mappings of BARs fault after this.
         vma::zap_all();
-    }
-}
-
-impl Up {
-    fn new(pdev: &pci::Device<Core<'_>>) -> Result<Self> {
-        let gpu = Gpu::new(pdev, &process::SINK, node::make_card_id)?;
-        let mut up = Up {
-            nodes: NodeSet::new(&gpu)?,
-            gpu,
-            render: None,
-            recovery: None,
-            partitions: None,
-            files: None,
-            monitor: None,
-        };
-        up.gpu.start(pdev)?;
-        let mode = up.gpu.initial_mode()?;
-        up.nodes.start(mode)?;
-        let recovery = up.recovery.insert(Recovery::start(&up.nodes)?);
-        let partitions = Partitions::new(&up.nodes, mode, recovery)?;
-        let partitions = up.partitions.insert(partitions);
-        let render = up.render.insert(drm::RenderNodes::register(&up.nodes)?);
-        partitions.publish(render.list()?)?;
-        up.files = Some(partition::Files::new(partitions)?);
-        match monitor::Files::new(&up.gpu) {
-            Ok(files) => up.monitor = Some(files),
-            // The GPU works without them.
-            Err(e) => dev_warn!(pdev, "no files for monitoring: {e:?}\n"),
-        }
-        Ok(up)
     }
 }
 
@@ -158,7 +164,14 @@ impl pci::Driver for Driver {
         pin_init::pin_init_scope(move || {
             pdev.enable_device_mem()?;
             pdev.set_master();
-            let up = Up::new(pdev).inspect_err(|e| dev_err!(pdev, "probe failed: {e:?}\n"))?;
+            let failed = |e: &Error| dev_err!(pdev, "probe failed: {e:?}\n");
+            let mut up = Up::new(pdev).inspect_err(failed)?;
+            let mut listed = Listed::default();
+            if let Err(e) = up.start(pdev, &mut listed) {
+                failed(&e);
+                up.take_down(pdev, listed);
+                return Err(e);
+            }
             let config = up.gpu.config();
             dev_info!(
                 pdev,
@@ -170,12 +183,17 @@ impl pci::Driver for Driver {
                 config.num_sdma,
                 config.vram_size >> 20
             );
-            Ok(try_pin_init!(Bound { up }))
+            Ok(try_pin_init!(Bound {
+                up,
+                listed <- new_mutex!(listed, "rkfd_listed"),
+            }))
         })
     }
 
     fn unbind<'bound>(pdev: &'bound pci::Device<Core<'_>>, this: Pin<&Self::Data<'bound>>) {
         dev_dbg!(pdev, "GPU {:#x}: unbinding\n", this.up.gpu.id());
+        let listed = core::mem::take(&mut *this.listed.lock());
+        this.up.take_down(pdev, listed);
     }
 }
 

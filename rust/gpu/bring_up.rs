@@ -184,8 +184,9 @@ impl Gpu {
         kapi::pci::clear_master(self.pdev());
     }
 
-    /// Undoes [`Gpu::start`], as far as it got. The device cannot be used any more.
-    pub(crate) fn stop(&self) {
+    /// Undoes [`Gpu::start`], as far as it got. The device cannot be used any more. Resets a hung
+    /// card: what the next driver loads does not expect the state of this one.
+    pub(crate) fn stop(&self, pdev: &pci::Device<Core<'_>>) {
         self.vram().detach();
         if let Some(sdma) = self.sdma.as_ref() {
             sdma.stop(self);
@@ -196,6 +197,11 @@ impl Gpu {
         drop(irq);
         self.set_hang_handler(None);
         self.coredump.end();
+        if self.is_hung() && kapi::pci::is_present(pdev) {
+            self.hub().close();
+            self.log_failure("hung card", self.mode1_reset(pdev));
+            kapi::pci::clear_master(pdev);
+        }
         self.hub().set_unplugged();
     }
 
