@@ -1,26 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 /*
- * Injects a fault in each MES frame in turn, reports what the driver does (the table of
- * Documentation/mes-faults.rst), and compares it with the table on rkfd. Needs the GPU model, whose
- * control socket is the serial port $MODEL_CONTROL of the guest (scripts/vm --control); sets its
- * knobs mes.* itself.
+ * Injects a fault into each MES frame in turn, reports what the driver does (the table of
+ * Documentation/mes-faults.rst), and compares it with the table on rkfd. Sets the knobs mes.* of
+ * the GPU model itself, see faulttable.h.
  */
-#define _GNU_SOURCE
-#include <poll.h>
-#include <signal.h>
-#include <stdlib.h>
-#include <sys/mman.h>
-#include <sys/wait.h>
-#include <unistd.h>
-
-#include "../workloads/control.h"
-#include "device.h"
-#include "listen.h"
-#include "userptr.h"
-
-/* Upper bound of a call with any fault, in seconds, and until a new process works. */
-#define LONGEST_S 10.0
-#define NEXT_S 60.0
+#include "faulttable.h"
 
 /* Values of the knob mes.op: opcodes, and from 256 on those of MISC (mes_v12_api_def.h). */
 enum {
@@ -39,379 +23,46 @@ enum {
 	SET_HW_RSRC = 512,
 };
 
-static const char *const faults[] = { "mes.error", "mes.no_status", "mes.hang" };
-
-static int control = -1;
-
-/* Sends a command to the GPU model and returns its reply. */
-static const char *tell(const char *format, const char *name, unsigned int value)
-{
-	const char *reply;
-	char command[128];
-
-	snprintf(command, sizeof(command), format, name, value);
-	reply = control_ask(control, command);
-	ASSERT(reply && strncmp(reply, "error", 5) != 0, "%s: %s", command, reply ?: "no reply");
-	return reply;
-}
-
-static void set_knob(const char *name, unsigned int value)
-{
-	tell("set %s %u", name, value);
-}
-
-static unsigned int hits(const char *name)
-{
-	return (unsigned int)atoi(tell("hits %s", name, 0));
-}
+static const struct injection frames = {
+	.op = "mes.op",
+	.faults = { "mes.error", "mes.no_status", "mes.hang" },
+	.hang = "mes.hang",
+	.timeout = 2.5,
+	.longest = 10,
+};
 
 static void open_control(void)
 {
-	control = control_open();
-	if (control == -ENODEV)
-		SKIP("no control socket of a GPU model");
-	ASSERT(control >= 0, "%s: %s", getenv("MODEL_CONTROL"), strerror(-control));
 	if (!gpu_is_gfx12())
 		SKIP("no MES");
-}
-
-/* What rkfd does. */
-enum end {
-	/* Does not send the frame. */
-	UNSENT,
-	/* Nothing is lost. */
-	WORKS,
-	/* The queue is lost, its process gets an event. */
-	LOST,
-	/* The card is reset, and all queues are lost. */
-	CARD_RESET,
-};
-
-struct row {
-	const char *frame;
-	/* Opcode, and the how many-th frame of that is meant. */
-	unsigned int op, nth;
-	/* Results of rkfd: with an error or without a status, and when MES stops. */
-	enum end end;
-	int ret, ret_hang;
-	/* The call that sends the frame, NULL for an exit; another knob for it. */
-	const char *call;
-	int (*act)(struct fixture *f);
-	const char *knob;
-};
-
-/* What a fault led to. */
-struct outcome {
-	unsigned int hit;
-	int ret;
-	double seconds;
-	/* The process got an HW_EXCEPTION event. */
-	bool event;
-};
-
-static void arm(const struct row *row, const char *fault)
-{
-	if (row->knob)
-		set_knob(row->knob, 1);
-	set_knob("mes.op", row->op);
-	set_knob(fault, row->nth);
-}
-
-static void disarm(const struct row *row)
-{
-	for (size_t i = 0; i < sizeof(faults) / sizeof(faults[0]); i++)
-		set_knob(faults[i], 0);
-	set_knob("mes.op", 0);
-	if (row->knob)
-		set_knob(row->knob, 0);
-}
-
-/* Fills with a time limit of its own, as the queue may be lost. */
-static int try_fill(struct fixture *f, struct kfd_queue *q)
-{
-	volatile uint32_t *words = f->data->va;
-	int ret;
-
-	words[256] = 0;
-	fixture_fill_start(f, q, &f->signal, 1, (uint32_t *)words + 256, 64, 0x600d);
-	ret = kfd_signal_wait(&f->k, &f->signal, 3000);
-	return ret ? ret : words[256 + 63] == 0x600d ? 0 : -EIO;
-}
-
-/* A process with a queue from before the fault. Fills again for each byte that it reads. */
-static pid_t bystander(int *to, int *from)
-{
-	int command[2], reply[2];
-	struct fixture f;
-	char byte;
-	pid_t pid;
-
-	ASSERT(!pipe(command) && !pipe(reply));
-	pid = fork_child();
-	if (!pid) {
-		close(command[1]);
-		close(reply[0]);
-		fixture_launch(&f);
-		while (try_fill(&f, &f.q) ? (byte = 1, true) : (byte = 0, true)) {
-			if (write(reply[1], &byte, 1) != 1 || read(command[0], &byte, 1) != 1)
-				break;
-		}
-		_exit(0);
-	}
-	close(command[0]);
-	close(reply[1]);
-	*to = command[1];
-	*from = reply[0];
-	ASSERT(read(*from, &byte, 1) == 1 && !byte, "bystander does not work");
-	return pid;
-}
-
-static const char *ask_bystander(int to, int from)
-{
-	struct pollfd p = { .fd = from, .events = POLLIN };
-	char byte = 0;
-
-	if (write(to, &byte, 1) != 1 || poll(&p, 1, 8000) != 1 || read(from, &byte, 1) != 1)
-		return "hangs";
-	return byte ? "lost its queue" : "works";
-}
-
-/* Calls of the process that meets the fault. */
-
-static int create_queue(struct fixture *f)
-{
-	static struct kfd_queue q;
-
-	return kfd_queue_create(&f->k, &q, 64);
-}
-
-static int destroy_queue(struct fixture *f)
-{
-	struct kfd_ioctl_destroy_queue_args args = { .queue_id = f->q.id };
-
-	return kfd_ioctl(f->k.fd, AMDKFD_IOC_DESTROY_QUEUE, &args);
-}
-
-static struct pages pages;
-
-/* Evicts the queues of the process; they are restored later. */
-static int evict(struct fixture *f)
-{
-	(void)f;
-	return munmap(pages.cpu, MIB) ? -errno : 0;
-}
-
-static int runtime(struct fixture *f)
-{
-	return enable_runtime(&f->k, KFD_RUNTIME_ENABLE_MODE_ENABLE_MASK);
-}
-
-static struct kfd_bo *bo;
-
-static int unmap(struct fixture *f)
-{
-	return kfd_bo_unmap_gpu(&f->k, bo);
+	table_open(&frames);
 }
 
 static const struct row at_runtime[] = {
-	{ "ADD_QUEUE", ADD_QUEUE, 1, WORKS, -ETIMEDOUT, -ETIMEDOUT, "CREATE_QUEUE", create_queue },
-	{ "REMOVE_QUEUE", REMOVE_QUEUE, 1, WORKS, 0, -ETIMEDOUT, "DESTROY_QUEUE", destroy_queue },
-	{ "ADD_QUEUE (restore)", ADD_QUEUE, 1, LOST, 0, 0, "munmap", evict },
-	{ "REMOVE_QUEUE (eviction)", REMOVE_QUEUE, 1, WORKS, 0, 0, "munmap", evict },
+	{ "ADD_QUEUE", ADD_QUEUE, 1, WORKS, -ETIMEDOUT, -ETIMEDOUT,
+	  "CREATE_QUEUE", act_create_queue },
+	{ "REMOVE_QUEUE", REMOVE_QUEUE, 1, WORKS, 0, -ETIMEDOUT,
+	  "DESTROY_QUEUE", act_destroy_queue },
+	{ "ADD_QUEUE (restore)", ADD_QUEUE, 1, LOST, 0, 0, "munmap", act_evict, prepare_userptr },
+	{ "REMOVE_QUEUE (eviction)", REMOVE_QUEUE, 1, WORKS, 0, 0,
+	  "munmap", act_evict, prepare_userptr },
 	{ "SUSPEND", SUSPEND, 1, LOST, 0, -ETIMEDOUT,
-	  "DESTROY_QUEUE", destroy_queue, "hws.stuck_xcc" },
+	  "DESTROY_QUEUE", act_destroy_queue, NULL, "hws.stuck_xcc" },
 	{ "RESUME", RESUME, 1, LOST, 0, -ETIMEDOUT,
-	  "DESTROY_QUEUE", destroy_queue, "hws.stuck_xcc" },
-	{ "RESET", RESET, 1, LOST, 0, -ETIMEDOUT, "DESTROY_QUEUE", destroy_queue, "hws.stuck_xcc" },
+	  "DESTROY_QUEUE", act_destroy_queue, NULL, "hws.stuck_xcc" },
+	{ "RESET", RESET, 1, LOST, 0, -ETIMEDOUT,
+	  "DESTROY_QUEUE", act_destroy_queue, NULL, "hws.stuck_xcc" },
 	{ "REMOVE_QUEUE (reset)", REMOVE_QUEUE, 2, LOST, 0, -ETIMEDOUT,
-	  "DESTROY_QUEUE", destroy_queue, "hws.stuck_xcc" },
+	  "DESTROY_QUEUE", act_destroy_queue, NULL, "hws.stuck_xcc" },
 	{ "REMOVE_QUEUE (exit)", REMOVE_QUEUE, 1, WORKS, 0, 0, "exit", NULL },
 	{ "SET_SHADER_DEBUGGER", SET_SHADER_DEBUGGER, 1, WORKS, -ETIMEDOUT, -ETIMEDOUT,
-	  "RUNTIME_ENABLE", runtime },
+	  "RUNTIME_ENABLE", act_enable_runtime, prepare_no_queue },
 	{ "SET_SHADER_DEBUGGER (exit)", SET_SHADER_DEBUGGER, 1, WORKS, 0, 0, "exit", NULL },
-	{ "INV_TLBS", INV_TLBS, 1, WORKS, 0, -ETIMEDOUT, "UNMAP_MEMORY", unmap },
-	{ "WAIT_REG_MEM", WAIT_REG_MEM, 1, UNSENT, 0, 0, "CREATE_QUEUE", create_queue },
+	{ "INV_TLBS", INV_TLBS, 1, WORKS, 0, -ETIMEDOUT, "UNMAP_MEMORY", act_unmap, prepare_bo },
+	{ "WAIT_REG_MEM", WAIT_REG_MEM, 1, UNSENT, 0, 0, "CREATE_QUEUE", act_create_queue },
 	{ "QUERY_SCHEDULER_STATUS", QUERY_SCHEDULER_STATUS, 1, CARD_RESET, -ETIMEDOUT, -ETIMEDOUT,
-	  "CREATE_QUEUE", create_queue },
+	  "CREATE_QUEUE", act_create_queue },
 };
-
-/* The process that meets the fault. */
-static void meet(const struct row *row, const char *fault, struct outcome *out)
-{
-	struct kfd_event_data event = { 0 };
-	uint32_t result = KFD_IOC_WAIT_RESULT_TIMEOUT;
-	unsigned int before;
-	struct fixture f;
-	double start;
-
-	if (row->act == runtime) {
-		/* Before the first queue. */
-		fixture_load(&f);
-	} else {
-		fixture_launch(&f);
-		ASSERT_OK(try_fill(&f, &f.q));
-	}
-	ASSERT_OK(kfd_event_create(&f.k, KFD_IOC_EVENT_HW_EXCEPTION, false, &event.event_id));
-	if (row->act == evict)
-		register_new(&f.k, MIB, &pages);
-	if (row->act == unmap) {
-		ASSERT_OK(kfd_bo_create(&f.k, MIB, KFD_FLAGS_GTT, &bo));
-		ASSERT_OK(fixture_fill(&f, &f.q, bo->va, 64, 1));
-	}
-	/* Only queues with waves are not preempted. */
-	if (row->knob)
-		fixture_endless(&f, 1);
-	before = hits(fault);
-	arm(row, fault);
-	/* The parent waits for the release of the process. */
-	if (!row->act)
-		ktap_end();
-	start = seconds_now();
-	out->ret = row->act(&f);
-	out->seconds = seconds_now() - start;
-	if (!kfd_event_wait(&f.k, &event, 1, true, 3000, &result) &&
-	    result == KFD_IOC_WAIT_RESULT_COMPLETE)
-		out->event = true;
-	out->hit = hits(fault) - before;
-	disarm(row);
-	/* Its memory is released by its exit. */
-}
-
-/* Returns the number of resets that have ended since the last call. */
-static int resets_ended(int smi)
-{
-	struct pollfd p = { .fd = smi, .events = POLLIN };
-	char text[4096], back[16];
-	int count = 0;
-
-	snprintf(back, sizeof(back), "%x ", KFD_SMI_EVENT_GPU_POST_RESET);
-	while (poll(&p, 1, 0) == 1) {
-		ssize_t n = read(smi, text, sizeof(text) - 1);
-
-		if (n <= 0)
-			break;
-		text[n] = 0;
-		for (char *line = strtok(text, "\n"); line; line = strtok(NULL, "\n"))
-			count += !strncmp(line, back, strlen(back));
-	}
-	return count;
-}
-
-/* Prints the first messages of the driver. */
-static void print_log(int log)
-{
-	char line[1024], *text;
-	int lines = 0;
-	ssize_t n;
-
-	while ((n = read(log, line, sizeof(line) - 1)) > 0 || (n < 0 && errno == EPIPE)) {
-		line[n > 0 ? n : 0] = 0;
-		text = strstr(line, "0000:");
-		/* Priority 3 and above of the kernel. */
-		if (n < 0 || !text || atoi(line) > 3 || lines++ >= 4)
-			continue;
-		text[strcspn(text, "\n")] = 0;
-		text = strstr(text, ": ");
-		ktap_note("  log: %s", text ? text + 2 : "");
-	}
-}
-
-/* Returns after how long a new process can create and destroy a queue. */
-static double next_process(void)
-{
-	double start = seconds_now();
-
-	for (;;) {
-		pid_t child = fork_child();
-		struct kfd_queue q;
-		int status;
-		struct kfd k;
-
-		if (!child)
-			_exit(kfd_open(&k) || kfd_queue_create(&k, &q, 64) ||
-			      kfd_queue_destroy(&q));
-		ASSERT(waitpid(child, &status, 0) == child);
-		if (!status)
-			return seconds_now() - start;
-		ASSERT(seconds_now() - start < NEXT_S * ktap_time_factor(),
-		       "no queue after %.0f s", seconds_now() - start);
-		usleep(200000);
-	}
-}
-
-static bool is_hang(const char *fault)
-{
-	return !strcmp(fault, "mes.hang");
-}
-
-static void compare(const struct row *row, const char *fault, const struct outcome *out, int resets,
-		    const char *other)
-{
-	enum end end = row->end != UNSENT && is_hang(fault) ? CARD_RESET : row->end;
-
-	EXPECT_EQ(!out->hit, end == UNSENT);
-	if (!out->hit)
-		return;
-	EXPECT_EQ(resets, end == CARD_RESET);
-	EXPECT(!strcmp(other, end == CARD_RESET ? "lost its queue" : "works"), "%s", other);
-	/* An exit has no result. */
-	if (!row->act)
-		return;
-	EXPECT_RET(out->ret, is_hang(fault) ? row->ret_hang : row->ret);
-	EXPECT_EQ(out->event, end >= LOST);
-}
-
-static void run(const struct row *row, const char *fault)
-{
-	struct outcome *out = mmap(NULL, sizeof(*out), PROT_READ | PROT_WRITE,
-				   MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-	int smi = listen_for_resets(), log = kmsg_open(), to, from, status, resets;
-	unsigned int before = hits(fault);
-	const char *other;
-	double next, start;
-	pid_t other_pid, child;
-
-	ASSERT(out != MAP_FAILED);
-	other_pid = bystander(&to, &from);
-	child = fork_child();
-	if (!child) {
-		meet(row, fault, out);
-		ktap_end();
-	}
-	start = seconds_now();
-	ASSERT(waitpid(child, &status, 0) == child);
-	EXPECT(WIFEXITED(status) && !WEXITSTATUS(status), "status %#x", status);
-	if (!row->act) {
-		out->seconds = seconds_now() - start;
-		for (int i = 0; i < 50 && hits(fault) == before; i++)
-			usleep(100000);
-		out->hit = hits(fault) - before;
-		/* A timeout of MES. */
-		usleep(out->hit ? 2500000 : 0);
-		disarm(row);
-	}
-	other = ask_bystander(to, from);
-	next = next_process();
-	resets = resets_ended(smi);
-	close(to);
-	EXPECT(waitpid(other_pid, &status, 0) == other_pid);
-	close(from);
-	close(smi);
-	if (out->hit)
-		ktap_note("%s, %s: %s: %s after %.1f s, %s, other process %s, %s, next process after %.1f s",
-			  row->frame, fault, row->call, ktap_errno_name(out->ret), out->seconds,
-			  out->event ? "event" : "no event", other,
-			  resets ? "card reset" : "no reset", next);
-	else
-		ktap_note("%s, %s: not sent", row->frame, fault);
-	print_log(log);
-	close(log);
-	if (ktap_is_rkfd())
-		compare(row, fault, out, resets, other);
-	EXPECT(out->seconds < LONGEST_S * ktap_time_factor(), "%s took %.1f s", row->call,
-	       out->seconds);
-	munmap(out, sizeof(*out));
-}
 
 static const struct row at_bring_up[] = {
 	{ "SET_HW_RSRC of pipe 1", SET_HW_RSRC, 1, WORKS, -ETIMEDOUT, -ETIMEDOUT },
@@ -427,47 +78,10 @@ static const struct row at_unbind[] = {
 	{ "REMOVE_QUEUE of the ring", REMOVE_QUEUE, 1, WORKS, 0, 0 },
 };
 
-/* Unbinds or binds the driver with a fault, then binds it without one. */
-static void rebind(const struct row *row, const char *fault, bool binds)
-{
-	unsigned int before = hits(fault);
-	int log, ret, again = 0;
-	double start, took;
-
-	if (binds)
-		ASSERT_OK(device_unbind());
-	log = kmsg_open();
-	arm(row, fault);
-	start = seconds_now();
-	ret = binds ? device_bind() : device_unbind();
-	took = seconds_now() - start;
-	disarm(row);
-	if (ret || !binds)
-		again = device_bind();
-	if (hits(fault) != before)
-		ktap_note("%s, %s: %s: %s after %.1f s, then bind: %s", row->frame, fault,
-			  binds ? "bind" : "unbind", ktap_errno_name(ret), took,
-			  ktap_errno_name(again));
-	else
-		ktap_note("%s, %s: not sent", row->frame, fault);
-	print_log(log);
-	close(log);
-	if (ktap_is_rkfd()) {
-		EXPECT_EQ(hits(fault) == before, row->end == UNSENT);
-		EXPECT_RET(ret, is_hang(fault) ? row->ret_hang : row->ret);
-	}
-	ASSERT_OK(again);
-	EXPECT_OK(ktap_in_child(fixture_lives, NULL));
-}
-
-#define EACH(rows, i) for (size_t i = 0; i < sizeof(rows) / sizeof((rows)[0]); i++)
-
 static void run_all(const char *fault)
 {
 	open_control();
-	EACH(at_runtime, i)
-		run(&at_runtime[i], fault);
-	EXPECT_OK(ktap_in_child(fixture_lives, NULL));
+	table_run(at_runtime, COUNT(at_runtime), fault);
 }
 
 TEST_TIMEOUT(error_status, 300)
@@ -488,17 +102,13 @@ TEST_TIMEOUT(hang, 600)
 TEST_TIMEOUT(bring_up, 600)
 {
 	open_control();
-	device_find();
-	EACH(faults, n)
-		EACH(at_bring_up, i)
-			rebind(&at_bring_up[i], faults[n], true);
+	for (size_t i = 0; frames.faults[i]; i++)
+		table_rebind(at_bring_up, COUNT(at_bring_up), frames.faults[i], true);
 }
 
 TEST_TIMEOUT(shutdown, 300)
 {
 	open_control();
-	device_find();
-	EACH(faults, n)
-		EACH(at_unbind, i)
-			rebind(&at_unbind[i], faults[n], false);
+	for (size_t i = 0; frames.faults[i]; i++)
+		table_rebind(at_unbind, COUNT(at_unbind), frames.faults[i], false);
 }
