@@ -285,7 +285,7 @@ TEST_TIMEOUT(touched_meanwhile, 240)
 	t.words = words_in_vram(&f, size);
 	for (int i = 0; i < 2; i++)
 		ASSERT(pthread_create(threads + i, NULL, touch, &t) == 0);
-	for (int i = 0; i < 100; i++)
+	for (unsigned int i = 0; i < ktap_repeats(100, 15); i++)
 		ASSERT_OK(svm_to_vram(&f.k, t.words, size));
 	__atomic_store_n(&t.stop, true, __ATOMIC_RELAXED);
 	for (int i = 0; i < 2; i++)
