@@ -39,6 +39,8 @@ const IB_DEPTH: usize = 2;
 /// Interval between the attempts of an access that is retried.
 pub(super) const RETRY_POLL: Duration = Duration::from_micros(100);
 pub(super) const XCC_POLL: Duration = Duration::from_millis(1);
+/// Polls are the rarer the longer they have had no result, up to this time.
+const LONGEST_POLL: Duration = Duration::from_millis(4);
 /// Packets of one queue per turn.
 const BURST: usize = 16;
 
@@ -180,9 +182,11 @@ impl<'a> Engine<'a> {
     /// Runs until the mailbox is closed. `after_reset` is called after each reset.
     pub fn run(&mut self, after_reset: &dyn Fn()) {
         let mut wait = None;
+        let mut since = Instant::now();
         loop {
             match self.mail.recv(wait) {
                 Recv::Message(message) => {
+                    since = Instant::now();
                     self.handle(message);
                     if message == Wake::Reset {
                         after_reset();
@@ -196,6 +200,11 @@ impl<'a> Engine<'a> {
                 Recv::Closed => break,
             }
             wait = self.turn();
+            match wait {
+                Some(Duration::ZERO) => since = Instant::now(),
+                Some(time) => wait = Some(time.max((since.elapsed() / 32).min(LONGEST_POLL))),
+                None => {}
+            }
         }
         for job in self.queues.iter().flatten().flat_map(|q| q.work.jobs()) {
             job.request_stop();
