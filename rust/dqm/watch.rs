@@ -2,15 +2,41 @@
 
 //! State of a queue for the watchdog: its pointers, and since when they stand still.
 
-use rkfd_abi::aql::{header, PACKET_SIZE};
+use rkfd_abi::aql::{barrier, header, signal, PACKET_SIZE};
 
-/// Pointers of an AQL queue in memory, in packets, and the header of the packet at the read
-/// pointer.
+/// Pointers of an AQL queue in memory, in packets, and the packet at the read pointer.
 #[derive(Clone, Copy)]
 pub(super) struct Pointers {
     pub(super) rptr: u64,
     pub(super) wptr: u64,
     pub(super) header: u32,
+    ready: bool,
+}
+
+/// Returns whether a packet waits for nothing but its turn: a kernel dispatch, or a barrier whose
+/// signals have the values that it waits for. Other packets may wait: for a CPU, or PM4 in vendor
+/// packets for memory. `None` if `read` does.
+fn is_ready(at: u64, packet: u32, read: impl Fn(u64) -> Option<u64>) -> Option<bool> {
+    let all = match header::TYPE.get(packet) {
+        header::TYPE_KERNEL_DISPATCH => return Some(true),
+        header::TYPE_BARRIER_AND => true,
+        header::TYPE_BARRIER_OR => false,
+        _ => return Some(false),
+    };
+    let mut first = at.checked_add(barrier::DEP_SIGNAL as u64)?;
+    let (mut done, mut open) = (false, false);
+    for _ in 0..barrier::DEP_SIGNALS {
+        let dependency = read(first)?;
+        first = first.checked_add(8)?;
+        if dependency == 0 {
+            continue;
+        }
+        match read(dependency.checked_add(signal::VALUE as u64)?)? {
+            0 => done = true,
+            _ => open = true,
+        }
+    }
+    Some(!open || (done && !all))
 }
 
 impl Pointers {
@@ -24,18 +50,14 @@ impl Pointers {
         let (rptr, wptr) = (read(rptr_va)?, read(wptr_va)?);
         let packet = PACKET_SIZE as u64;
         let at = rptr.checked_rem(u64::from(ring_size) / packet)? * packet;
+        let at = ring_va.checked_add(at)?;
+        let header = read(at)? as u32 & 0xffff;
         Some(Self {
             rptr,
             wptr,
-            header: read(ring_va.checked_add(at)?)? as u32 & 0xffff,
+            header,
+            ready: rptr < wptr && is_ready(at, header, read)?,
         })
-    }
-
-    /// Returns whether a kernel dispatch is to be executed next. Others may wait: barriers for
-    /// signals, PM4 in vendor packets for memory.
-    fn has_dispatch(&self) -> bool {
-        let is_dispatch = header::TYPE.get(self.header) == header::TYPE_KERNEL_DISPATCH;
-        self.rptr < self.wptr && is_dispatch
     }
 }
 
@@ -60,10 +82,10 @@ impl Watch {
             // It stands there since now.
             return false;
         }
-        if !now.has_dispatch() {
+        if !now.ready {
             self.still = 0;
         }
-        now.has_dispatch() && !self.reported
+        now.ready && !self.reported
     }
 
     /// Forgets how long the queue stands: it is busy, or not mapped.

@@ -3,8 +3,8 @@
 //! Watchdog: reports AQL queues that stop retiring packets. It changes nothing.
 //!
 //! A queue is stalled if, at several checks in succession, its read pointer stands before its write
-//! pointer, the packet there is a kernel dispatch, the queue is mapped, and no compute queue has
-//! waves on the XCCs of the node. A kernel that runs for long has waves, and a dispatch that waits
+//! pointer, the packet there is a kernel dispatch or a barrier whose signals are 0, the queue is
+//! mapped, and no compute queue has waves on the XCCs of the node. A kernel that runs for long has waves, and a dispatch that waits
 //! for resources waits for waves of others.
 //!
 //! Pointers and packet are read from memory. Registers are read only if those of a queue look
@@ -173,14 +173,16 @@ fn report(
     sched: &dyn SchedOps,
     queues: &Queues,
     queue: &DqmQueue,
-    &Pointers { rptr, wptr, header }: &Pointers,
+    &Pointers {
+        rptr, wptr, header, ..
+    }: &Pointers,
 ) {
     let process = queue.slot();
     let (pid, pasid, qid) = (process.pid(), process.pasid(), queue.qid());
     let doorbell = queue.state.lock().spec.doorbell;
     dev_warn!(
         gpu.dev(),
-        "queue {qid} of process {pid} (PASID {pasid}) is stalled: doorbell {doorbell:#x}, packet {rptr:#x} of {wptr:#x} with header {header:#x} is a kernel dispatch that does not run\n"
+        "queue {qid} of process {pid} (PASID {pasid}) is stalled: doorbell {doorbell:#x}, packet {rptr:#x} of {wptr:#x} with header {header:#x} waits for nothing and does not run\n"
     );
     trace::queue_stalled(gpu.id(), pid, pasid, qid, doorbell, rptr, wptr);
     sched.record_coredump(gpu, queues, "a compute queue is stalled", Some(queue));

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 /*
- * Tests the watchdog for queues that stop retiring packets. Needs a GPU whose packet processor
- * stalls at the doorbells 1, 3, 11, 13, 15 and 17 of AQL queues: the model with the knob
- * cp.stall=87045. Each test counts on those before it.
+ * Tests the watchdog for queues that stop retiring packets. Needs the GPU model, whose control
+ * socket is the serial port $MODEL_CONTROL of the guest (scripts/vm --control): its packet
+ * processor stalls at a doorbell (knob cp.stall).
  */
 #define _GNU_SOURCE
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "../workloads/control.h"
 #include "corelib.h"
 #include "device.h"
 #include "userptr.h"
@@ -39,12 +40,27 @@ static void expect_no_report(int log)
 }
 
 /*
- * Dispatches a kernel in a queue whose packet processor stalls at the doorbell. CREATE_QUEUE does
- * not wait for the scheduler, and a doorbell before the queue is mapped does not stall it.
+ * Stalls the packet processor at the next doorbell of an AQL queue. CREATE_QUEUE does not wait for
+ * the scheduler, and a doorbell before the queue is mapped does not stall it.
  */
+static void stall_at_doorbell(void)
+{
+	int control = control_open();
+	const char *reply;
+
+	if (control == -ENODEV)
+		SKIP("no control socket of a GPU model");
+	ASSERT(control >= 0, "%s: %s", getenv("MODEL_CONTROL"), strerror(-control));
+	usleep(500000 * ktap_time_factor());
+	reply = control_ask(control, "set cp.stall 1");
+	ASSERT(reply && strncmp(reply, "error", 5) != 0, "%s", reply ?: "no reply");
+	close(control);
+}
+
+/* Dispatches a kernel in a queue that stalls. */
 static void stall(struct fixture *f)
 {
-	usleep(500000 * ktap_time_factor());
+	stall_at_doorbell();
 	fixture_fill_start(f, &f->q, &f->signal, 0, f->data->va, 64, 7);
 }
 
@@ -223,4 +239,32 @@ TEST_TIMEOUT(stalled_queue_and_exit, 120)
 	expect_no_report(log);
 	ASSERT_OK(ktap_in_child(fixture_lives, NULL));
 	EXPECT_EQ(kmsg_lines_with(all, " reset"), 0);
+}
+
+/* A barrier is reported when its signals are 0. */
+TEST_TIMEOUT(ready_barrier_is_reported, 120)
+{
+	struct kfd_signal done, open;
+	struct aql_barrier packet;
+	struct fixture f;
+	char line[128];
+	int log;
+
+	fixture_launch(&f);
+	ASSERT_OK(kfd_signal_create(&f.k, 0, &done));
+	ASSERT_OK(kfd_signal_create(&f.k, 1, &open));
+	log = kmsg_open();
+	memset(&packet, 0, sizeof(packet));
+	packet.header = AQL_HEADER(AQL_BARRIER_AND, true);
+	packet.dep_signal[1] = kfd_va(done.s);
+	packet.dep_signal[4] = kfd_va(open.s);
+	stall_at_doorbell();
+	kfd_queue_ring(&f.q, kfd_queue_write(&f.q, &packet));
+	expect_no_report(log);
+	__atomic_store_n(&open.s->value, 0, __ATOMIC_RELEASE);
+	snprintf(line, sizeof(line), "queue %u of process %d (PASID ", f.q.id, getpid());
+	EXPECT_EQ(reports(log, line), 1);
+	fixture_fill_start(&f, &f.q, &f.signal, 0, f.data->va, 64, 7);
+	EXPECT_OK(kfd_signal_wait(&f.k, &f.signal, WAIT_MS));
+	coredump_free_all();
 }
