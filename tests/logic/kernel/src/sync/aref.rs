@@ -7,6 +7,13 @@ use std::{ops::Deref, sync::Arc};
 /// A reference to a value that counts its references.
 pub struct ARef<T>(Arc<T>);
 
+impl<T> ARef<T> {
+    /// Returns the number of references to the object.
+    pub fn references(&self) -> usize {
+        Arc::strong_count(&self.0)
+    }
+}
+
 impl<T> From<T> for ARef<T> {
     fn from(value: T) -> Self {
         Self(Arc::new(value))

@@ -269,6 +269,27 @@ fn random_operations() {
     }
 }
 
+/// The end of an address space drops the fences of finished jobs, also of other address spaces, and
+/// those that a ring waited for.
+#[test]
+fn fences_do_not_stay() {
+    let vmids = Vmids::new(3, 2).expect("memory");
+    let fences = [Fence::new(), Fence::new()];
+    for (n, fence) in fences.iter().enumerate() {
+        let grab = vmids.grab(owner(n as u32), 0, fence.clone()).expect("one");
+        assert!(matches!(grab, Grab::Vmid { .. }));
+    }
+    let grab = vmids.grab(owner(2), 1, Fence::new()).expect("a fence");
+    assert!(matches!(grab, Grab::Wait(_)));
+    drop(grab);
+    let references = || fences.each_ref().map(|fence| fence.references());
+    vmids.drop_owner(owner(0).0);
+    assert_eq!(references(), [3, 2]);
+    fences.iter().for_each(|fence| fence.signal());
+    vmids.drop_owner(owner(2).0);
+    assert_eq!(references(), [1, 1]);
+}
+
 /// Two rings take VMIDs for jobs of two address spaces at the same time.
 #[test]
 fn rings_take_vmids_concurrently() {
