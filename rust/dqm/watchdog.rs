@@ -4,11 +4,11 @@
 //!
 //! A queue is stalled if, at several checks in succession, its read pointer stands before its write
 //! pointer, the packet there is a kernel dispatch or a barrier whose signals are 0, the queue is
-//! mapped, and no compute queue has waves on the XCCs of the node. A kernel that runs for long has waves, and a dispatch that waits
-//! for resources waits for waves of others.
+//! mapped, and no compute queue has waves on the XCCs of the node. A kernel that runs for long has
+//! waves, and a dispatch that waits for resources waits for waves of others.
 //!
-//! Pointers and packet are read from memory. Registers are read only if those of a queue look
-//! stalled: first one per shader engine, for waves, and without waves the queue slots.
+//! Pointers, packet and signals are read from memory. Registers are read only if those of a queue
+//! look stalled: first one per shader engine, for waves, and without waves the queue slots.
 
 use kernel::{
     prelude::*,

@@ -4,6 +4,7 @@
  * Documentation/mes-faults.rst), and compares it with the table on rkfd. Sets the knobs mes.* of
  * the GPU model itself, see faulttable.h.
  */
+#include "device.h"
 #include "faulttable.h"
 
 /* Values of the knob mes.op: opcodes, and from 256 on those of MISC (mes_v12_api_def.h). */
@@ -64,6 +65,17 @@ static const struct row at_runtime[] = {
 	  "CREATE_QUEUE", act_create_queue },
 };
 
+static int isolate(struct fixture *f)
+{
+	(void)f;
+	return device_try_set("enforce_isolation", "1\n");
+}
+
+/* Boot isolate-hang has an MES that stops there. */
+static const struct row of_sysfs[] = {
+	{ "CHANGE_CONFIG", CHANGE_CONFIG, 1, WORKS, 0, 0, "enforce_isolation", isolate },
+};
+
 static const struct row at_bring_up[] = {
 	{ "SET_HW_RSRC of pipe 1", SET_HW_RSRC, 1, WORKS, -ETIMEDOUT, -ETIMEDOUT },
 	{ "SET_HW_RSRC_1 of pipe 1", SET_HW_RSRC_1, 1, WORKS, 0, -ETIMEDOUT },
@@ -84,14 +96,22 @@ static void run_all(const char *fault)
 	table_run(at_runtime, COUNT(at_runtime), fault);
 }
 
+static void run_with_status(const char *fault)
+{
+	run_all(fault);
+	device_find();
+	table_run(of_sysfs, COUNT(of_sysfs), fault);
+	EXPECT_OK(device_try_set("enforce_isolation", "0\n"));
+}
+
 TEST_TIMEOUT(error_status, 300)
 {
-	run_all("mes.error");
+	run_with_status("mes.error");
 }
 
 TEST_TIMEOUT(no_status, 300)
 {
-	run_all("mes.no_status");
+	run_with_status("mes.no_status");
 }
 
 TEST_TIMEOUT(hang, 600)
