@@ -185,7 +185,7 @@ impl Gpu {
     }
 
     /// Undoes [`Gpu::start`], as far as it got. The device cannot be used any more. Resets a hung
-    /// card: what the next driver loads does not expect the state of this one.
+    /// card, whose PSP keeps its ring and would refuse the next one.
     pub(crate) fn stop(&self, pdev: &pci::Device<Core<'_>>) {
         self.vram().detach();
         if let Some(sdma) = self.sdma.as_ref() {
@@ -199,7 +199,9 @@ impl Gpu {
         self.coredump.end();
         if self.is_hung() && kapi::pci::is_present(pdev) {
             self.hub().close();
-            self.log_failure("hung card", self.mode1_reset(pdev));
+            if let Err(e) = self.mode1_reset(pdev) {
+                dev_err!(self.dev(), "the hung card was not reset: {e:?}\n");
+            }
             kapi::pci::clear_master(pdev);
         }
         self.hub().set_unplugged();
