@@ -8,9 +8,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "../workloads/control.h"
 #include "device.h"
 #include "faulttable.h"
+#include "knobs.h"
 #include "listen.h"
 #include "userptr.h"
 
@@ -19,42 +19,15 @@
 
 static const struct injection *how;
 static unsigned int xccs;
-static int control = -1;
 
-/* Sends a command to the GPU model and returns its reply. */
-static const char *tell(const char *format, const char *name, unsigned int value)
-{
-	const char *reply;
-	char command[128];
-
-	snprintf(command, sizeof(command), format, name, value);
-	reply = control_ask(control, command);
-	ASSERT(reply && strncmp(reply, "error", 5) != 0, "%s: %s", command, reply ?: "no reply");
-	return reply;
-}
-
-static void set_knob(const char *name, unsigned int value)
-{
-	tell("set %s %u", name, value);
-}
-
-static unsigned int hits(const char *name)
-{
-	return (unsigned int)atoi(tell("hits %s", name, 0));
-}
-
-unsigned int table_open(const struct injection *injection)
+void table_open(const struct injection *injection)
 {
 	struct kfd_node node;
 
 	ASSERT_OK(kfd_topology_find_gpu(&node));
 	xccs = node.num_xcc ?: 1;
 	how = injection;
-	control = control_open();
-	if (control == -ENODEV)
-		SKIP("no control socket of a GPU model");
-	ASSERT(control >= 0, "%s: %s", getenv("MODEL_CONTROL"), strerror(-control));
-	return xccs;
+	knobs_open();
 }
 
 /* What a fault led to. */
@@ -69,19 +42,19 @@ struct outcome {
 static void arm(const struct row *row, const char *fault)
 {
 	if (row->knob)
-		set_knob(row->knob, 1);
-	set_knob(how->op, row->op);
+		knob_set(row->knob, 1);
+	knob_set(how->op, row->op);
 	/* The N-th message of the first XCC, as all of them get each. */
-	set_knob(fault, (row->nth - 1) * xccs + 1);
+	knob_set(fault, (row->nth - 1) * xccs + 1);
 }
 
 static void disarm(const struct row *row)
 {
 	for (size_t i = 0; how->faults[i]; i++)
-		set_knob(how->faults[i], 0);
-	set_knob(how->op, 0);
+		knob_set(how->faults[i], 0);
+	knob_set(how->op, 0);
 	if (row->knob)
-		set_knob(row->knob, 0);
+		knob_set(row->knob, 0);
 }
 
 /* Fills with a time limit of its own, as the queue may be lost. */
@@ -206,7 +179,7 @@ static void meet(const struct row *row, const char *fault, struct outcome *out)
 	/* Only queues with waves are not preempted. */
 	if (row->knob)
 		fixture_endless(&f, 1);
-	before = hits(fault);
+	before = knob_hits(fault);
 	arm(row, fault);
 	/* The parent waits for the release of the process. */
 	if (!row->act)
@@ -217,7 +190,7 @@ static void meet(const struct row *row, const char *fault, struct outcome *out)
 	if (!kfd_event_wait(&f.k, &event, 1, true, 3000, &result) &&
 	    result == KFD_IOC_WAIT_RESULT_COMPLETE)
 		out->event = true;
-	out->hit = hits(fault) - before;
+	out->hit = knob_hits(fault) - before;
 	disarm(row);
 	/* Its memory is released by its exit. */
 }
@@ -225,20 +198,13 @@ static void meet(const struct row *row, const char *fault, struct outcome *out)
 /* Returns the number of resets that have ended since the last call. */
 static int resets_ended(int smi)
 {
-	struct pollfd p = { .fd = smi, .events = POLLIN };
-	char text[4096], back[16];
+	const char *line = listen_lines(smi, 0);
+	char back[16];
 	int count = 0;
 
 	snprintf(back, sizeof(back), "%x ", KFD_SMI_EVENT_GPU_POST_RESET);
-	while (poll(&p, 1, 0) == 1) {
-		ssize_t n = read(smi, text, sizeof(text) - 1);
-
-		if (n <= 0)
-			break;
-		text[n] = 0;
-		for (char *line = strtok(text, "\n"); line; line = strtok(NULL, "\n"))
-			count += !strncmp(line, back, strlen(back));
-	}
+	for (; *line; line = strchrnul(line, '\n'), line += !!*line)
+		count += !strncmp(line, back, strlen(back));
 	return count;
 }
 
@@ -247,13 +213,11 @@ static void print_log(int log)
 {
 	char line[1024], *text;
 	int lines = 0;
-	ssize_t n;
 
-	while ((n = read(log, line, sizeof(line) - 1)) > 0 || (n < 0 && errno == EPIPE)) {
-		line[n > 0 ? n : 0] = 0;
+	while (kmsg_next(log, line, sizeof(line))) {
 		text = strstr(line, "0000:");
 		/* Priority 3 and above of the kernel. */
-		if (n < 0 || !text || atoi(line) > 3 || lines++ >= 4)
+		if (!text || atoi(line) > 3 || lines++ >= 4)
 			continue;
 		text[strcspn(text, "\n")] = 0;
 		text = strstr(text, ": ");
@@ -311,7 +275,7 @@ static void run(const struct row *row, const char *fault)
 	struct outcome *out = mmap(NULL, sizeof(*out), PROT_READ | PROT_WRITE,
 				   MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	int smi = listen_for_resets(), log = kmsg_open(), to, from, status, resets;
-	unsigned int before = hits(fault);
+	unsigned int before = knob_hits(fault);
 	const char *other;
 	double next, start;
 	pid_t other_pid, child;
@@ -328,9 +292,9 @@ static void run(const struct row *row, const char *fault)
 	EXPECT(WIFEXITED(status) && !WEXITSTATUS(status), "status %#x", status);
 	if (!row->act) {
 		out->seconds = seconds_now() - start;
-		for (int i = 0; i < 50 && hits(fault) == before; i++)
+		for (int i = 0; i < 50 && knob_hits(fault) == before; i++)
 			usleep(100000);
-		out->hit = hits(fault) - before;
+		out->hit = knob_hits(fault) - before;
 		/* The timeout of the driver. */
 		usleep(out->hit ? (useconds_t)(how->timeout * 1e6) : 0);
 		disarm(row);
@@ -361,7 +325,7 @@ static void run(const struct row *row, const char *fault)
 /* Unbinds or binds the driver with a fault, then binds it without one. */
 static void rebind(const struct row *row, const char *fault, bool binds)
 {
-	unsigned int before = hits(fault);
+	unsigned int before = knob_hits(fault);
 	int log, ret, again = 0;
 	double start, took;
 
@@ -375,7 +339,7 @@ static void rebind(const struct row *row, const char *fault, bool binds)
 	disarm(row);
 	if (ret || !binds)
 		again = device_bind();
-	if (hits(fault) != before)
+	if (knob_hits(fault) != before)
 		ktap_note("%s, %s: %s: %s after %.1f s, then bind: %s", row->message, fault,
 			  binds ? "bind" : "unbind", ktap_errno_name(ret), took,
 			  ktap_errno_name(again));
@@ -384,25 +348,25 @@ static void rebind(const struct row *row, const char *fault, bool binds)
 	print_log(log);
 	close(log);
 	if (ktap_is_rkfd()) {
-		EXPECT_EQ(hits(fault) == before, row->end == UNSENT);
+		EXPECT_EQ(knob_hits(fault) == before, row->end == UNSENT);
 		EXPECT_RET(ret, is_hang(fault) ? row->ret_hang : row->ret);
 	}
 	ASSERT_OK(again);
 	EXPECT_OK(ktap_in_child(fixture_lives, NULL));
 }
 
-/* Returns whether $ROW, if it is set, is the number of a row. */
-static bool is_chosen(size_t i)
+/* Returns whether a row is to be run: $ROW, if it is set, is its number. */
+static bool is_chosen(const struct row *rows, size_t i)
 {
 	const char *row = getenv("ROW");
 
-	return !row || strtoul(row, NULL, 0) == i;
+	return (xccs == 1 || !rows[i].one_xcc) && (!row || strtoul(row, NULL, 0) == i);
 }
 
 void table_run(const struct row *rows, size_t count, const char *fault)
 {
 	for (size_t i = 0; i < count; i++)
-		if (is_chosen(i))
+		if (is_chosen(rows, i))
 			run(&rows[i], fault);
 	EXPECT_OK(ktap_in_child(fixture_lives, NULL));
 }
@@ -411,6 +375,6 @@ void table_rebind(const struct row *rows, size_t count, const char *fault, bool 
 {
 	device_find();
 	for (size_t i = 0; i < count; i++)
-		if (is_chosen(i))
+		if (is_chosen(rows, i))
 			rebind(&rows[i], fault, binds);
 }

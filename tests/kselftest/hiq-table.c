@@ -35,12 +35,11 @@ static const struct injection packets = {
 	.longest = 20,
 };
 
-/* Returns the number of XCCs. */
-static unsigned int open_control(void)
+static void open_control(void)
 {
 	if (gpu_is_gfx12())
 		SKIP("no HIQ");
-	return table_open(&packets);
+	table_open(&packets);
 }
 
 /* RUN_LIST has no fence: the driver meets a fault of it at the next preemption. */
@@ -82,12 +81,9 @@ static const struct row dropped[] = {
 	  "munmap, DESTROY_QUEUE", restore_and_destroy_queue, prepare_userptr },
 	{ "INVALIDATE_TLBS", KIQ_INVALIDATE_TLBS, 1, WORKS, 0, 0,
 	  "UNMAP_MEMORY", act_unmap, prepare_bo },
-};
-
-/* The same where no other XCC writes the fence. */
-static const struct row dropped_fence[] = {
+	/* With several XCCs another one writes the fence. */
 	{ "QUERY_STATUS", QUERY_STATUS, 1, CARD_RESET, -ETIME, 0,
-	  "DESTROY_QUEUE", act_destroy_queue },
+	  "DESTROY_QUEUE", act_destroy_queue, .one_xcc = true },
 };
 
 /* A ring that stops at a packet. */
@@ -114,10 +110,7 @@ static const struct row stopped[] = {
 static const struct row dropped_at_bring_up[] = {
 	{ "ring test of the KIQ", KIQ_SET_UCONFIG_REG, 1, WORKS, -ETIMEDOUT, 0 },
 	{ "MAP_QUEUES of the HIQ", KIQ_MAP_QUEUES, 1, WORKS, -ETIME, 0 },
-};
-
-static const struct row dropped_first_fence[] = {
-	{ "QUERY_STATUS", QUERY_STATUS, 1, WORKS, -ETIME, 0 },
+	{ "QUERY_STATUS", QUERY_STATUS, 1, WORKS, -ETIME, 0, .one_xcc = true },
 };
 
 static const struct row stopped_at_bring_up[] = {
@@ -135,11 +128,8 @@ static const struct row at_unbind[] = {
 
 TEST_TIMEOUT(drop, 300)
 {
-	bool alone = open_control() == 1;
-
+	open_control();
 	table_run(dropped, COUNT(dropped), packets.faults[0]);
-	if (alone)
-		table_run(dropped_fence, COUNT(dropped_fence), packets.faults[0]);
 }
 
 TEST_TIMEOUT(hang, 600)
@@ -150,12 +140,8 @@ TEST_TIMEOUT(hang, 600)
 
 TEST_TIMEOUT(bring_up, 600)
 {
-	bool alone = open_control() == 1;
-
+	open_control();
 	table_rebind(dropped_at_bring_up, COUNT(dropped_at_bring_up), packets.faults[0], true);
-	if (alone)
-		table_rebind(dropped_first_fence, COUNT(dropped_first_fence), packets.faults[0],
-			     true);
 	table_rebind(stopped_at_bring_up, COUNT(stopped_at_bring_up), packets.hang, true);
 }
 

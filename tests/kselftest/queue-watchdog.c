@@ -8,9 +8,9 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "../workloads/control.h"
 #include "corelib.h"
 #include "device.h"
+#include "knobs.h"
 #include "userptr.h"
 #include "watch.h"
 
@@ -45,16 +45,9 @@ static void expect_no_report(int log)
  */
 static void stall_at_doorbell(void)
 {
-	int control = control_open();
-	const char *reply;
-
-	if (control == -ENODEV)
-		SKIP("no control socket of a GPU model");
-	ASSERT(control >= 0, "%s: %s", getenv("MODEL_CONTROL"), strerror(-control));
+	knobs_open();
 	usleep(500000 * ktap_time_factor());
-	reply = control_ask(control, "set cp.stall 1");
-	ASSERT(reply && strncmp(reply, "error", 5) != 0, "%s", reply ?: "no reply");
-	close(control);
+	knob_set("cp.stall", 1);
 }
 
 /* Dispatches a kernel in a queue that stalls. */

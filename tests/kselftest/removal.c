@@ -10,9 +10,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "../workloads/control.h"
 #include "cards.h"
 #include "device.h"
+#include "knobs.h"
 #include "userptr.h"
 
 /* How a device is taken away, and how it comes back. */
@@ -20,16 +20,6 @@ struct way {
 	int (*away)(void);
 	int (*back)(void);
 };
-
-/* The control socket of the GPU model, with which the card leaves the bus. */
-static int control;
-
-static int set_gone(bool gone)
-{
-	const char *reply = control_ask(control, gone ? "set pci.gone 1" : "set pci.gone 0");
-
-	return reply && !strcmp(reply, "ok") ? 0 : -EIO;
-}
 
 /* Much more than the driver takes if it does not wait for the card in vain. */
 #define REMOVAL_SECONDS 10
@@ -39,10 +29,9 @@ static int set_gone(bool gone)
 static int lose(void)
 {
 	double start = seconds_now();
-	int ret = set_gone(true);
+	int ret;
 
-	if (ret)
-		return ret;
+	knob_set("pci.gone", 1);
 	ret = device_remove();
 	ktap_note("removed in %.1f s", seconds_now() - start);
 	EXPECT(seconds_now() - start < REMOVAL_SECONDS * ktap_time_factor());
@@ -51,9 +40,8 @@ static int lose(void)
 
 static int find_again(void)
 {
-	int ret = set_gone(false);
-
-	return ret ? ret : device_rescan();
+	knob_set("pci.gone", 0);
+	return device_rescan();
 }
 
 static const struct way unbound = { device_unbind, device_bind },
@@ -195,8 +183,8 @@ TEST_TIMEOUT(killed_without_device, 180)
 static void need_control(void)
 {
 	device_find();
-	control = control_open();
-	ASSERT(control >= 0, "%s: %s", getenv("MODEL_CONTROL"), strerror(-control));
+	ASSERT(getenv("MODEL_CONTROL") != NULL);
+	knobs_open();
 }
 
 TEST_TIMEOUT(memory_outlives_a_lost_card, 400)
@@ -219,7 +207,7 @@ TEST_TIMEOUT(killed_before_the_removal, 400)
 
 	need_control();
 	user = start_user();
-	ASSERT_OK(set_gone(true));
+	knob_set("pci.gone", 1);
 	start = seconds_now();
 	kill_user(user);
 	ktap_note("ended in %.1f s", seconds_now() - start);
