@@ -119,12 +119,10 @@ impl Up {
     }
 
     /// Undoes [`Up::start`], as far as it got.
-    fn take_down(&self, pdev: &pci::Device<Core<'_>>, mut listed: Listed) {
+    fn take_down(&self, pdev: &pci::Device<Core<'_>>, listed: Listed) {
         // Waits for writers, which need everything else.
-        let files = listed.files.take();
-        drop(files);
-        let monitor = listed.monitor.take();
-        drop(monitor);
+        drop(listed.files);
+        drop(listed.monitor);
         if let Some(recovery) = &self.recovery {
             recovery.end();
         }
@@ -137,8 +135,7 @@ impl Up {
             partitions.request_memory_mode();
         }
         // No new users after this.
-        let partitions = listed.partitions.take();
-        drop(partitions);
+        drop(listed.partitions);
         // Waits for ioctls of the render nodes, zaps their mappings.
         drop(listed.render);
         process::detach_gpu(&self.gpu);

@@ -34,6 +34,11 @@ impl Slot {
         self.active.first()
     }
 
+    fn drop_owner(&mut self) {
+        self.owner = (0, 0);
+        self.switched = None;
+    }
+
     fn needs_switch(&self, owner: (u32, u64), ring: u32) -> bool {
         if self.owner != owner {
             return true;
@@ -173,8 +178,7 @@ impl Vmids {
     /// Drops the owners of all VMIDs.
     pub(super) fn drop_all_owners(&self) {
         for slot in &mut self.table.lock().slots {
-            slot.owner = (0, 0);
-            slot.switched = None;
+            slot.drop_owner();
         }
     }
 
@@ -186,14 +190,11 @@ impl Vmids {
         for slot in slots {
             slot.busy();
             if slot.owner.0 == pasid {
-                slot.owner = (0, 0);
-                slot.switched = None;
+                slot.drop_owner();
             }
         }
         for wait in waits {
-            if wait.as_ref().is_some_and(|fence| fence.is_signaled()) {
-                *wait = None;
-            }
+            wait.take_if(|fence| fence.is_signaled());
         }
     }
 }
