@@ -174,16 +174,17 @@ debug_kernel_dir() {
 # $RKFD_OUT.
 kernel_tree() { if [ "$KERNEL" = debug ]; then debug_kernel_dir; else kernel_dir; fi; }
 module_folder() { if [ "$KERNEL" = debug ]; then echo module-debug; else echo "module${COVERAGE:+-coverage}"; fi; }
-# make_module TREE [ARGUMENT...]: builds the module from the sources in TREE for the kernel that
-# KERNEL selects.
-make_module() {
-	local tree=$1 rel version=()
-	shift
+# make_in_kernel TREE TARGET [ARGUMENT...]: builds a target from the sources of the module in TREE
+# for the kernel that KERNEL selects.
+make_in_kernel() {
+	local tree=$1 target=$2 rel version=()
+	shift 2
 	rel=$(kernel_release)
 	[ "$KERNEL" = debug ] || version=(LOCALVERSION="${rel#"${rel%%+*}"}")
 	"$RKFD_SRC/scripts/in-root" make -C "$(kernel_tree)/build" M="$tree" CC=x86_64-linux-gnu-gcc-14 HOSTCC=gcc-14 \
-		"${version[@]}" "$@" modules
+		"${version[@]}" "$@" "$target"
 }
+make_module() { make_in_kernel "$1" modules "${@:2}"; }
 
 # compare_boot NAME OPTION...: boots with the workload `compare` and the log of the model that
 # compare_logs reads. Without address randomization, so that addresses of the process are
