@@ -3,7 +3,7 @@
 //! Scheduling by the CP firmware (CPSCH): the driver sends a runlist, the firmware assigns queue
 //! slots and VMIDs, in time slices when oversubscribed.
 
-use kernel::{fmt, prelude::*};
+use kernel::{fmt, prelude::*, sync::Arc};
 
 use super::{
     queues::{DqmProcess, DqmQueue, Queues},
@@ -14,6 +14,7 @@ use super::{
 use crate::{
     gpu::Gpu,
     hw::SdmaQueueId,
+    mqd::Mqd,
     ring::{
         hiq::Hiq,
         packet::{Filter, RunList, SetResources, UnmapQueues},
@@ -40,6 +41,10 @@ pub(super) struct Cpsch {
     /// Larger memory for the next runlist.
     longer: Option<runlist::RunlistBuffer>,
     active: bool,
+    /// MQDs of SDMA queues that were not preempted: the firmware has them still in its list, and
+    /// writes them when it unmaps them, after the reset of their engine. Kept until it has unmapped
+    /// all. (Compute queues have left its slots with their reset.)
+    hung: KVec<Arc<Mqd>>,
     oversubscribed: bool,
     /// One process at a time.
     single_process: bool,
@@ -59,6 +64,7 @@ impl Cpsch {
             list: None,
             longer: None,
             active: false,
+            hung: KVec::new(),
             oversubscribed: false,
             single_process: false,
             dequeue_wait: (0, 0),
@@ -100,6 +106,7 @@ impl Cpsch {
         // When a compute queue is not preempted the firmware gives up without an error: it leaves
         // the queue's doorbell in the MQD of the HIQ.
         let mut hung = false;
+        let kept = self.hung.len();
         hiq.take_hung_doorbells(gpu, |xcc, doorbell| {
             hung = true;
             dev_err!(
@@ -121,8 +128,19 @@ impl Cpsch {
             self.free_engine(gpu, queues, place, doorbell, then_reset)?;
             from = index + 1;
         }
+        if self.hung.len() == kept {
+            self.hung.clear();
+        }
         self.active = false;
         Ok(())
+    }
+
+    /// Keeps the MQD of an SDMA queue that was not preempted.
+    fn keep_mqd(&mut self, queue: &DqmQueue) {
+        if self.hung.push_within_capacity(queue.mqd.clone()).is_err() {
+            // More than `reserve` has counted: it is never freed.
+            core::mem::forget(queue.mqd.clone());
+        }
     }
 
     /// Resets compute queues that were not preempted, which are still in their slots, and marks
@@ -171,7 +189,9 @@ impl Cpsch {
         if let Some(owner) = queues.find_doorbell(doorbell) {
             let why = "an SDMA queue was not preempted";
             self.record_coredump(gpu, queues, why, Some(&owner));
-            queues.mark_lost(gpu, &owner);
+            if queues.mark_lost(gpu, &owner) {
+                self.keep_mqd(&owner);
+            }
         }
         if then_reset {
             return Ok(());
@@ -265,6 +285,7 @@ impl SchedOps for Cpsch {
             self.fail(gpu, "the HIQ was not unmapped");
         }
         self.hiq = None;
+        self.hung.clear();
         self.active = false;
         unmapped.and(stopped)
     }
@@ -277,6 +298,7 @@ impl SchedOps for Cpsch {
         if !fits(&self.list) && !fits(&self.longer) {
             self.longer = Some(runlist::RunlistBuffer::new(gpu, words)?);
         }
+        self.hung.reserve(queues.active, GFP_KERNEL)?;
         Ok(())
     }
 

@@ -176,7 +176,7 @@ pub(crate) trait LostQueue: Send + Sync {
 pub(crate) struct DqmQueue {
     pub(super) process: Arc<DqmProcess>,
     qid: u32,
-    pub(super) mqd: Mqd,
+    pub(super) mqd: Arc<Mqd>,
     /// Queue context of the scheduler, if it needs one.
     context: Option<Buffer>,
     /// Owner of a queue of a file.
@@ -218,7 +218,7 @@ impl DqmQueue {
         context_bytes: usize,
         owner: Option<Arc<dyn LostQueue>>,
     ) -> Result<Arc<Self>> {
-        let mqd = Mqd::new(process.gpu(), place, &spec)?;
+        let mqd = Arc::new(Mqd::new(process.gpu(), place, &spec)?, GFP_KERNEL)?;
         let context = context(process.gpu(), context_bytes)?;
         Arc::pin_init(
             pin_init!(Self {
@@ -417,10 +417,11 @@ impl Queues {
     }
 
     /// Marks a queue as lost, unless it is already: it never runs again, the queues of its process
-    /// can no longer be changed, and the process is notified.
-    pub(super) fn mark_lost(&mut self, gpu: &Gpu, queue: &DqmQueue) {
+    /// can no longer be changed, and the process is notified. Returns whether it was not lost
+    /// before.
+    pub(super) fn mark_lost(&mut self, gpu: &Gpu, queue: &DqmQueue) -> bool {
         if core::mem::replace(&mut queue.state.lock().reset, true) {
-            return;
+            return false;
         }
         dev_err!(
             gpu.dev(),
@@ -432,10 +433,11 @@ impl Queues {
         self.deactivate(queue);
         if let Some(owner) = &queue.owner {
             owner.lost();
-            return;
+            return true;
         }
         queue.process.state.lock().has_reset_queue = true;
         gpu.sink().queue_reset(gpu, queue.process.pasid);
+        true
     }
 
     /// Records a coredump with all queues, the MQDs of the one that failed, the runlist and what
