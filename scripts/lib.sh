@@ -28,8 +28,10 @@ kmod libc6-dev libelf-dev libclang-dev libdrm-dev libssl-dev lld-19 llvm-19 make
 python3-sphinx rust-src rustc rustfmt shellcheck strace xz-utils zstd libhsa-runtime-dev"
 ROOT_BACKPORTS="linux-libc-dev qemu-system-x86"
 
-# The newest Debian release whose unmodified ROCm is run in the guest, and the packages there.
-GUEST_ROOTS=forky
+# The newest Debian release whose unmodified ROCm is run in the guest, the guest roots of each
+# change, and the packages there.
+GUEST_SUITE=forky
+GUEST_ROOTS="forky rocm7"
 GUEST_PACKAGES="busybox-static file gcc hipcc kmod libamdhip64-dev libc6-dev libdrm-dev libhsa-runtime-dev libhsa-runtime64-1
 make procps rocminfo strace"
 
@@ -44,7 +46,7 @@ GUEST_UNSTABLE="amd-dbgapi-dev librocm-dbgapi0"
 # same packages. `gdb` is the newest release with GDB, which is built there: Debian's packages of it
 # lack AMD's debugger library. Its packages: source, compilers and libraries of GDB. Changing them
 # or the options makes a new root beside the old one.
-EXTRA_ROOTS="trixie gdb tinygrad rocm7 podman"
+EXTRA_ROOTS="trixie gdb tinygrad libraries podman"
 GDB_PACKAGES="bison flex g++ gdb-source libgmp-dev libmpfr-dev libncurses-dev pkgconf python3 xz-utils zlib1g-dev"
 GDB_OPTIONS="--prefix=/usr --enable-targets=amdgcn-amd-amdhsa --with-amd-dbgapi --disable-binutils --disable-gas
 --disable-gdbserver --disable-gprof --disable-gprofng --disable-inprocess-agent --disable-ld --disable-libctf --disable-nls
@@ -58,13 +60,14 @@ TINYGRAD_VERSION=0.14.0
 TINYGRAD_SHA256=d2a5bea33c637fdf105963632329876b3d3253d38295ac1ffd2ff81646d93be3
 
 # `rocm7` is the newest release with ROCm 7.2 of Debian's suite experimental, from which nothing is
-# installed by itself: the source packages taken from there, and packages beside those of the
-# release's root. Of rocBLAS only the code objects for the GPU models are installed.
-ROCM7_SOURCES="rocr-runtime rocm-hipamd rocm-llvm rocdbgapi rocm-smi-lib roctracer rocblas rocrand rocprim hipcub
-rocthrust rocfft"
-ROCM7_PACKAGES="librocblas-dev librocrand-dev librocprim-dev libhipcub-dev librocthrust-dev librocfft-dev
+# installed by itself: the source packages taken from there. `libraries` is that root with libraries
+# and OpenCL: the further sources and packages. Of rocBLAS only the code objects for the GPU models
+# are installed.
+ROCM7_SOURCES="rocr-runtime rocm-hipamd rocm-llvm rocdbgapi rocm-smi-lib roctracer"
+LIBRARY_SOURCES="rocblas rocrand rocprim hipcub rocthrust rocfft"
+LIBRARY_PACKAGES="librocblas-dev librocrand-dev librocprim-dev libhipcub-dev librocthrust-dev librocfft-dev
 ocl-icd-opencl-dev rocm-opencl-icd"
-ROCM7_ISAS="gfx942 gfx1201"
+LIBRARY_ISAS="gfx942 gfx1201"
 
 # `podman` is the newest release with podman, which runs containers of that root's own files.
 PODMAN_PACKAGES="crun podman"
@@ -122,14 +125,21 @@ export RKFD_ROOT
 is_guest_root() { case " $GUEST_ROOTS $EXTRA_ROOTS " in *" $1 "*) return 0 ;; *) return 1 ;; esac; }
 
 # guest_suite ROOT: Debian release of a guest root.
-guest_suite() { if [ "$1" = trixie ]; then echo trixie; else echo "$GUEST_ROOTS"; fi; }
+guest_suite() { if [ "$1" = trixie ]; then echo trixie; else echo "$GUEST_SUITE"; fi; }
+# experimental_sources ROOT: source packages that a guest root takes from experimental.
+experimental_sources() {
+	case $1 in
+	rocm7) printf '%s\n' $ROCM7_SOURCES ;;
+	libraries) printf '%s\n' $ROCM7_SOURCES $LIBRARY_SOURCES ;;
+	esac
+}
 
 # guest_packages ROOT: packages of a guest root, a line each.
 guest_packages() {
 	if [ "$1" = tinygrad ]; then printf '%s\n' $TINYGRAD_PACKAGES; return; fi
 	printf '%s\n' $GUEST_PACKAGES
 	if has_unstable "$1"; then printf '%s\n' $GUEST_UNSTABLE; fi
-	[ "$1" != rocm7 ] || printf '%s\n' $ROCM7_PACKAGES
+	[ "$1" != libraries ] || printf '%s\n' $LIBRARY_PACKAGES
 	[ "$1" != podman ] || printf '%s\n' $PODMAN_PACKAGES
 	if [ "$1" = gdb ]; then printf '%s\n' $GDB_PACKAGES; else printf '%s\n' $SMI_PACKAGES; fi
 }
@@ -139,10 +149,11 @@ has_unstable() { [ "$1" != tinygrad ] && [ "$1" != trixie ]; }
 guest_content() {
 	printf '%s\n' "$1"
 	guest_packages "$1"
+	experimental_sources "$1"
 	case $1 in
 	gdb) printf '%s\n' $GDB_OPTIONS ;;
 	tinygrad) printf '%s\n' "$TINYGRAD_VERSION" "$TINYGRAD_SHA256" ;;
-	rocm7) printf '%s\n' $ROCM7_SOURCES $ROCM7_ISAS ;;
+	libraries) printf '%s\n' $LIBRARY_ISAS ;;
 	esac
 }
 
