@@ -201,13 +201,12 @@ make_module() { make_in_kernel "$1" modules "${@:2}"; }
 # compare_logs reads. Without address randomization, so that addresses of the process are
 # comparable. With the VRAM of a whole card most memory would be the struct pages of the stock
 # driver. With QUICK=1 it is `compare -q`, and queues with waves cannot be preempted. With SYSFS=1
-# it is `compare -s`, and the stock driver loads without its symbols.
+# it is `compare -s`.
 compare_boot() {
 	local name=$1 command=(compare)
 	shift
 	if [ -n "${SYSFS-}" ]; then
 		command+=(-s)
-		export VM_STRIP=1
 	elif [ -n "${QUICK-}" ]; then
 		command+=(-q)
 		set -- "$@" --knob hws.stuck_xcc=1

@@ -74,7 +74,7 @@ add_driver() {
 	local rename=()
 	if [ "$driver" = amdgpu ]; then
 		unpack_module "$(with_dependencies amdgpu | tail -n 1)" "$root/lib/modules" >/dev/null
-		[ -z "${VM_STRIP-}" ] || strip --strip-unneeded "$root/lib/modules/amdgpu.ko"
+		[ "${VM_STRIP:-1}" = 0 ] || strip --strip-unneeded "$root/lib/modules/amdgpu.ko"
 		return
 	fi
 	# The debug kernel has this function, which records for KCOV what one task runs.

@@ -21,8 +21,8 @@
  */
 #define SMALL (4 * MIB)
 #define TABLES (13 * MIB)
-/* Addresses that one page table maps, and where the tests map BOs of the render node. */
-#define TABLE_SPAN (2 * MIB)
+/* Addresses that one PDB0 maps, and where the tests map BOs of the render node. */
+#define TABLE_SPAN (1024 * MIB)
 #define TABLES_VA 0x100000000000ull
 /* Attempts to fill a partition before a child needs memory of it. */
 #define FILLS 5
@@ -217,13 +217,16 @@ static void allocate(struct kfd *k)
 	EXPECT_OK(kfd_bo_free(k, bo));
 }
 
-/* Maps a page of system memory at so many addresses that their page tables need TABLES. */
+/*
+ * Maps a page of system memory at so many addresses that their page tables need TABLES: a PDB0 and
+ * a PTB each.
+ */
 static void map_at_many_addresses(struct kfd *k)
 {
 	uint32_t handle;
 
 	ASSERT_OK(cs_bo_create(k->drm, KFD_PAGE, AMDGPU_GEM_DOMAIN_GTT, 0, &handle));
-	for (uint64_t i = 0; i <= TABLES / KFD_PAGE; i++)
+	for (uint64_t i = 0; i <= TABLES / (2 * KFD_PAGE); i++)
 		ASSERT_OK(cs_va(k->drm, handle, AMDGPU_VA_OP_MAP, ACCESS,
 				TABLES_VA + i * TABLE_SPAN, 0, KFD_PAGE));
 }
