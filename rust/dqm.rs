@@ -765,7 +765,7 @@ impl QueueCheck for Dqm {
         let Some(inner) = self.try_lock() else {
             return true;
         };
-        if !inner.running || inner.queues.compute == 0 {
+        if !inner.running || inner.queues.active == 0 {
             // The next queue schedules a check.
             return false;
         }

@@ -2,9 +2,12 @@
 
 //! State of a queue for the watchdog: its pointers, and since when they stand still.
 
-use rkfd_abi::aql::{barrier, header, signal, PACKET_SIZE};
+use rkfd_abi::{
+    aql::{barrier, header, signal, PACKET_SIZE},
+    sdma::{op, HEADER_OP},
+};
 
-/// Pointers of an AQL queue in memory, in packets, and the packet at the read pointer.
+/// Pointers of a queue in memory, and the packet at the read pointer.
 #[derive(Clone, Copy)]
 pub(super) struct Pointers {
     pub(super) rptr: u64,
@@ -39,10 +42,41 @@ fn is_ready(at: u64, packet: u32, read: impl Fn(u64) -> Option<u64>) -> Option<b
     Some(!open || (done && !all))
 }
 
+/// Returns whether an SDMA packet waits for nothing. Others may wait for memory: an IB has packets
+/// that do, and an atomic may be repeated until it succeeds.
+fn is_ready_sdma(packet: u32) -> bool {
+    let waits = [
+        op::INDIRECT,
+        op::SEM,
+        op::POLL_REGMEM,
+        op::COND_EXE,
+        op::ATOMIC,
+        op::PRE_EXE,
+    ];
+    !waits.contains(&(HEADER_OP.get(packet) as u8))
+}
+
 impl Pointers {
-    /// Reads the pointers and the header with `read`, which returns the qword at an address;
-    /// `None` where it does.
-    pub(super) fn read(
+    /// Reads the pointers of an SDMA queue, in bytes, and the header with `read`, which returns the
+    /// qword at an address; `None` where it does.
+    pub(super) fn read_sdma(
+        (rptr_va, wptr_va): (u64, u64),
+        (ring_va, ring_size): (u64, u32),
+        read: impl Fn(u64) -> Option<u64>,
+    ) -> Option<Self> {
+        let (rptr, wptr) = (read(rptr_va)?, read(wptr_va)?);
+        let at = ring_va.checked_add(rptr.checked_rem(ring_size.into())?)?;
+        let header = (read(at & !7)? >> (8 * (at & 4))) as u32;
+        Some(Self {
+            rptr,
+            wptr,
+            header,
+            ready: rptr < wptr && is_ready_sdma(header),
+        })
+    }
+
+    /// The same of an AQL queue, in packets.
+    pub(super) fn read_aql(
         (rptr_va, wptr_va): (u64, u64),
         (ring_va, ring_size): (u64, u32),
         read: impl Fn(u64) -> Option<u64>,

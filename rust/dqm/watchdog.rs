@@ -1,14 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Watchdog: reports AQL queues that stop retiring packets. It changes nothing.
+//! Watchdog: reports AQL and SDMA queues that stop retiring packets. It changes nothing.
 //!
-//! A queue is stalled if, at several checks in succession, its read pointer stands before its write
-//! pointer, the packet there is a kernel dispatch or a barrier whose signals are 0, the queue is
-//! mapped, and no compute queue has waves on the XCCs of the node. A kernel that runs for long has
-//! waves, and a dispatch that waits for resources waits for waves of others.
+//! A compute queue is stalled if, at several checks in succession, its read pointer stands before
+//! its write pointer, the packet there is a kernel dispatch or a barrier whose signals are 0, the
+//! queue is mapped, and no compute queue has waves on the XCCs of the node. A kernel that runs for
+//! long has waves, and a dispatch that waits for resources waits for waves of others. An SDMA queue
+//! is stalled if the packet does not wait for memory, and the engine has selected the queue.
 //!
 //! Pointers, packet and signals are read from memory. Registers are read only if those of a queue
-//! look stalled: first one per shader engine, for waves, and without waves the queue slots.
+//! look stalled: first one per shader engine, for waves, and without waves the queue slots; of an
+//! SDMA queue those of its place.
 
 use kernel::{
     prelude::*,
@@ -25,7 +27,7 @@ use super::{
 };
 use crate::{
     gpu::Gpu,
-    hw::QueueFormat,
+    hw::{QueueFormat, SdmaQueueId},
     kapi::workqueue::{Builder, Delayed, DelayedItem, OwnedQueue},
     trace,
 };
@@ -100,22 +102,38 @@ impl Suspect {
 
     /// Reads the pointers of a queue. `None` if it is not to be watched, or not stalled.
     fn find(queue: Arc<DqmQueue>) -> Option<Self> {
-        let (pointers, ring) = {
+        let (is_sdma, pointers, ring) = {
             let state = queue.state.lock();
             let spec = &state.spec;
-            let watched = state.active && spec.sdma.is_none() && spec.format == QueueFormat::Aql;
+            let is_sdma = spec.sdma.is_some();
+            let watched = state.active && (is_sdma || spec.format == QueueFormat::Aql);
             watched.then_some((
+                is_sdma,
                 (spec.rptr_va, spec.wptr_va),
-                (spec.ring_va, spec.ring_size), //
+                (spec.ring_va, spec.ring_size),
             ))?
         };
-        let now = Pointers::read(pointers, ring, |va| queue.vm.peek64(va).ok())?;
+        let read = |va| queue.vm.peek64(va).ok();
+        let now = if is_sdma {
+            Pointers::read_sdma(pointers, ring, read)
+        } else {
+            Pointers::read_aql(pointers, ring, read)
+        }?;
         let may_be_stalled = queue.watch.lock().look(&now);
         may_be_stalled.then_some(Self { queue, now })
     }
 }
 
-/// Returns whether a queue is mapped on an XCC.
+/// Returns whether an SDMA engine has selected a queue.
+fn is_selected(gpu: &Gpu, place: SdmaQueueId, doorbell: u32) -> Result<bool> {
+    let held = gpu
+        .generation()
+        .sdma_queue
+        .held_doorbell(gpu.mmio()?, place)?;
+    Ok(held == Some(doorbell))
+}
+
+/// Returns whether a compute queue is mapped on an XCC.
 fn is_mapped(gpu: &Gpu, node: &NodeResources, doorbell: u32) -> Result<bool> {
     let (hal, mmio) = (gpu.generation().gfx, gpu.mmio()?);
     for xcc in node.xccs.iter() {
@@ -147,21 +165,34 @@ pub(super) fn check(
     queues: &Queues,
     suspects: &[Suspect],
 ) -> Result {
-    let busy = has_waves(gpu, node)?;
+    let mut busy = None;
     let mut reported = false;
     for Suspect { queue, now } in suspects {
-        let (active, doorbell) = {
+        let (active, sdma, doorbell) = {
             let state = queue.state.lock();
-            (state.active, state.spec.doorbell)
+            (state.active, state.spec.sdma, state.spec.doorbell)
         };
-        let stands = active && !busy && is_mapped(gpu, node, doorbell)?;
+        let stands = match sdma {
+            Some(place) => is_selected(gpu, place, doorbell)?,
+            None => {
+                let busy = match busy {
+                    Some(busy) => busy,
+                    None => *busy.insert(has_waves(gpu, node)?),
+                };
+                !busy && is_mapped(gpu, node, doorbell)?
+            }
+        };
         let mut watch = queue.watch.lock();
-        if !stands {
+        if !(active && stands) {
             watch.is_busy();
         } else if watch.stands(CHECKS) && !reported {
             watch.set_reported();
             drop(watch);
-            report(gpu, sched, queues, queue, now);
+            let why = match sdma {
+                Some(_) => "an SDMA queue is stalled",
+                None => "a compute queue is stalled",
+            };
+            report(gpu, sched, queues, queue, now, why);
             reported = true;
         }
     }
@@ -176,6 +207,7 @@ fn report(
     &Pointers {
         rptr, wptr, header, ..
     }: &Pointers,
+    why: &str,
 ) {
     let process = queue.slot();
     let (pid, pasid, qid) = (process.pid(), process.pasid(), queue.qid());
@@ -185,5 +217,5 @@ fn report(
         "queue {qid} of process {pid} (PASID {pasid}) is stalled: doorbell {doorbell:#x}, packet {rptr:#x} of {wptr:#x} with header {header:#x} waits for nothing and does not run\n"
     );
     trace::queue_stalled(gpu.id(), pid, pasid, qid, doorbell, rptr, wptr);
-    sched.record_coredump(gpu, queues, "a compute queue is stalled", Some(queue));
+    sched.record_coredump(gpu, queues, why, Some(queue));
 }

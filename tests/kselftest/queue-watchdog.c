@@ -2,12 +2,13 @@
 /*
  * Tests the watchdog for queues that stop retiring packets. Needs the GPU model, whose control
  * socket is the serial port $MODEL_CONTROL of the guest (scripts/vm --control): its packet
- * processor stalls at a doorbell (knob cp.stall).
+ * processor stalls at a doorbell (knob cp.stall), an SDMA engine in a copy (knob sdma.stall).
  */
 #define _GNU_SOURCE
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "../workloads/sdma-queue.h"
 #include "corelib.h"
 #include "device.h"
 #include "knobs.h"
@@ -260,4 +261,110 @@ TEST_TIMEOUT(ready_barrier_is_reported, 120)
 	fixture_fill_start(&f, &f.q, &f.signal, 0, f.data->va, 64, 7);
 	EXPECT_OK(kfd_signal_wait(&f.k, &f.signal, WAIT_MS));
 	coredump_free_all();
+}
+
+#define SDMA_RING 4096u
+#define RESET_MS 30000u
+
+static void sdma_start(struct kfd *k, struct sdma_queue *q)
+{
+	ASSERT_OK(sdma_queue_create(k, q, KFD_IOC_QUEUE_TYPE_SDMA_BY_ENG_ID, 0, SDMA_RING));
+}
+
+/* Fence 1, a copy, fence 2. */
+static void sdma_submit(struct sdma_queue *q, uint32_t *words)
+{
+	uint32_t packets[32] = { 0 }, *p = packets;
+
+	sdma_fence(&p, kfd_va(words), 1);
+	sdma_copy(&p, kfd_va(words + 64), kfd_va(words + 32), 64);
+	sdma_fence(&p, kfd_va(words), 2);
+	ASSERT_OK(sdma_queue_put(q, packets, p));
+	sdma_queue_ring(q);
+}
+
+static void sdma_stall(void *unused)
+{
+	struct sdma_queue q, behind;
+	char line[128], *text;
+	struct kfd_bo *page;
+	uint64_t stands;
+	struct kfd k;
+	int log;
+
+	(void)unused;
+	fixture_open(&k);
+	ASSERT_OK(kfd_bo_create(&k, KFD_PAGE, KFD_FLAGS_GTT, &page));
+	sdma_start(&k, &q);
+	sdma_start(&k, &behind);
+	coredump_free_all();
+	log = kmsg_open();
+	knobs_open();
+	knob_set("sdma.stall", 1);
+	sdma_submit(&q, page->va);
+	usleep(500000 * ktap_time_factor());
+	ASSERT_EQ(knob_hits("sdma.stall"), 1);
+	stands = *q.rptr;
+	EXPECT(stands > 0 && stands < *q.wptr, "%#llx", (unsigned long long)stands);
+	/* Its engine does nothing else. */
+	sdma_submit(&behind, (uint32_t *)page->va + 256);
+	snprintf(line, sizeof(line), "packet %#llx of %#llx with header ", (unsigned long long)stands,
+		 (unsigned long long)*q.wptr);
+	EXPECT_EQ(reports(log, line), 1);
+	EXPECT_EQ(*(volatile uint32_t *)page->va, 1);
+	text = coredump_wait(&k);
+	coredump_expect(text, "reason: an SDMA queue is stalled\n");
+	snprintf(line, sizeof(line), "\nFailed queue\n  process %d, PASID ", getpid());
+	coredump_expect(text, line);
+	free(text);
+	coredump_free_all();
+}
+
+static void wait_for_reset(void *unused)
+{
+	struct kfd_queue q;
+	struct kfd k;
+	int rc = -EIO;
+
+	(void)unused;
+	fixture_open(&k);
+	for (unsigned int ms = 0; rc != 0 && ms < RESET_MS * ktap_time_factor(); ms += 100) {
+		usleep(100000);
+		rc = kfd_queue_create(&k, &q, 64);
+	}
+	ASSERT_OK(rc);
+}
+
+/* The queue whose packet its engine executes is reported, not one behind it. */
+TEST_TIMEOUT(stalled_sdma_queue_is_reported, 180)
+{
+	ASSERT_OK(ktap_in_child(sdma_stall, NULL));
+	/* Its exit resets the engine, or the GPU: CREATE_QUEUE fails meanwhile. */
+	ASSERT_OK(ktap_in_child(wait_for_reset, NULL));
+	ASSERT_OK(ktap_in_child(fixture_lives, NULL));
+	coredump_free_all();
+}
+
+/* A packet that polls memory may wait. */
+TEST_TIMEOUT(waiting_sdma_queue_is_not_reported, 120)
+{
+	uint32_t packets[32] = { 0 }, *p = packets;
+	struct sdma_queue q;
+	struct kfd_bo *page;
+	struct kfd k;
+	int log;
+
+	fixture_open(&k);
+	ASSERT_OK(kfd_bo_create(&k, KFD_PAGE, KFD_FLAGS_GTT, &page));
+	sdma_start(&k, &q);
+	log = kmsg_open();
+	sdma_poll(&p, kfd_va(page->va), SDMA_EQUAL, 3, ~0u);
+	ASSERT_OK(sdma_queue_put(&q, packets, p));
+	sdma_submit(&q, (uint32_t *)page->va + 256);
+	expect_no_report(log);
+	*(volatile uint32_t *)page->va = 3;
+	for (int ms = 0; ms < (int)WAIT_MS && !sdma_queue_is_empty(&q); ms++)
+		usleep(1000);
+	EXPECT(sdma_queue_is_empty(&q));
+	EXPECT_OK(sdma_queue_destroy(&q));
 }

@@ -80,6 +80,9 @@ knobs! {
     sdma_poison = "sdma.poison",
         "N: the N-th COPY in user queues reads poison: the SDMA engine hangs in it and reports an \
         ECC error";
+    sdma_stall = "sdma.stall",
+        "N: the SDMA engine that executes the N-th COPY in user queues hangs in it until it is \
+        reset, and reports nothing";
     smu_throttle = "smu.throttle",
         "N: with each of the next N dispatches in AQL queues the SMU reports that it throttles \
         the card, because of power and the temperature of the memory";

@@ -66,6 +66,9 @@ impl Engine<'_> {
             self.poison(context);
             return Ok(Outcome::Hang);
         }
+        if first && !context.id.is_kernel() && self.gpu.knobs.sdma_stall.reach() {
+            return Ok(Outcome::Hang);
+        }
         let second = broadcast.then(|| address(words, b::DST2_ADDR_LO, b::DST2_ADDR_HI));
         let until = total.min(context.progress + PART);
         while context.progress < until {
