@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 /* Tests the use of VRAM by user in debugfs: sums, growth, and that SIGKILL frees all of it. */
 #define _GNU_SOURCE
+#include <dirent.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <sys/mman.h>
@@ -9,6 +10,7 @@
 
 #include <drm/amdgpu_drm.h>
 
+#include "killpoint.h"
 #include "svm.h"
 #include "watch.h"
 
@@ -262,4 +264,94 @@ TEST_TIMEOUT(killed_during_a_reset, 120)
 	if (gpu_is_gfx12())
 		SKIP("MES hangs once, in another test");
 	kill_and_expect(true, 15);
+}
+
+/* Uses VRAM of every kind, queues of both types, and ends, after a byte from `go`. */
+static void live(int go)
+{
+	struct kfd_bo *bo;
+	struct fixture f;
+	char byte;
+
+	if (read(go, &byte, 1) != 1)
+		_exit(1);
+	fixture_launch(&f);
+	ASSERT_OK(kfd_bo_create(&f.k, 8 * MIB, KFD_FLAGS_VRAM, &bo));
+	create_render_bo(&f.k, 4 * MIB);
+	if (f.k.node.capability & SVM_CAPABLE)
+		shared_in_vram(&f.k, 4 * MIB);
+	ASSERT(fixture_works(&f));
+	ASSERT_OK(kfd_bo_free(&f.k, bo));
+	ASSERT_OK(kfd_queue_destroy(&f.q));
+	_exit(0);
+}
+
+/*
+ * Kills a process at the n-th occurrence of a trace event. Returns false if it ends before. All of
+ * its VRAM is back afterwards.
+ */
+static bool kill_at(struct kfd *k, const struct ledger *before, const char *event, unsigned int n)
+{
+	struct killpoint point;
+	struct ledger after;
+	int go[2], status;
+	double start;
+	pid_t child;
+
+	ASSERT(pipe(go) == 0);
+	child = fork_child();
+	if (!child)
+		live(go[0]);
+	killpoint_set(&point, child, event, n);
+	ASSERT(write(go[1], "", 1) == 1);
+	ASSERT(waitpid(child, &status, 0) == child);
+	killpoint_remove(&point);
+	close(go[0]);
+	close(go[1]);
+	start = seconds_now();
+	do
+		after = settled(k);
+	while (after.bytes[USED] != before->bytes[USED] &&
+	       seconds_now() - start < 5 * ktap_time_factor());
+	for (int i = 0; i <= USED; i++)
+		EXPECT(after.bytes[i] == before->bytes[i], "%s, number %u: %s: %llu bytes, %llu before",
+		       event, n, names[i], (unsigned long long)after.bytes[i],
+		       (unsigned long long)before->bytes[i]);
+	if (WIFEXITED(status)) {
+		EXPECT_EQ(WEXITSTATUS(status), 0);
+		return false;
+	}
+	EXPECT(WTERMSIG(status) == SIGKILL, "%s, number %u: signal %d", event, n, WTERMSIG(status));
+	return true;
+}
+
+/* In the middle of system calls: at each occurrence of each trace event. */
+TEST_TIMEOUT(killed_at_trace_events, 900)
+{
+	unsigned int events = 0, kills = 0;
+	struct ledger before;
+	struct dirent *entry;
+	struct kfd k;
+	DIR *dir;
+
+	watch_need_events();
+	fixture_open(&k);
+	/* What the first process of the driver leaves allocated is not its own. */
+	ASSERT_OK(ktap_in_child(fixture_lives, NULL));
+	before = settled(&k);
+	dir = opendir(WATCH_EVENTS);
+	ASSERT(dir);
+	while ((entry = readdir(dir))) {
+		unsigned int n = 1, some = kills;
+
+		if (strncmp(entry->d_name, "rkfd_", 5))
+			continue;
+		for (; kill_at(&k, &before, entry->d_name, n); n++)
+			kills++;
+		events += kills > some;
+	}
+	closedir(dir);
+	ktap_note("%u kills at %u events", kills, events);
+	EXPECT(events >= 8, "%u", events);
+	ASSERT_OK(ktap_in_child(fixture_lives, NULL));
 }
