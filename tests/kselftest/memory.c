@@ -136,13 +136,13 @@ TEST(new_bo_is_zeroed)
 	fixture_open(&k);
 	if (!k.node.large_bar)
 		SKIP("VRAM is not mapped by the BAR");
-	for (int i = 0; i < 4; i++) {
+	for (unsigned int i = 0; i < ktap_repeats(4, 2); i++) {
 		uint32_t *words;
 
 		ASSERT_OK(kfd_bo_create(&k, 4 << 20, KFD_FLAGS_VRAM, &bo));
 		words = bo->va;
 		for (size_t n = 0; n < bo->size / 4; n += 251)
-			ASSERT(words[n] == 0, "round %d, word %zu: %#x", i, n, words[n]);
+			ASSERT(words[n] == 0, "round %u, word %zu: %#x", i, n, words[n]);
 		memset(words, 0xa5, bo->size);
 		ASSERT_OK(kfd_bo_free(&k, bo));
 	}
