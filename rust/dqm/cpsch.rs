@@ -44,7 +44,7 @@ pub(super) struct Cpsch {
     /// MQDs of SDMA queues that were not preempted: the firmware has them still in its list, and
     /// writes them when it unmaps them, after the reset of their engine. Kept until it has unmapped
     /// all. (Compute queues have left its slots with their reset.)
-    hung: KVec<Arc<Mqd>>,
+    kept_mqds: KVec<Arc<Mqd>>,
     oversubscribed: bool,
     /// One process at a time.
     single_process: bool,
@@ -64,7 +64,7 @@ impl Cpsch {
             list: None,
             longer: None,
             active: false,
-            hung: KVec::new(),
+            kept_mqds: KVec::new(),
             oversubscribed: false,
             single_process: false,
             dequeue_wait: (0, 0),
@@ -106,7 +106,7 @@ impl Cpsch {
         // When a compute queue is not preempted the firmware gives up without an error: it leaves
         // the queue's doorbell in the MQD of the HIQ.
         let mut hung = false;
-        let kept = self.hung.len();
+        let before = self.kept_mqds.len();
         hiq.take_hung_doorbells(gpu, |xcc, doorbell| {
             hung = true;
             dev_err!(
@@ -128,8 +128,8 @@ impl Cpsch {
             self.free_engine(gpu, queues, place, doorbell, then_reset)?;
             from = index + 1;
         }
-        if self.hung.len() == kept {
-            self.hung.clear();
+        if self.kept_mqds.len() == before {
+            self.kept_mqds.clear();
         }
         self.active = false;
         Ok(())
@@ -137,7 +137,11 @@ impl Cpsch {
 
     /// Keeps the MQD of an SDMA queue that was not preempted.
     fn keep_mqd(&mut self, queue: &DqmQueue) {
-        if self.hung.push_within_capacity(queue.mqd.clone()).is_err() {
+        if self
+            .kept_mqds
+            .push_within_capacity(queue.mqd.clone())
+            .is_err()
+        {
             // More than `reserve` has counted: it is never freed.
             core::mem::forget(queue.mqd.clone());
         }
@@ -285,7 +289,7 @@ impl SchedOps for Cpsch {
             self.fail(gpu, "the HIQ was not unmapped");
         }
         self.hiq = None;
-        self.hung.clear();
+        self.kept_mqds.clear();
         self.active = false;
         unmapped.and(stopped)
     }
@@ -298,7 +302,7 @@ impl SchedOps for Cpsch {
         if !fits(&self.list) && !fits(&self.longer) {
             self.longer = Some(runlist::RunlistBuffer::new(gpu, words)?);
         }
-        self.hung.reserve(queues.active, GFP_KERNEL)?;
+        self.kept_mqds.reserve(queues.active, GFP_KERNEL)?;
         Ok(())
     }
 

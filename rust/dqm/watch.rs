@@ -16,10 +16,10 @@ pub(super) struct Pointers {
     ready: bool,
 }
 
-/// Returns whether a packet waits for nothing but its turn: a kernel dispatch, or a barrier whose
-/// signals have the values that it waits for. Other packets may wait: for a CPU, or PM4 in vendor
-/// packets for memory. `None` if `read` does.
-fn is_ready(at: u64, packet: u32, read: impl Fn(u64) -> Option<u64>) -> Option<bool> {
+/// Returns whether an AQL packet waits for nothing but its turn: a kernel dispatch, or a barrier
+/// whose signals have the values that it waits for. Other packets may wait: for a CPU, or PM4 in
+/// vendor packets for memory. `None` if `read` does.
+fn is_ready_aql(at: u64, packet: u32, read: impl Fn(u64) -> Option<u64>) -> Option<bool> {
     let all = match header::TYPE.get(packet) {
         header::TYPE_KERNEL_DISPATCH => return Some(true),
         header::TYPE_BARRIER_AND => true,
@@ -57,40 +57,30 @@ fn is_ready_sdma(packet: u32) -> bool {
 }
 
 impl Pointers {
-    /// Reads the pointers of an SDMA queue, in bytes, and the header with `read`, which returns the
-    /// qword at an address; `None` where it does.
-    pub(super) fn read_sdma(
+    /// Reads the pointers and the header with `read`, which returns the qword at an address;
+    /// `None` where it does. Pointers are in bytes for an SDMA queue, in packets for an AQL queue.
+    pub(super) fn read(
+        is_sdma: bool,
         (rptr_va, wptr_va): (u64, u64),
         (ring_va, ring_size): (u64, u32),
         read: impl Fn(u64) -> Option<u64>,
     ) -> Option<Self> {
         let (rptr, wptr) = (read(rptr_va)?, read(wptr_va)?);
-        let at = ring_va.checked_add(rptr.checked_rem(ring_size.into())?)?;
-        let header = (read(at & !7)? >> (8 * (at & 4))) as u32;
-        Some(Self {
-            rptr,
-            wptr,
-            header,
-            ready: rptr < wptr && is_ready_sdma(header),
-        })
-    }
-
-    /// The same of an AQL queue, in packets.
-    pub(super) fn read_aql(
-        (rptr_va, wptr_va): (u64, u64),
-        (ring_va, ring_size): (u64, u32),
-        read: impl Fn(u64) -> Option<u64>,
-    ) -> Option<Self> {
-        let (rptr, wptr) = (read(rptr_va)?, read(wptr_va)?);
-        let packet = PACKET_SIZE as u64;
-        let at = rptr.checked_rem(u64::from(ring_size) / packet)? * packet;
+        let unit = if is_sdma { 1 } else { PACKET_SIZE as u64 };
+        let at = rptr.checked_rem(u64::from(ring_size) / unit)? * unit;
         let at = ring_va.checked_add(at)?;
-        let header = read(at)? as u32 & 0xffff;
+        let word = (read(at & !7)? >> (8 * (at & 4))) as u32;
+        let header = if is_sdma { word } else { word & 0xffff };
+        let ready = rptr < wptr
+            && match is_sdma {
+                true => is_ready_sdma(header),
+                false => is_ready_aql(at, header, read)?,
+            };
         Some(Self {
             rptr,
             wptr,
             header,
-            ready: rptr < wptr && is_ready(at, header, read)?,
+            ready,
         })
     }
 }

@@ -114,11 +114,7 @@ impl Suspect {
             ))?
         };
         let read = |va| queue.vm.peek64(va).ok();
-        let now = if is_sdma {
-            Pointers::read_sdma(pointers, ring, read)
-        } else {
-            Pointers::read_aql(pointers, ring, read)
-        }?;
+        let now = Pointers::read(is_sdma, pointers, ring, read)?;
         let may_be_stalled = queue.watch.lock().look(&now);
         may_be_stalled.then_some(Self { queue, now })
     }

@@ -62,12 +62,14 @@ impl Engine<'_> {
                 retry: false,
             });
         }
-        if first && !context.id.is_kernel() && self.gpu.knobs.sdma_poison.reach() {
-            self.poison(context);
-            return Ok(Outcome::Hang);
-        }
-        if first && !context.id.is_kernel() && self.gpu.knobs.sdma_stall.reach() {
-            return Ok(Outcome::Hang);
+        if first && !context.id.is_kernel() {
+            if self.gpu.knobs.sdma_poison.reach() {
+                self.poison(context);
+                return Ok(Outcome::Hang);
+            }
+            if self.gpu.knobs.sdma_stall.reach() {
+                return Ok(Outcome::Hang);
+            }
         }
         let second = broadcast.then(|| address(words, b::DST2_ADDR_LO, b::DST2_ADDR_HI));
         let until = total.min(context.progress + PART);
