@@ -12,6 +12,9 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+/* Bound on a reset of the GPU. */
+#define RESET_MS 30000u
+
 void fixture_open_only(struct kfd *k)
 {
 	ASSERT_OK(kfd_open_device(k));
@@ -195,6 +198,21 @@ int enable_runtime(struct kfd *k, uint32_t mode)
 	struct kfd_ioctl_runtime_enable_args args = { .mode_mask = mode };
 
 	return kfd_ioctl(k->fd, AMDKFD_IOC_RUNTIME_ENABLE, &args);
+}
+
+void fixture_wait_for_reset(void *unused)
+{
+	struct kfd_queue q;
+	struct kfd k;
+	int rc = -EIO;
+
+	(void)unused;
+	fixture_open(&k);
+	for (unsigned int ms = 0; rc != 0 && ms < RESET_MS * ktap_time_factor(); ms += 100) {
+		usleep(100000);
+		rc = kfd_queue_create(&k, &q, 64);
+	}
+	ASSERT_OK(rc);
 }
 
 void fixture_lives(void *unused)

@@ -57,6 +57,8 @@ bool fixture_works(struct fixture *f);
 void fixture_endless(struct fixture *f, unsigned int groups);
 /* Same with a queue of its own, for ktap_in_child. */
 void fixture_lives(void *unused);
+/* Waits for the end of a reset, in which no queue can be created; for ktap_in_child. */
+void fixture_wait_for_reset(void *unused);
 /* Only opens the GPU and acquires its VM, for ktap_in_child. */
 void fixture_opens(void *unused);
 /* Whether allocations fail (fail-nth.sh): a process works without its files in sysfs then. */

@@ -12,9 +12,6 @@
 #include "../workloads/sdma-queue.h"
 #include "fixture.h"
 
-/* Duration of the reset. */
-#define RESET_MS 30000u
-
 static volatile sig_atomic_t signals;
 
 static void on_sigbus(int number)
@@ -125,14 +122,7 @@ TEST_TIMEOUT(processes_are_told_and_the_gpu_is_reset, 120)
 	EXPECT_EQ(signals, 1);
 	ASSERT(waitpid(child, &status, 0) == child);
 	EXPECT(WIFEXITED(status) && WEXITSTATUS(status) == 0, "%#x", status);
-	/* The reset has ended when a queue can be created. */
-	for (unsigned int ms = 0; ms < RESET_MS; ms += 100) {
-		struct kfd_queue q;
-
-		if (kfd_queue_create(&f.k, &q, 64) == 0)
-			break;
-		usleep(100000);
-	}
+	EXPECT_OK(ktap_in_child(fixture_wait_for_reset, NULL));
 	EXPECT_OK(ktap_in_child(fixture_lives, NULL));
 	EXPECT_EQ(signals, 1);
 }

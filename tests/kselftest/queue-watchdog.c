@@ -264,7 +264,6 @@ TEST_TIMEOUT(ready_barrier_is_reported, 120)
 }
 
 #define SDMA_RING 4096u
-#define RESET_MS 30000u
 
 static void sdma_start(struct kfd *k, struct sdma_queue *q)
 {
@@ -320,27 +319,12 @@ static void sdma_stall(void *unused)
 	coredump_free_all();
 }
 
-static void wait_for_reset(void *unused)
-{
-	struct kfd_queue q;
-	struct kfd k;
-	int rc = -EIO;
-
-	(void)unused;
-	fixture_open(&k);
-	for (unsigned int ms = 0; rc != 0 && ms < RESET_MS * ktap_time_factor(); ms += 100) {
-		usleep(100000);
-		rc = kfd_queue_create(&k, &q, 64);
-	}
-	ASSERT_OK(rc);
-}
-
 /* The queue whose packet its engine executes is reported, not one behind it. */
 TEST_TIMEOUT(stalled_sdma_queue_is_reported, 180)
 {
 	ASSERT_OK(ktap_in_child(sdma_stall, NULL));
 	/* Its exit resets the engine, or the GPU: CREATE_QUEUE fails meanwhile. */
-	ASSERT_OK(ktap_in_child(wait_for_reset, NULL));
+	ASSERT_OK(ktap_in_child(fixture_wait_for_reset, NULL));
 	ASSERT_OK(ktap_in_child(fixture_lives, NULL));
 	coredump_free_all();
 }

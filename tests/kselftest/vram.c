@@ -102,6 +102,15 @@ static void expect_growth(struct kfd *k, struct ledger *before, int user, uint64
 	*before = now;
 }
 
+/* Every user has what it had before, after `event`. */
+static void expect_same(const struct ledger *now, const struct ledger *before, const char *event)
+{
+	for (int i = 0; i <= USED; i++)
+		EXPECT(now->bytes[i] == before->bytes[i], "%s: %s: %llu bytes, %llu before", event,
+		       names[i], (unsigned long long)now->bytes[i],
+		       (unsigned long long)before->bytes[i]);
+}
+
 static void create_render_bo(struct kfd *k, uint64_t size)
 {
 	union drm_amdgpu_gem_create args = { .in = { .bo_size = size,
@@ -238,9 +247,7 @@ static void kill_and_expect(bool hang, double seconds)
 		usleep(20000);
 	} while (took < 2 * seconds * ktap_time_factor() &&
 		 (after.bytes[USED] != before.bytes[USED] || after.bytes[UNCLEARED]));
-	for (int i = 0; i <= USED; i++)
-		EXPECT(after.bytes[i] == before.bytes[i], "%s: %llu bytes, %llu before", names[i],
-		       (unsigned long long)after.bytes[i], (unsigned long long)before.bytes[i]);
+	expect_same(&after, &before, "SIGKILL");
 	EXPECT_EQ(after.bytes[UNCLEARED], 0);
 	ktap_note("all VRAM is free %.1f s after SIGKILL", took);
 	EXPECT(took < seconds * ktap_time_factor(), "after %.1f s", took);
@@ -266,7 +273,7 @@ TEST_TIMEOUT(killed_during_a_reset, 120)
 	kill_and_expect(true, 15);
 }
 
-/* Uses VRAM of every kind, queues of both types, and ends, after a byte from `go`. */
+/* Uses VRAM of every kind and a queue, and ends, after a byte from `go`. */
 static void live(int go)
 {
 	struct kfd_bo *bo;
@@ -296,6 +303,7 @@ static bool kill_at(struct kfd *k, const struct ledger *before, const char *even
 	struct ledger after;
 	int go[2], status;
 	double start;
+	char at[80];
 	pid_t child;
 
 	ASSERT(pipe(go) == 0);
@@ -313,15 +321,13 @@ static bool kill_at(struct kfd *k, const struct ledger *before, const char *even
 		after = settled(k);
 	while (after.bytes[USED] != before->bytes[USED] &&
 	       seconds_now() - start < 5 * ktap_time_factor());
-	for (int i = 0; i <= USED; i++)
-		EXPECT(after.bytes[i] == before->bytes[i], "%s, number %u: %s: %llu bytes, %llu before",
-		       event, n, names[i], (unsigned long long)after.bytes[i],
-		       (unsigned long long)before->bytes[i]);
+	snprintf(at, sizeof(at), "%s, number %u", event, n);
+	expect_same(&after, before, at);
 	if (WIFEXITED(status)) {
 		EXPECT_EQ(WEXITSTATUS(status), 0);
 		return false;
 	}
-	EXPECT(WTERMSIG(status) == SIGKILL, "%s, number %u: signal %d", event, n, WTERMSIG(status));
+	EXPECT(WTERMSIG(status) == SIGKILL, "%s: signal %d", at, WTERMSIG(status));
 	return true;
 }
 
