@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Deferred free of VRAM: freed blocks are zeroed before they return to the allocator.
+//! Free of VRAM: freed blocks are zeroed before they return to the allocator.
 //!
-//! Freed blocks wait in a list. A worker takes them in batches, zeroes each batch with fill jobs of
-//! at most [`JOB_MAX`] bytes and returns it to the allocator. A page map records the pages that are
-//! known to be zero. While no SDMA ring runs (early in probe, after a hang) freed pages stay dirty,
-//! and the CPU zeroes them on allocation.
+//! The CPU zeroes small blocks. Larger ones wait in a list: a worker takes them in batches, zeroes
+//! each batch with fill jobs of at most [`JOB_MAX`] bytes and returns it to the allocator. A page
+//! map records the pages that are known to be zero. While no SDMA ring runs (early in probe, after
+//! a hang) freed pages stay dirty, and the CPU zeroes them on allocation.
 
 use core::mem;
 
@@ -212,7 +212,16 @@ impl Clearing {
 
     /// Zeroes `blocks`, then returns them to the allocator.
     pub(super) fn free(this: &Arc<Delayed<Self>>, blocks: Blocks) {
-        Self::defer(this, Deferred::Blocks(blocks));
+        if blocks.size() > CPU_MAX {
+            Self::defer(this, Deferred::Blocks(blocks));
+        } else if this.state.lock().attached.is_some() && !this.lost.load(Acquire) {
+            // A card reset between the stores and set_since() undoes both.
+            let epoch = this.clean.epoch();
+            let mut pieces = blocks.pieces().iter();
+            if pieces.all(|(start, len)| this.clear_by_cpu(*start, *len).is_ok()) {
+                this.clean.set_since(epoch, blocks.pieces());
+            }
+        }
     }
 
     /// Drops `memory` when all fences have signaled.

@@ -2,6 +2,8 @@
 
 //! Bitmaps over the pages of VRAM.
 
+use core::ops::Range;
+
 use kernel::{new_mutex, prelude::*, sizes::SZ_4K, sync::Mutex};
 
 /// Bytes of a page, the unit of allocation of VRAM.
@@ -91,21 +93,26 @@ impl PageMap {
     ) -> Result {
         let mut inner = self.inner.lock();
         for (start, len) in pieces {
+            if inner.all_set(*start, *len) {
+                continue;
+            }
             // End of the last run of set bits.
             let mut from = *start;
             let mut result = Ok(());
-            for_words(*start, *len, |i, mask| {
-                let word_at = i as u64 * 64 * PAGE;
-                let mut held = inner.words[i] & mask;
-                while held != 0 && result.is_ok() {
-                    let bit = held.trailing_zeros();
-                    let count = (held >> bit).trailing_ones();
-                    held &= !((!0u64 >> (64 - count)) << bit);
-                    let first = word_at + u64::from(bit) * PAGE;
-                    if from < first {
-                        result = missing(from, first - from);
+            for_words(*start, *len, |words, mask| {
+                for i in words {
+                    let word_at = i as u64 * 64 * PAGE;
+                    let mut held = inner.words[i] & mask;
+                    while held != 0 && result.is_ok() {
+                        let bit = held.trailing_zeros();
+                        let count = (held >> bit).trailing_ones();
+                        held &= !((!0u64 >> (64 - count)) << bit);
+                        let first = word_at + u64::from(bit) * PAGE;
+                        if from < first {
+                            result = missing(from, first - from);
+                        }
+                        from = first + u64::from(count) * PAGE;
                     }
-                    from = first + u64::from(count) * PAGE;
                 }
             });
             result?;
@@ -121,26 +128,48 @@ impl PageMap {
 impl Bits {
     fn set(&mut self, pieces: &[(u64, u64)]) {
         for (start, len) in pieces {
-            for_words(*start, *len, |i, mask| self.words[i] |= mask);
+            for_words(*start, *len, |words, mask| {
+                self.words[words].iter_mut().for_each(|word| *word |= mask);
+            });
         }
     }
 
     fn unset(&mut self, pieces: &[(u64, u64)]) {
         for (start, len) in pieces {
-            for_words(*start, *len, |i, mask| self.words[i] &= !mask);
+            for_words(*start, *len, |words, mask| {
+                self.words[words].iter_mut().for_each(|word| *word &= !mask);
+            });
         }
+    }
+
+    /// Returns whether the bits of `len` bytes from `start` on are all set.
+    fn all_set(&self, start: u64, len: u64) -> bool {
+        let mut all = true;
+        for_words(start, len, |words, mask| {
+            all = all && self.words[words].iter().all(|word| word & mask == mask);
+        });
+        all
     }
 }
 
-/// Calls `f` with index and mask of each 64-bit word that holds bits of the given bytes.
-fn for_words(start: u64, len: u64, mut f: impl FnMut(usize, u64)) {
+/// Calls `f` with the indices of 64-bit words that hold bits of the given bytes, and the mask of
+/// these bits: once for the words that hold nothing else, and before and after them for a word that
+/// holds other bits, too.
+fn for_words(start: u64, len: u64, mut f: impl FnMut(Range<usize>, u64)) {
     let end = (start + len) / PAGE;
     let mut page = start / PAGE;
     while page < end {
-        let bit = page % 64;
-        let count = (64 - bit).min(end - page);
-        let mask = (!0u64 >> (64 - count)) << bit;
-        f((page / 64) as usize, mask);
-        page += count;
+        let (word, bit) = ((page / 64) as usize, page % 64);
+        let words = match bit {
+            0 => ((end - page) / 64).max(1),
+            _ => 1,
+        };
+        let bits = (words * 64 - bit).min(end - page);
+        let mask = match words {
+            1 => (!0 >> (64 - bits)) << bit,
+            _ => !0,
+        };
+        f(word..word + words as usize, mask);
+        page += bits;
     }
 }

@@ -199,6 +199,11 @@ impl Blocks {
     pub(super) fn pieces(&self) -> &[(u64, u64)] {
         &self.pieces
     }
+
+    /// Returns the size of all pieces in bytes.
+    pub(super) fn size(&self) -> u64 {
+        self.size
+    }
 }
 
 impl Drop for Blocks {

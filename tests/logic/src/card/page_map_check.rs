@@ -15,8 +15,8 @@ use kernel::{
 use super::page_map::{PageMap, PAGE};
 use crate::random::Random;
 
-/// Pages of the maps: not a multiple of the bits of a word.
-const PAGES: u64 = 150;
+/// Pages of the maps: several words, and not a multiple of their bits.
+const PAGES: u64 = 278;
 
 fn map(pages: u64) -> PageMap {
     build(PageMap::new(pages * PAGE).expect("memory")).expect("memory")
@@ -94,8 +94,12 @@ fn random_operations() {
         // Pieces in any order, as the buddy allocator returns them, without overlap.
         let mut list: Vec<Range<u64>> = Vec::new();
         for _ in 0..1 + random.below(3) {
-            let start = random.below(PAGES);
-            let end = start + 1 + random.below((PAGES - start).min(80));
+            let start = match random.below(4) {
+                0 => random.below(PAGES.div_ceil(64)) * 64,
+                _ => random.below(PAGES),
+            };
+            let most = if random.below(2) == 0 { 80 } else { PAGES };
+            let end = start + 1 + random.below((PAGES - start).min(most));
             if list
                 .iter()
                 .all(|other| end <= other.start || other.end <= start)
