@@ -56,7 +56,7 @@ macro_rules! table {
 }
 
 /// Ioctls with a fixed argument struct.
-static TABLE: &[Entry] = &table! {
+const TABLE: &[Entry] = &table! {
     AMDKFD_IOC_GET_VERSION: kfd_ioctl_get_version_args => process::get_version,
     AMDKFD_IOC_CREATE_QUEUE: kfd_ioctl_create_queue_args => queue::create,
     AMDKFD_IOC_DESTROY_QUEUE: kfd_ioctl_destroy_queue_args => queue::destroy,
@@ -100,7 +100,7 @@ static TABLE: &[Entry] = &table! {
 };
 
 /// Ioctls with variable arguments.
-static RAW: &[Entry] = &[
+const RAW: &[Entry] = &[
     Entry {
         cmd: uapi::AMDKFD_IOC_SVM,
         run: |file, data, given| svm::svm(file.process(), data, given),
@@ -128,13 +128,33 @@ static RAW: &[Entry] = &[
     },
 ];
 
+/// Entries by the number of their command, of which there are no more.
+static BY_NR: [Option<&Entry>; 1 << 8] = by_nr(&[TABLE, RAW]);
+
+const fn by_nr(tables: &[&'static [Entry]]) -> [Option<&'static Entry>; 1 << 8] {
+    let mut all = [None; 1 << 8];
+    let mut of = 0;
+    while of < tables.len() {
+        let mut i = 0;
+        while i < tables[of].len() {
+            let entry = &tables[of][i];
+            let slot = &mut all[Command(entry.cmd).nr() as usize];
+            assert!(slot.is_none(), "two entries of one number");
+            *slot = Some(entry);
+            i += 1;
+        }
+        of += 1;
+    }
+    all
+}
+
 /// The `_IOC` fields of a command word.
 struct Command(u32);
 
 impl Command {
     /// Returns the number.
-    fn nr(&self) -> u32 {
-        self.0 & 0xff
+    const fn nr(&self) -> u8 {
+        self.0 as u8
     }
 
     /// Returns the size of the arguments in bytes.
@@ -153,11 +173,6 @@ impl Command {
     }
 }
 
-/// Returns the entry of a command number.
-fn find(nr: u32) -> Option<&'static Entry> {
-    Iterator::chain(TABLE.iter(), RAW).find(|entry| Command(entry.cmd).nr() == nr)
-}
-
 /// Runs the ioctl with command word `cmd` whose argument is at user address `arg`.
 ///
 /// `ENOTTY` for an unknown number, `EBADF` if the caller is not the process that opened the file,
@@ -171,7 +186,7 @@ pub(crate) fn dispatch(file: &KfdFile, cmd: u32, arg: usize) -> Result<isize> {
         Ok(n) => i64::try_from(*n).unwrap_or(0),
         Err(e) => e.to_errno().into(),
     };
-    timer.end(process.pid(), given.nr(), ret);
+    timer.end(process.pid(), given.nr().into(), ret);
     if ret < 0 {
         pr_debug!(
             "process {}: ioctl {:#x} failed: {ret}\n",
@@ -183,7 +198,7 @@ pub(crate) fn dispatch(file: &KfdFile, cmd: u32, arg: usize) -> Result<isize> {
 }
 
 fn run(file: &KfdFile, given: &Command, arg: usize) -> Result<isize> {
-    let entry = find(given.nr()).ok_or(ENOTTY)?;
+    let entry = BY_NR[usize::from(given.nr())].ok_or(ENOTTY)?;
     file.process().check_caller()?;
     if entry.privileged && !user::may_checkpoint() {
         return Err(EACCES);
@@ -192,12 +207,12 @@ fn run(file: &KfdFile, given: &Command, arg: usize) -> Result<isize> {
     let size = given.size().max(known.size());
 
     let mut small = [0u64; STACK_SIZE / 8];
-    let mut large = KVec::new();
+    // Dropping an empty vector is a call of the allocator.
+    let mut large = None;
     let words: &mut [u64] = if size <= STACK_SIZE {
         &mut small
     } else {
-        large.resize(size.div_ceil(8), 0, GFP_KERNEL)?;
-        &mut large
+        large.insert(KVec::from_elem(0, size.div_ceil(8), GFP_KERNEL)?)
     };
     // Words, for the alignment of the arguments.
     let data = AsBytes::as_bytes_mut(words).get_mut(..size).ok_or(EINVAL)?;
