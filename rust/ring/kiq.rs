@@ -167,7 +167,7 @@ impl Kiq {
             name,
             buffer,
             layout,
-            Format::PM4,
+            Format::Pm4,
             Wrap::Split,
             ALIGN_DWORDS,
             doorbell,

@@ -354,7 +354,7 @@ impl Ring {
             name,
             buffer,
             layout,
-            Format::SDMA,
+            Format::Sdma,
             Wrap::Split,
             ALIGN,
             doorbell,
