@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 /* Cost and result of each ioctl; queues of each type between marks; dispatches. See compare.h. */
 #define _GNU_SOURCE
+#include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
@@ -13,18 +14,21 @@
 
 #define ROUNDS 7u
 #define ROOM (2ul << 20)
+#define SETTLE_US 20000u
 
-/*
- * Calls `request` once and records it under its name; the result goes to the report and does not
- * affect control flow.
- */
-#define CALL(fd, request, args) \
-	do { \
-		int ret_; \
-		cost_begin(); \
-		ret_ = kfd_ioctl(fd, AMDKFD_IOC_##request, args); \
-		cost_end(#request, ret_); \
-	} while (0)
+/* Calls `request` once and records it under `name`. */
+static int call(const char *name, int fd, unsigned long request, void *args)
+{
+	int ret;
+
+	cost_begin();
+	ret = kfd_ioctl(fd, request, args);
+	cost_end(name, ret);
+	return ret;
+}
+
+/* The result goes to the report and does not affect control flow. */
+#define CALL(fd, request, args) call(#request, fd, AMDKFD_IOC_##request, args)
 
 static void value(const char *name, uint64_t number)
 {
@@ -154,26 +158,39 @@ static int buffers(struct compare *c)
 		KIND("vram_64M", 64ul << 20, KFD_FLAGS_VRAM),
 	};
 	struct kfd *k = &c->k;
+	size_t reserved;
+	void *start, *va = kfd_reserve(64ul << 20, &reserved, &start);
+	int ret = va ? 0 : -ENOMEM;
 
-	for (size_t n = 0; n < sizeof(kinds) / sizeof(kinds[0]); n++) {
-		for (unsigned int i = 0; i < ROUNDS; i++) {
-			struct kfd_bo *bo;
-			int ret;
+	for (size_t i = 0; !ret && i < ROUNDS * sizeof(kinds) / sizeof(kinds[0]); i++) {
+		const struct kind *kind = &kinds[i / ROUNDS];
+		struct kfd_ioctl_alloc_memory_of_gpu_args args = {
+			.va_addr = kfd_va(va),
+			.size = kind->size,
+			.gpu_id = k->node.gpu_id,
+			.flags = kind->flags,
+		};
+		struct kfd_ioctl_map_memory_to_gpu_args map = {
+			.device_ids_array_ptr = kfd_va(&k->node.gpu_id), .n_devices = 1
+		};
+		struct kfd_ioctl_unmap_memory_from_gpu_args unmap = {
+			.device_ids_array_ptr = map.device_ids_array_ptr, .n_devices = 1
+		};
+		struct kfd_ioctl_free_memory_of_gpu_args gone;
 
-			cost_begin();
-			ret = kfd_bo_alloc(k, kinds[n].size, kinds[n].flags, &bo);
-			cost_end(kinds[n].alloc, ret);
-			if (ret)
-				return compare_failed(kinds[n].alloc, ret);
-			cost_begin();
-			cost_end(kinds[n].map, kfd_bo_map_gpu(k, bo));
-			cost_begin();
-			cost_end(kinds[n].unmap, kfd_bo_unmap_gpu(k, bo));
-			cost_begin();
-			cost_end(kinds[n].free, kfd_bo_free(k, bo));
-		}
+		/* Workers of the last FREE_MEMORY. */
+		usleep(SETTLE_US);
+		ret = call(kind->alloc, k->fd, AMDKFD_IOC_ALLOC_MEMORY_OF_GPU, &args);
+		if (ret)
+			break;
+		map.handle = unmap.handle = gone.handle = args.handle;
+		call(kind->map, k->fd, AMDKFD_IOC_MAP_MEMORY_TO_GPU, &map);
+		call(kind->unmap, k->fd, AMDKFD_IOC_UNMAP_MEMORY_FROM_GPU, &unmap);
+		call(kind->free, k->fd, AMDKFD_IOC_FREE_MEMORY_OF_GPU, &gone);
 	}
-	return 0;
+	if (va)
+		munmap(start, reserved);
+	return ret ? compare_failed("ALLOC_MEMORY", ret) : 0;
 }
 
 /* cost_begin() precedes the call in cost_end()'s argument: arguments are evaluated in between. */
@@ -367,14 +384,19 @@ int compare_launches(struct compare *c)
 		cost_begin();
 		kfd_queue_ring(&q, kfd_queue_write(&q, &packet));
 		cost_end("launch.doorbell", 0);
+		ret = kfd_signal_wait(&c->k, &signal, 60000);
+		if (ret)
+			break;
 		signal.s->value = 1;
 		cost_begin();
 		kfd_queue_ring(&q, kfd_queue_write(&q, &packet));
 		ret = kfd_signal_wait(&c->k, &signal, 60000);
 		cost_end("launch.to_wake_up", ret);
 		if (ret)
-			return compare_failed("waiting for a launch", ret);
+			break;
 	}
+	if (ret)
+		return compare_failed("waiting for a launch", ret);
 	ret = kfd_queue_destroy(&q);
 	return ret ? compare_failed("the end of the launches", ret) : 0;
 }
