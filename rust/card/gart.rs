@@ -186,10 +186,7 @@ impl Gart {
     /// Maps `count` pages of system memory from bus address `dma` on, at a multiple of `align`
     /// pages.
     fn map(self: &Arc<Self>, dma: u64, count: usize, align: usize) -> Result<Mapping> {
-        self.map_runs(count, align, |f| {
-            f(dma, count);
-            Ok(())
-        })
+        self.map_runs(count, align, |f| f(dma, count))
     }
 
     /// Maps `count` pages of system memory. `runs` calls its argument with bus address and number
@@ -198,7 +195,7 @@ impl Gart {
         self: &Arc<Self>,
         count: usize,
         align: usize,
-        runs: impl FnOnce(&mut dyn FnMut(u64, usize)) -> Result,
+        runs: impl FnOnce(&mut dyn FnMut(u64, usize) -> Result) -> Result,
     ) -> Result<Mapping> {
         let page = self.pages.lock().take(count, align)?;
         // Dropped on error, which unmaps.
@@ -215,6 +212,7 @@ impl Gart {
                 for (i, pte) in (0u64..).zip(left.by_ref().take(len)) {
                     *pte = gmc.leaf(0, dma + i * PAGE_SIZE as u64, flags, 0);
                 }
+                Ok(())
             })
         })?;
         self.flush()?;

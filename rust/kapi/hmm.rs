@@ -434,7 +434,7 @@ impl Runs for Mapped {
         self.0.dma_run(page)
     }
 
-    fn for_runs(&self, pages: Range<usize>, f: &mut dyn FnMut(u64, usize)) -> Result {
+    fn for_runs(&self, pages: Range<usize>, f: &mut dyn FnMut(u64, usize) -> Result) -> Result {
         self.0.for_runs(pages, f)
     }
 }
@@ -466,6 +466,10 @@ impl Faulted {
 impl Runs for Faulted {
     fn dma_run(&self, page: usize) -> Result<(u64, usize)> {
         self.mapped.dma_run(page)
+    }
+
+    fn for_runs(&self, pages: Range<usize>, f: &mut dyn FnMut(u64, usize) -> Result) -> Result {
+        self.mapped.for_runs(pages, f)
     }
 }
 

@@ -7,6 +7,8 @@
 //! BAR; SDMA writes many at once. The caller flushes HDP and the TLBs afterwards. Tables that
 //! became empty are freed only after that, see [`Update`].
 
+use core::ops::Range;
+
 use kernel::{page::PAGE_SIZE, prelude::*, sizes::SZ_4K, sync::Arc};
 
 use super::{peer::PeerUse, placement::Placement};
@@ -50,7 +52,9 @@ type Children = [Option<KBox<Table>>; ENTRIES];
 
 /// A page table.
 struct Table {
-    range: VramRange,
+    _range: VramRange,
+    /// Offset in VRAM.
+    start: u64,
     level: Level,
     /// Bitmap of entries that are PTEs.
     leaves: [u64; ENTRIES / 64],
@@ -100,6 +104,12 @@ struct Row {
     flags: u64,
 }
 
+impl Row {
+    fn entry(&self, i: usize) -> u64 {
+        (self.addr + i as u64 * self.step) | self.flags
+    }
+}
+
 impl Table {
     fn new(gpu: &Gpu, memory: Option<u32>, level: Level) -> Result<KBox<Self>> {
         let range = gpu.vram().alloc_table(SZ_4K as u64, memory)?;
@@ -109,7 +119,8 @@ impl Table {
         };
         let table = KBox::new(
             Self {
-                range,
+                start: range.start(),
+                _range: range,
                 level,
                 leaves: [0; ENTRIES / 64],
                 children,
@@ -130,23 +141,35 @@ impl Table {
         count: usize,
         value: impl FnMut(usize) -> u64,
     ) -> Result {
-        let at = usize::try_from(self.range.start())? + first * ENTRY_BYTES;
+        let at = usize::try_from(self.start)? + first * ENTRY_BYTES;
         gpu.vram().bar().write64s(at, count, value)
     }
 
+    /// Prepares to map `count` entries from `first` on by rows that follow each other. `ENOMEM`
+    /// without memory for entries that must be deferred.
+    fn begin_rows(&self, cx: &mut Update<'_>, first: usize, count: usize) -> Result {
+        let Some(deferred) = &mut cx.deferred else {
+            return Ok(());
+        };
+        let empty = cx.gpu.generation().gmc.empty(self.level);
+        let offset = self.start + (first * ENTRY_BYTES) as u64;
+        deferred.begin(Span::new(offset, count, empty))
+    }
+
     /// Writes a row of entries, immediately or by [`Update::write_out`] or [`Update::write_all`].
-    /// `ENOMEM` without memory for one that must be deferred.
+    /// `ENOMEM` for one that must be deferred and is not within [`Self::begin_rows`].
     fn write_row(&self, cx: &mut Update<'_>, row: &Row) -> Result {
-        if cx.deferred || cx.by_dma && row.count >= DMA_MIN_ROW {
-            let offset = self.range.start() + (row.first * ENTRY_BYTES) as u64;
-            let pushed = cx.rows.push((offset, run(cx.gpu, offset, row)), GFP_KERNEL);
-            if pushed.is_ok() || cx.deferred {
-                return Ok(pushed?);
+        if let Some(deferred) = &mut cx.deferred {
+            return deferred.fill(row);
+        }
+        let offset = self.start + (row.first * ENTRY_BYTES) as u64;
+        if cx.by_dma && row.count >= DMA_MIN_ROW {
+            let run = run(cx.gpu, offset, row);
+            if cx.rows.push((offset, run), GFP_KERNEL).is_ok() {
+                return Ok(());
             }
         }
-        self.write(cx.gpu, row.first, row.count, |i| {
-            (row.addr + i as u64 * row.step) | row.flags
-        })
+        self.write(cx.gpu, row.first, row.count, |i| row.entry(i))
     }
 
     /// Writes the table and its children with their PDEs only, without PTEs.
@@ -154,7 +177,7 @@ impl Table {
         let gmc = gpu.generation().gmc;
         let empty = gmc.empty(self.level);
         self.write(gpu, 0, ENTRIES, |i| match self.child(i) {
-            Some(child) => gmc.table(self.level, gpu.vram_pa(child.range.start())),
+            Some(child) => gmc.table(self.level, gpu.vram_pa(child.start)),
             None => empty,
         })?;
         let children = self.children.iter().flat_map(|all| all.iter());
@@ -183,37 +206,60 @@ impl Table {
     }
 
     fn set_leaf(&mut self, i: usize, leaf: bool) {
-        if leaf == self.is_leaf(i) {
-            return;
-        }
-        self.leaves[i / 64] ^= 1 << (i % 64);
-        if leaf {
-            self.used += 1;
-        } else {
-            self.used -= 1;
+        self.set_leaves(i, 1, leaf);
+    }
+
+    /// Records whether `count` entries from `first` on are PTEs.
+    fn set_leaves(&mut self, first: usize, count: usize, leaf: bool) {
+        let mut i = first;
+        while i < first + count {
+            let bits = (64 - i % 64).min(first + count - i);
+            let mask = (!0u64 >> (64 - bits)) << (i % 64);
+            let word = &mut self.leaves[i / 64];
+            let changed = if leaf { mask & !*word } else { mask & *word };
+            *word ^= changed;
+            match leaf {
+                true => self.used += changed.count_ones() as usize,
+                false => self.used -= changed.count_ones() as usize,
+            }
+            i += bits;
         }
     }
 
-    /// Maps addresses from `va` to `end`, all within this table, to physical memory from `pa`. An
-    /// earlier mapping of the range must be a single one.
-    fn map(&mut self, cx: &mut Update<'_>, va: u64, end: u64, pa: u64, flags: u64) -> Result {
+    /// Maps addresses from `va` to `end`, all within this table, to memory of `source`. An earlier
+    /// mapping of the range must be a single one.
+    fn map(
+        &mut self,
+        cx: &mut Update<'_>,
+        va: u64,
+        end: u64,
+        source: &mut Source<'_>,
+        flags: u64,
+    ) -> Result {
         if self.level == 0 {
-            return self.map_pages(cx, va, end, pa, flags);
+            let (first, count) = (index(0, va), ((end - va) / PAGE_SIZE as u64) as usize);
+            self.begin_rows(cx, first, count)?;
+            // After an error the caller unmaps the range.
+            self.set_leaves(first, count, true);
+            return source.for_runs(va, end, &mut |at, end, pa| {
+                self.map_pages(cx, at, end, pa, flags)
+            });
         }
         let gmc = cx.gpu.generation().gmc;
         let step = span(self.level);
         let mut at = va;
         while at < end {
             let next = ((at / step + 1) * step).min(end);
-            let phys = pa + (at - va);
             let i = index(self.level, at);
-            let whole = at % step == 0 && next - at == step && phys % step == 0;
-            // Reserve first: once the child is detached its PDE has to be overwritten. An entry
-            // that is written at once needs no memory: a rewrite after a reset must not fail.
-            let block = self.level == BLOCK
-                && whole
-                && (!cx.deferred || cx.rows.reserve(1, GFP_KERNEL).is_ok());
-            if block && self.clear_child(cx, i) {
+            let mut block = None;
+            if self.level == BLOCK && next - at == step {
+                let (phys, run) = source.run(at)?;
+                // Reserve first: once the child is detached its PDE has to be overwritten.
+                block = (run >= step && phys % step == 0 && cx.reserve_row())
+                    .then_some(phys)
+                    .filter(|_| self.clear_child(cx, i));
+            }
+            if let Some(phys) = block {
                 let row = Row {
                     first: i,
                     count: 1,
@@ -221,18 +267,19 @@ impl Table {
                     step: 0,
                     flags: gmc.leaf(self.level, 0, flags, MAX_FRAGMENT),
                 };
+                self.begin_rows(cx, i, 1)?;
                 self.write_row(cx, &row)?;
                 self.set_leaf(i, true);
             } else {
                 if self.child(i).is_none() {
                     let child = cx.table(self.level - 1)?;
-                    let entry = gmc.table(self.level, cx.gpu.vram_pa(child.range.start()));
+                    let entry = gmc.table(self.level, cx.gpu.vram_pa(child.start));
                     self.write(cx.gpu, i, 1, |_| entry)?;
                     self.set_leaf(i, false);
                     self.replace_child(i, Some(child));
                 }
                 let child = self.child_mut(i).ok_or(EINVAL)?;
-                child.map(cx, at, next, phys, flags)?;
+                child.map(cx, at, next, source, flags)?;
             }
             at = next;
         }
@@ -253,31 +300,26 @@ impl Table {
             .is_none_or(|child| cx.garbage.push_within_capacity(child).is_ok())
     }
 
-    fn map_pages(&mut self, cx: &mut Update<'_>, va: u64, end: u64, pa: u64, flags: u64) -> Result {
+    fn map_pages(&self, cx: &mut Update<'_>, va: u64, end: u64, pa: u64, flags: u64) -> Result {
         let gmc = cx.gpu.generation().gmc;
         let mut at = va;
         while at < end {
             let phys = pa + (at - va);
             let pages = (end - at) / PAGE_SIZE as u64;
             // Largest fragment aligned in virtual and physical address.
-            let fragment = (at >> PAGE_BITS)
+            let fragment = ((at | phys) >> PAGE_BITS)
                 .trailing_zeros()
-                .min((phys >> PAGE_BITS).trailing_zeros())
                 .min(pages.ilog2())
                 .min(MAX_FRAGMENT);
             let count = 1usize << fragment;
-            let first = index(0, at);
             let row = Row {
-                first,
+                first: index(0, at),
                 count,
                 addr: phys,
                 step: PAGE_SIZE as u64,
                 flags: gmc.leaf(0, 0, flags, fragment),
             };
             self.write_row(cx, &row)?;
-            for i in first..first + count {
-                self.set_leaf(i, true);
-            }
             at += (count * PAGE_SIZE) as u64;
         }
         Ok(())
@@ -296,10 +338,11 @@ impl Table {
                 step: 0,
                 flags: empty,
             };
-            for i in row.first..row.first + row.count {
-                self.set_leaf(i, false);
-            }
-            return self.write_row(cx, &row);
+            self.set_leaves(row.first, row.count, false);
+            return match cx.zapped {
+                true => Ok(()),
+                false => self.write_row(cx, &row),
+            };
         }
         let mut at = va;
         while at < end {
@@ -333,7 +376,7 @@ impl Table {
                 return Err(EBUSY);
             }
             self.used += 1;
-            return Ok(self.range.start());
+            return Ok(self.start);
         }
         let i = index(self.level, va);
         if self.is_leaf(i) {
@@ -384,7 +427,7 @@ impl Table {
         if self.child(i).is_none() {
             let child = cx.table(self.level - 1)?;
             let gmc = cx.gpu.generation().gmc;
-            let entry = gmc.table(self.level, cx.gpu.vram_pa(child.range.start()));
+            let entry = gmc.table(self.level, cx.gpu.vram_pa(child.start));
             self.write(cx.gpu, i, 1, |_| entry)?;
             self.replace_child(i, Some(child));
         }
@@ -439,14 +482,46 @@ pub(super) struct Update<'a> {
     spare: Spare,
     /// Kept tables of the tree, during the update.
     kept: Kept,
-    /// Rows still to be written, with their offsets in VRAM.
+    /// Rows that SDMA writes, with their offsets in VRAM.
     rows: KVVec<(u64, PteRun)>,
     by_dma: bool,
-    /// All PTEs are deferred to [`Update::write_all`].
-    deferred: bool,
+    /// `Some`: all PTEs are deferred to [`Update::write_all`].
+    deferred: Option<Deferred>,
+    /// The PTEs that are unmapped are invalid already.
+    zapped: bool,
+}
+
+/// PTEs that [`Update::write_all`] writes.
+struct Deferred {
+    spans: KVVec<Span>,
+    /// Those of all spans.
+    entries: KVVec<u64>,
+}
+
+impl Deferred {
+    /// Adds a span, whose PTEs follow by [`Self::fill`]. `ENOMEM` without memory.
+    fn begin(&mut self, span: Span) -> Result {
+        self.entries.reserve(span.count, GFP_KERNEL)?;
+        match self.spans.last_mut() {
+            Some(last) if last.empty == span.empty && last.end() == span.offset => {
+                last.count += span.count;
+            }
+            _ => self.spans.push(span, GFP_KERNEL)?,
+        }
+        Ok(())
+    }
+
+    /// Adds PTEs of the last span.
+    fn fill(&mut self, row: &Row) -> Result {
+        for i in 0..row.count {
+            self.entries.push_within_capacity(row.entry(i))?;
+        }
+        Ok(())
+    }
 }
 
 /// Consecutive PTEs.
+#[derive(Clone, Copy)]
 pub(super) struct Span {
     /// Offset in VRAM, in bytes.
     offset: u64,
@@ -463,6 +538,11 @@ impl Span {
             count,
             empty,
         }
+    }
+
+    /// Returns the offset of the end in VRAM, in bytes.
+    fn end(&self) -> u64 {
+        self.offset + (self.count * ENTRY_BYTES) as u64
     }
 
     /// Zaps the PTEs.
@@ -488,7 +568,16 @@ impl<'a> Update<'a> {
             kept: Kept::default(),
             rows: KVVec::new(),
             by_dma: bytes >= DMA_MIN_BYTES && dma::is_up(gpu),
-            deferred: false,
+            deferred: None,
+            zapped: false,
+        }
+    }
+
+    /// Starts an update that unmaps PTEs, which are invalid already.
+    pub(super) fn zapped(gpu: &'a Arc<Gpu>) -> Self {
+        Self {
+            zapped: true,
+            ..Self::by_cpu(gpu)
         }
     }
 
@@ -500,63 +589,58 @@ impl<'a> Update<'a> {
     /// Starts an update whose PTEs are written by [`Self::write_all`] only.
     pub(super) fn deferred(gpu: &'a Arc<Gpu>) -> Self {
         Self {
-            deferred: true,
-            ..Self::new(gpu, 0)
+            deferred: Some(Deferred {
+                spans: KVVec::new(),
+                entries: KVVec::new(),
+            }),
+            ..Self::by_cpu(gpu)
         }
+    }
+
+    /// Reserves memory for a PTE that must be deferred. Returns false without memory. An entry that
+    /// is written at once needs none: a rewrite after a reset must not fail.
+    fn reserve_row(&mut self) -> bool {
+        let Some(deferred) = &mut self.deferred else {
+            return true;
+        };
+        let Deferred { spans, entries } = deferred;
+        spans.reserve(1, GFP_KERNEL).is_ok() && entries.reserve(1, GFP_KERNEL).is_ok()
     }
 
     /// Returns the PTEs that [`Self::write_all`] writes. `ENOMEM` without memory.
     pub(super) fn spans(&self) -> Result<KVVec<Span>> {
-        let gmc = self.gpu.generation().gmc;
-        let mut spans: KVVec<Span> = KVVec::new();
-        for (offset, run) in &self.rows {
-            let level = if run.incr == 0 { BLOCK } else { 0 };
-            let (offset, count) = (*offset, run.count as usize);
-            let empty = gmc.empty(level);
-            match spans.last_mut() {
-                Some(last)
-                    if last.empty == empty
-                        && last.offset + (last.count * ENTRY_BYTES) as u64 == offset =>
-                {
-                    last.count += count;
-                }
-                _ => spans.push(
-                    Span {
-                        offset,
-                        count,
-                        empty,
-                    },
-                    GFP_KERNEL,
-                )?,
-            }
+        let deferred = self.deferred.iter().flat_map(|all| &all.spans);
+        let mut spans = KVVec::new();
+        for span in deferred {
+            spans.push(*span, GFP_KERNEL)?;
         }
         Ok(spans)
     }
 
-    /// Writes the deferred rows with the CPU. Allocates no memory.
+    /// Writes the deferred PTEs with the CPU. Allocates no memory.
     pub(super) fn write_all(&mut self) -> Result {
+        let Some(Deferred { spans, entries }) = &mut self.deferred else {
+            return Ok(());
+        };
         let bar = self.gpu.vram().bar();
-        let mut rest = &self.rows[..];
-        while let Some((first, _)) = rest.first() {
-            // Adjacent rows are written together.
-            let mut end = *first;
-            let mut rows = 0;
-            for (offset, run) in rest {
-                if *offset != end {
-                    break;
-                }
-                end += u64::from(run.count) * ENTRY_BYTES as u64;
-                rows += 1;
-            }
-            let (group, tail) = rest.split_at(rows);
-            let mut entries = group.iter().flat_map(|(_, run)| {
-                (0..u64::from(run.count)).map(|i| (run.addr + i * run.incr) | run.flags)
-            });
-            let count = (end - first) as usize / ENTRY_BYTES;
-            bar.write64s(usize::try_from(*first)?, count, |_| {
-                entries.next().unwrap_or_default()
-            })?;
+        let mut rest = &entries[..];
+        for span in &*spans {
+            let (here, tail) = rest.split_at_checked(span.count).ok_or(EINVAL)?;
+            bar.write64s(usize::try_from(span.offset)?, span.count, |i| here[i])?;
             rest = tail;
+        }
+        spans.clear();
+        entries.clear();
+        Ok(())
+    }
+
+    /// Writes the rows for SDMA with the CPU. Allocates no memory.
+    fn write_rows(&mut self) -> Result {
+        for (offset, run) in &self.rows {
+            let value = |i| (run.addr + i as u64 * run.incr) | run.flags;
+            let at = usize::try_from(*offset)?;
+            let count = run.count as usize;
+            self.gpu.vram().bar().write64s(at, count, value)?;
         }
         self.rows.clear();
         Ok(())
@@ -578,13 +662,13 @@ impl<'a> Update<'a> {
         !self.garbage.is_empty()
     }
 
-    /// Drops the deferred rows: the addresses are unmapped next.
-    pub(super) fn discard_deferred(&mut self) {
+    /// Drops the rows for SDMA: the addresses are unmapped next.
+    pub(super) fn discard_rows(&mut self) {
         self.rows.clear();
     }
 
-    /// Writes the deferred rows with SDMA, or with the CPU if that fails. The tables are complete
-    /// on return. Errors as [`Self::write_all`].
+    /// Writes the rows with SDMA, or with the CPU if that fails. The tables are complete on return.
+    /// Errors as [`Self::write_all`].
     pub(super) fn write_out(&mut self) -> Result {
         if self.rows.is_empty() {
             return Ok(());
@@ -598,7 +682,7 @@ impl<'a> Update<'a> {
             .and_then(|()| dma::write_ptes(self.gpu, &runs))
             .is_err()
         {
-            return self.write_all();
+            return self.write_rows();
         }
         self.rows.clear();
         Ok(())
@@ -615,6 +699,62 @@ pub(super) struct Target<'a> {
     pub(super) attrs: PteAttrs,
     /// Offset in the BO that the first PTE maps, in bytes.
     pub(super) offset: u64,
+}
+
+/// The memory of a [`Target`], mapped from a VA on.
+struct Source<'a> {
+    gpu: &'a Gpu,
+    target: &'a Target<'a>,
+    va: u64,
+    /// VAs of the last run, and its physical address.
+    last: Range<u64>,
+    pa: u64,
+}
+
+impl<'a> Source<'a> {
+    fn new(gpu: &'a Gpu, target: &'a Target<'a>, va: u64) -> Self {
+        Self {
+            gpu,
+            target,
+            va,
+            last: 0..0,
+            pa: 0,
+        }
+    }
+
+    /// Returns the offset in the BO that `at` maps.
+    fn offset(&self, at: u64) -> u64 {
+        self.target.offset + (at - self.va)
+    }
+
+    /// Returns the physical address that `at` maps, and the bytes that follow in one piece. Errors
+    /// as [`Placement::run`].
+    fn run(&mut self, at: u64) -> Result<(u64, u64)> {
+        if !self.last.contains(&at) {
+            let Target {
+                placement, peer, ..
+            } = self.target;
+            let (pa, len) = placement.run(self.gpu, *peer, self.offset(at))?;
+            self.last = at..at + len;
+            self.pa = pa;
+        }
+        Ok((self.pa + (at - self.last.start), self.last.end - at))
+    }
+
+    /// Calls `f` with the VAs and the physical address of each piece between `va` and `end`.
+    /// Returns its first error; others as [`Placement::run`].
+    fn for_runs(&self, va: u64, end: u64, f: &mut dyn FnMut(u64, u64, u64) -> Result) -> Result {
+        let Target {
+            placement, peer, ..
+        } = self.target;
+        let part = self.offset(va)..self.offset(end);
+        let mut at = va;
+        placement.for_runs(self.gpu, *peer, part, &mut |pa, len| {
+            f(at, at + len, pa)?;
+            at += len;
+            Ok(())
+        })
+    }
 }
 
 /// Page tables of an address space.
@@ -637,7 +777,7 @@ impl Tree {
 
     /// Returns the physical address of the root, for the page table base.
     pub(super) fn root_pa(&self, gpu: &Gpu) -> u64 {
-        gpu.vram_pa(self.root.range.start())
+        gpu.vram_pa(self.root.start)
     }
 
     /// Maps `len` bytes at `va`, which maps nothing or the same memory at an earlier placement.
@@ -651,17 +791,8 @@ impl Tree {
     ) -> Result {
         let flags = cx.gpu.generation().gmc.pte_flags(target.attrs);
         self.with_new_tables(cx, |root, cx| {
-            let mut done = 0;
-            while done < len {
-                let (pa, run) = target
-                    .placement
-                    .run(cx.gpu, target.peer, target.offset + done)?;
-                let run = run.min(len - done);
-                let at = va + done;
-                root.map(cx, at, at + run, pa, flags)?;
-                done += run;
-            }
-            Ok(())
+            let gpu: &Gpu = cx.gpu;
+            root.map(cx, va, va + len, &mut Source::new(gpu, target, va), flags)
         })
     }
 

@@ -2,6 +2,8 @@
 
 //! Placements of a BO: where its memory is, and where it should be.
 
+use core::ops::Range;
+
 use kernel::{
     new_mutex,
     page::PAGE_SIZE,
@@ -334,6 +336,36 @@ impl Placement {
                 (dma, (count * PAGE_SIZE) as u64)
             }
             Self::Nowhere => return Err(EFAULT),
+        })
+    }
+
+    /// Calls `f` with the address that PTEs of `card` use and the bytes of each piece of the bytes
+    /// in `part`, which are whole pages. Returns its first error; others as [`Placement::run`].
+    pub(super) fn for_runs(
+        &self,
+        card: &Card,
+        peer: Option<&PeerUse>,
+        part: Range<u64>,
+        f: &mut dyn FnMut(u64, u64) -> Result,
+    ) -> Result {
+        let runs: &dyn Runs = match (peer, self) {
+            (Some(peer), _) => peer.mapping(),
+            (None, Self::System(system)) => system.pages(),
+            (None, Self::User(pages)) => pages.runs(),
+            _ => {
+                let mut at = part.start;
+                while at < part.end {
+                    let (pa, len) = self.run(card, None, at)?;
+                    let len = len.min(part.end - at);
+                    f(pa, len)?;
+                    at += len;
+                }
+                return Ok(());
+            }
+        };
+        let page = |at: u64| usize::try_from(at / PAGE_SIZE as u64);
+        runs.for_runs(page(part.start)?..page(part.end)?, &mut |dma, count| {
+            f(dma, (count * PAGE_SIZE) as u64)
         })
     }
 }

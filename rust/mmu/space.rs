@@ -11,7 +11,7 @@ use kernel::{
     new_mutex,
     page::PAGE_SIZE,
     prelude::*,
-    rbtree::RBTree,
+    rbtree::{RBTree, RBTreeNode, RBTreeNodeReservation},
     sync::{Arc, Mutex, SetOnce},
 };
 
@@ -77,8 +77,8 @@ pub(super) enum Before {
 
 pub(super) struct Inner {
     pub(super) tree: Tree,
-    /// Sorted by address, without overlap.
-    pub(super) mappings: KVVec<Mapping>,
+    /// By VA, without overlap.
+    pub(super) mappings: RBTree<u64, Mapping>,
     /// Blocks with a pinned page table, by VA.
     pub(super) mirrored: RBTree<u64, Mirrored>,
 }
@@ -96,7 +96,7 @@ pub(super) struct Space {
     /// Valid PTEs of userptr mappings, by VA of the mapping. Written under this lock only, and
     /// zapped by MMU notifiers: no allocation under it.
     #[pin]
-    mapped: Mutex<KVVec<(u64, KVVec<Span>)>>,
+    mapped: Mutex<RBTree<u64, KVVec<Span>>>,
     pasid: Pasid,
     /// Memory partition of its owner, which has the page tables; `None` for one without.
     memory: Option<u32>,
@@ -116,12 +116,12 @@ impl Space {
             pin_init!(Self {
                 inner <- new_mutex!(Some(Inner {
                     tree,
-                    mappings: KVVec::new(),
+                    mappings: RBTree::new(),
                     mirrored: RBTree::new(),
                 }), "rkfd_vm"),
                 handlers: [const { SetOnce::new() }; QUEUE_OWNERS],
                 mirror_owner: SetOnce::new(),
-                mapped <- new_mutex!(KVVec::new(), "rkfd_vm_shown"),
+                mapped <- new_mutex!(RBTree::new(), "rkfd_vm_shown"),
                 pasid,
                 memory,
                 gpu: gpu.clone(),
@@ -140,9 +140,9 @@ impl Space {
         let inner = self.inner.lock().take();
         let Some(inner) = inner else { return };
         // The page tables are freed: no MMU notifier may write to them any more.
-        let mapped = core::mem::take(&mut *self.mapped.lock());
+        let mapped = core::mem::replace(&mut *self.mapped.lock(), RBTree::new());
         drop(mapped);
-        for mapping in &inner.mappings {
+        for mapping in inner.mappings.values() {
             mapping.bo.inner().remove_mapping(&**self, mapping.va);
         }
         dma::drop_owner(&self.gpu, self.pasid.get());
@@ -168,8 +168,8 @@ impl Space {
     pub(super) fn mapping_from(&self, va: u64) -> Option<(BoRef, Option<u64>)> {
         let guard = self.inner.lock();
         let inner: &Option<Inner> = &guard;
-        let mappings = &inner.as_ref()?.mappings;
-        let mapping = mappings.get(mappings.partition_point(|m| m.va < va))?;
+        let next = inner.as_ref()?.mappings.cursor_lower_bound(&va)?;
+        let (_, mapping) = next.current();
         Some((mapping.bo.clone(), mapping.va.checked_add(1)))
     }
 
@@ -211,11 +211,10 @@ impl Space {
         let mut guard = self.inner.lock();
         let inner: &mut Option<Inner> = &mut guard;
         let inner = inner.as_mut().ok_or(EINVAL)?;
-        let at = inner.mappings.partition_point(|m| m.va + m.len <= va);
         if inner.maps(va, len) || inner.mirrors(va, len) {
             return Err(EINVAL);
         }
-        inner.mappings.reserve(1, GFP_KERNEL)?;
+        let node = RBTreeNodeReservation::new(GFP_KERNEL)?;
         if !matches!(placement, Placement::Nowhere) {
             let target = Target {
                 placement,
@@ -224,8 +223,8 @@ impl Space {
                 offset,
             };
             match bo.inner().user() {
-                Some(memory) => self.write_user(inner, va, len, &target, memory)?,
-                None => self.write(inner, va, len, &target)?,
+                Some(memory) => self.write_user(&mut inner.tree, va, len, &target, memory)?,
+                None => self.write(&mut inner.tree, va, len, &target)?,
             }
         }
         let new = Mapping {
@@ -237,30 +236,28 @@ impl Space {
             peer,
             bo: bo.clone(),
         };
-        inner
-            .mappings
-            .insert_within_capacity(at, new)
-            .map_err(|_| ENOMEM)
+        inner.mappings.insert(node.into_node(va, new));
+        Ok(())
     }
 
     /// Writes the PTEs of a mapping where none are valid; after an error none are.
-    fn write(&self, inner: &mut Inner, va: u64, len: u64, target: &Target<'_>) -> Result {
+    fn write(&self, tree: &mut Tree, va: u64, len: u64, target: &Target<'_>) -> Result {
         let mut update = Update::new(&self.gpu, len);
-        if let Err(e) = inner.tree.map(&mut update, va, len, target) {
+        if let Err(e) = tree.map(&mut update, va, len, target) {
             // PTEs written so far must not stay.
-            update.discard_deferred();
-            inner.tree.unmap(&mut update, va, len)?;
-            self.finish(&mut inner.tree, update, Before::Valid)?;
+            update.discard_rows();
+            tree.unmap(&mut update, va, len)?;
+            self.finish(tree, update, Before::Valid)?;
             return Err(e);
         }
-        self.finish(&mut inner.tree, update, Before::Invalid)
+        self.finish(tree, update, Before::Invalid)
     }
 
     /// Writes the PTEs of a userptr mapping if its pages are still current; else, and after an
     /// error, zaps them.
     fn write_user(
         &self,
-        inner: &mut Inner,
+        tree: &mut Tree,
         va: u64,
         len: u64,
         target: &Target<'_>,
@@ -272,16 +269,16 @@ impl Space {
             false => Before::Invalid,
         };
         let mut update = Update::deferred(&self.gpu);
-        let mapped = inner.tree.map(&mut update, va, len, target);
+        let mapped = tree.map(&mut update, va, len, target);
         let written = mapped.and_then(|()| self.write_if_current(&mut update, va, target, memory));
         match written {
-            Ok(true) => self.finish(&mut inner.tree, update, before),
+            Ok(true) => self.finish(tree, update, before),
             Ok(false) => {
                 // The notifier schedules another refresh.
-                self.clear(inner, va, len)
+                self.clear(tree, va, len)
             }
             Err(e) => {
-                self.clear(inner, va, len)?;
+                self.clear(tree, va, len)?;
                 Err(e)
             }
         }
@@ -313,9 +310,9 @@ impl Space {
         let _before = core::mem::replace(&mut mapping.peer, peer.cloned());
         match bo.user() {
             Some(memory) if !matches!(placement, Placement::Nowhere) => {
-                self.write_user(inner, va, len, &target, memory)
+                self.write_user(&mut inner.tree, va, len, &target, memory)
             }
-            _ => self.clear(inner, va, len),
+            _ => self.clear(&mut inner.tree, va, len),
         }
     }
 
@@ -328,15 +325,14 @@ impl Space {
         target: &Target<'_>,
         memory: &UserMemory,
     ) -> Result<bool> {
-        let spans = update.spans()?;
+        let node = RBTreeNode::new(va, update.spans()?, GFP_KERNEL)?;
         let mut valid = self.mapped.lock();
         let _no_reclaim = NoReclaim::new();
         if !matches!(target.placement, Placement::User(pages) if pages.are_current(memory)) {
             return Ok(false);
         }
-        valid.reserve(1, GFP_KERNEL)?;
         // Zapped by invalidations from here on.
-        valid.push_within_capacity((va, spans))?;
+        valid.insert(node);
         update.write_all()?;
         Ok(true)
     }
@@ -346,12 +342,7 @@ impl Space {
     fn zap_mapped(&self, va: u64) -> Result<bool> {
         // Held throughout: the page tables exist as long as the spans are in the list.
         let mut valid = self.mapped.lock();
-        let Some(at) = valid.iter().position(|(at, _)| *at == va) else {
-            return Ok(false);
-        };
-        let last = valid.len() - 1;
-        valid.swap(at, last);
-        let Some((_, spans)) = valid.pop() else {
+        let Some(spans) = valid.remove(&va) else {
             return Ok(false);
         };
         if self.gpu.mmio().is_ok() {
@@ -361,11 +352,13 @@ impl Space {
     }
 
     /// Invalidates all PTEs of a range.
-    fn clear(&self, inner: &mut Inner, va: u64, len: u64) -> Result {
-        self.zap_mapped(va)?;
-        let mut update = Update::new(&self.gpu, len);
-        inner.tree.unmap(&mut update, va, len)?;
-        self.finish(&mut inner.tree, update, Before::Valid)
+    fn clear(&self, tree: &mut Tree, va: u64, len: u64) -> Result {
+        let mut update = match self.zap_mapped(va)? {
+            true => Update::zapped(&self.gpu),
+            false => Update::new(&self.gpu, len),
+        };
+        tree.unmap(&mut update, va, len)?;
+        self.finish(tree, update, Before::Valid)
     }
 
     /// Unmaps exactly this range. `EINVAL` when it is not a mapping, `EBUSY` when it is pinned.
@@ -373,18 +366,14 @@ impl Space {
         let mut guard = self.inner.lock();
         let inner: &mut Option<Inner> = &mut guard;
         let inner = inner.as_mut().ok_or(EINVAL)?;
-        let at = inner
-            .mappings
-            .iter()
-            .position(|m| m.va == va && m.len == len)
-            .ok_or(EINVAL)?;
-        if inner.mappings.get(at).is_some_and(|m| m.pins > 0) {
+        let mapping = inner.mappings.get(&va).filter(|m| m.len == len);
+        if mapping.ok_or(EINVAL)?.pins > 0 {
             return Err(EBUSY);
         }
         if self.gpu.mmio().is_ok() {
-            self.clear(inner, va, len)?;
+            self.clear(&mut inner.tree, va, len)?;
         }
-        inner.mappings.remove(at).map_err(|_| EINVAL)
+        inner.mappings.remove(&va).ok_or(EINVAL)
     }
 
     /// Unmaps `part` of the mapping of `bo` at `va`; the rest, which there is, stays mapped. The
@@ -408,16 +397,14 @@ impl Space {
             }
         }
         let spare = Spare::new(&self.gpu, self.memory, tables)?;
+        let nodes = [
+            RBTreeNodeReservation::new(GFP_KERNEL)?,
+            RBTreeNodeReservation::new(GFP_KERNEL)?,
+        ];
         let mut guard = self.inner.lock();
         let inner: &mut Option<Inner> = &mut guard;
         let inner = inner.as_mut().ok_or(EINVAL)?;
-        inner.mappings.reserve(1, GFP_KERNEL)?;
-        let at = inner
-            .mappings
-            .iter()
-            .position(|m| m.va == va && core::ptr::eq(&**m.bo.inner(), bo))
-            .ok_or(EINVAL)?;
-        let whole = inner.mappings.get(at).ok_or(EINVAL)?;
+        let whole = inner.find(va, bo).ok_or(EINVAL)?;
         if whole.pins > 0 {
             return Err(EBUSY);
         }
@@ -441,13 +428,9 @@ impl Space {
             let done = written.and_then(|()| inner.tree.unmap(&mut update, part.start, len));
             done.and(self.finish(&mut inner.tree, update, Before::Valid))?;
         }
-        let old = inner.mappings.remove(at);
-        for (i, rest) in parts.into_iter().flatten().enumerate() {
-            // Reserved above.
-            inner
-                .mappings
-                .insert_within_capacity(at + i, rest)
-                .map_err(|_| ENOMEM)?;
+        let old = inner.mappings.remove(&va);
+        for (rest, node) in parts.into_iter().flatten().zip(nodes) {
+            inner.mappings.insert(node.into_node(rest.va, rest));
         }
         drop(guard);
         drop(old);
@@ -474,26 +457,23 @@ impl PageTables for Space {
             return Ok(());
         };
         inner.tree.rewrite(&self.gpu)?;
-        for at in 0..inner.mappings.len() {
-            let mapping = &inner.mappings[at];
-            let (va, len, offset) = (mapping.va, mapping.len, mapping.offset);
-            let (bo, access) = (mapping.bo.clone(), mapping.access);
-            let peer = mapping.peer.clone();
-            let bo = bo.inner();
+        for mapping in inner.mappings.values() {
+            let (va, len, peer) = (mapping.va, mapping.len, mapping.peer.as_deref());
+            let bo = mapping.bo.inner();
             let placement = bo.placement();
             // With new pages of a userptr BO, `map_user()` follows.
-            let current = placement.is_mapped_by(&self.gpu, bo.gpu(), peer.as_deref());
+            let current = placement.is_mapped_by(&self.gpu, bo.gpu(), peer);
             if matches!(placement, Placement::Nowhere) || !current {
                 continue;
             }
             let target = Target {
                 placement: &placement,
-                peer: peer.as_deref(),
-                attrs: bo.attrs(&placement, access, self.memory),
-                offset,
+                peer,
+                attrs: bo.attrs(&placement, mapping.access, self.memory),
+                offset: mapping.offset,
             };
             if let Some(memory) = bo.user() {
-                self.write_user(inner, va, len, &target, memory)?;
+                self.write_user(&mut inner.tree, va, len, &target, memory)?;
                 continue;
             }
             // The page tables exist: this only writes entries.
@@ -574,10 +554,24 @@ impl BoMapper for Space {
 }
 
 impl Inner {
+    /// Returns the last mapping that starts below `va`.
+    fn last_below(&self, va: u64) -> Option<&Mapping> {
+        let last = match self.mappings.cursor_lower_bound(&va) {
+            Some(next) => next.peek_prev().map(|(at, _)| *at),
+            None => self.mappings.cursor_back().map(|last| *last.current().0),
+        };
+        self.mappings.get(&last?)
+    }
+
+    /// Returns the mapping that covers `va`.
+    pub(super) fn covering(&self, va: u64) -> Option<&Mapping> {
+        let last = self.last_below(va.checked_add(1)?);
+        last.filter(|m| va < m.va + m.len)
+    }
+
     /// Returns whether a BO is mapped between `va` and `va + len`, which does not overflow.
     pub(super) fn maps(&self, va: u64, len: u64) -> bool {
-        let at = self.mappings.partition_point(|m| m.va + m.len <= va);
-        self.mappings.get(at).is_some_and(|m| m.va < va + len)
+        self.last_below(va + len).is_some_and(|m| va < m.va + m.len)
     }
 
     /// Returns whether a mirror owns a page between `va` and `va + len`, which does not overflow.
@@ -601,14 +595,12 @@ impl Inner {
     }
 
     fn find(&self, va: u64, bo: &BoInner) -> Option<&Mapping> {
-        self.mappings
-            .iter()
-            .find(|m| m.va == va && core::ptr::eq(&**m.bo.inner(), bo))
+        let mapping = self.mappings.get(&va)?;
+        core::ptr::eq(&**mapping.bo.inner(), bo).then_some(mapping)
     }
 
     fn find_mut(&mut self, va: u64, bo: &BoInner) -> Option<&mut Mapping> {
-        self.mappings
-            .iter_mut()
-            .find(|m| m.va == va && core::ptr::eq(&**m.bo.inner(), bo))
+        let mapping = self.mappings.get_mut(&va)?;
+        core::ptr::eq(&**mapping.bo.inner(), bo).then_some(mapping)
     }
 }

@@ -66,6 +66,11 @@ impl UserPages {
         self.pages.dma_run(page)
     }
 
+    /// Returns the pages with their DMA addresses.
+    pub(super) fn runs(&self) -> &dyn Runs {
+        &self.pages
+    }
+
     /// Returns whether there was no invalidation since the pages of `memory` were read.
     pub(super) fn are_current(&self, memory: &UserMemory) -> bool {
         memory.watch().count() == self.at

@@ -205,9 +205,8 @@ impl Vm {
         let (bo, at) = {
             let guard = self.space.inner.lock();
             let inner: &Option<Inner> = &guard;
-            let mappings = &inner.as_ref().ok_or(EINVAL)?.mappings;
-            let next = mappings.partition_point(|m| m.va + m.len() <= va);
-            let mapping = mappings.get(next).filter(|m| m.va <= va).ok_or(EINVAL)?;
+            let mapping = inner.as_ref().and_then(|all| all.covering(va));
+            let mapping = mapping.ok_or(EINVAL)?;
             (mapping.bo.clone(), mapping.offset + (va - mapping.va))
         };
         match bo.inner().placement() {
@@ -226,12 +225,10 @@ impl Vm {
         let end = va.checked_add(len).ok_or(EINVAL)?;
         let mut guard = self.space.inner.lock();
         let inner: &mut Option<Inner> = &mut guard;
-        let mappings = &mut inner.as_mut().ok_or(EINVAL)?.mappings;
-        let at = mappings.partition_point(|m| m.va + m.len() <= va);
-        let mapping = mappings
-            .get_mut(at)
-            .filter(|m| m.va <= va && end <= m.va + m.len())
-            .ok_or(EINVAL)?;
+        let inner = inner.as_mut().ok_or(EINVAL)?;
+        let covering = inner.covering(va).filter(|m| end <= m.va + m.len());
+        let at = covering.ok_or(EINVAL)?.va;
+        let mapping = inner.mappings.get_mut(&at).ok_or(EINVAL)?;
         mapping.pins += 1;
         Ok(Pin {
             vm: self.clone(),
@@ -246,10 +243,8 @@ impl Vm {
         let inner: &mut Option<Inner> = &mut guard;
         let mapping = inner
             .as_mut()
-            .ok_or(EINVAL)?
-            .mappings
-            .iter_mut()
-            .find(|m| m.va == va && (len == 0 || m.len() == len))
+            .and_then(|all| all.mappings.get_mut(&va))
+            .filter(|m| len == 0 || m.len() == len)
             .ok_or(EINVAL)?;
         mapping.pins += 1;
         Ok(Pin {
@@ -300,7 +295,7 @@ impl Pin {
         let inner: &Option<Inner> = &guard;
         inner
             .as_ref()
-            .and_then(|i| i.mappings.iter().find(|m| m.va == self.va))
+            .and_then(|all| all.mappings.get(&self.va))
             .map(f)
             .ok_or(EINVAL)
     }
@@ -344,7 +339,7 @@ impl Drop for Pin {
         let inner: &mut Option<Inner> = &mut guard;
         let mapping = inner
             .as_mut()
-            .and_then(|i| i.mappings.iter_mut().find(|m| m.va == self.va));
+            .and_then(|all| all.mappings.get_mut(&self.va));
         if let Some(mapping) = mapping {
             mapping.pins -= 1;
         }

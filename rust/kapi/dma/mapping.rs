@@ -70,17 +70,8 @@ pub(crate) trait Runs {
     fn dma_run(&self, page: usize) -> Result<(u64, usize)>;
 
     /// Calls `f` with the DMA address and the number of pages of each contiguous part of some
-    /// pages. `EINVAL` out of bounds.
-    fn for_runs(&self, pages: Range<usize>, f: &mut dyn FnMut(u64, usize)) -> Result {
-        let mut at = pages.start;
-        while at < pages.end {
-            let (dma, count) = self.dma_run(at)?;
-            let count = count.min(pages.end - at);
-            f(dma, count);
-            at += count;
-        }
-        Ok(())
-    }
+    /// pages. Returns its first error, `EINVAL` out of bounds.
+    fn for_runs(&self, pages: Range<usize>, f: &mut dyn FnMut(u64, usize) -> Result) -> Result;
 }
 
 /// A mapping of pages for another device than the one that they were mapped for first.
@@ -103,6 +94,10 @@ impl PeerMapping {
 impl Runs for PeerMapping {
     fn dma_run(&self, page: usize) -> Result<(u64, usize)> {
         self.mapping.dma_run(page)
+    }
+
+    fn for_runs(&self, pages: Range<usize>, f: &mut dyn FnMut(u64, usize) -> Result) -> Result {
+        self.mapping.for_runs(pages, f)
     }
 }
 
@@ -162,7 +157,7 @@ impl Mapping {
     pub(in crate::kapi) fn for_runs(
         &self,
         pages: Range<usize>,
-        f: &mut dyn FnMut(u64, usize),
+        f: &mut dyn FnMut(u64, usize) -> Result,
     ) -> Result {
         let Some(Memory::Runs(runs)) = self.0.memory() else {
             return Err(EINVAL);
@@ -175,7 +170,7 @@ impl Mapping {
             }
             let skip = at.checked_sub(run.first).ok_or(EINVAL)?;
             let count = (run.count - skip).min(pages.end - at);
-            f(run.dma + (skip * PAGE_SIZE) as u64, count);
+            f(run.dma + (skip * PAGE_SIZE) as u64, count)?;
             at += count;
         }
         if at < pages.end {

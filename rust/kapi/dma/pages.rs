@@ -2,7 +2,7 @@
 
 //! System pages that are owned by the driver and mapped for a device.
 
-use core::ptr::NonNull;
+use core::{ops::Range, ptr::NonNull};
 
 use kernel::{
     bindings,
@@ -216,5 +216,9 @@ impl Pages {
 impl Runs for Pages {
     fn dma_run(&self, page: usize) -> Result<(u64, usize)> {
         self.mapping.dma_run(page)
+    }
+
+    fn for_runs(&self, pages: Range<usize>, f: &mut dyn FnMut(u64, usize) -> Result) -> Result {
+        self.mapping.for_runs(pages, f)
     }
 }

@@ -21,6 +21,8 @@ mod peer {
 
 /// `rust/mmu/placement.rs`.
 mod placement {
+    use std::ops::Range;
+
     use kernel::prelude::*;
 
     use super::peer::PeerUse;
@@ -46,6 +48,24 @@ mod placement {
                 first += len;
             }
             Err(EINVAL)
+        }
+
+        /// Calls `f` with the address and the bytes of each piece of `part`.
+        pub(super) fn for_runs(
+            &self,
+            gpu: &Gpu,
+            peer: Option<&PeerUse>,
+            part: Range<u64>,
+            f: &mut dyn FnMut(u64, u64) -> Result,
+        ) -> Result {
+            let mut at = part.start;
+            while at < part.end {
+                let (address, len) = self.run(gpu, peer, at)?;
+                let len = len.min(part.end - at);
+                f(address, len)?;
+                at += len;
+            }
+            Ok(())
         }
     }
 }

@@ -156,7 +156,7 @@ impl World {
         let mut update = Update::new(&gpu, bytes);
         let target = target(&placement, memory);
         if let Err(e) = self.tree().map(&mut update, va, len, &target) {
-            update.discard_deferred();
+            update.discard_rows();
             self.tree()
                 .unmap(&mut update, va, len)
                 .expect("no part of a 2 MiB page");
@@ -170,7 +170,10 @@ impl World {
     /// As `Space::clear()`.
     pub(super) fn clear(&mut self, va: u64, len: u64, bytes: u64) {
         let gpu = self.gpu.clone();
-        let mut update = Update::new(&gpu, bytes);
+        let mut update = match self.zap(va) {
+            true => Update::zapped(&gpu),
+            false => Update::new(&gpu, bytes),
+        };
         self.tree()
             .unmap(&mut update, va, len)
             .expect("no part of a 2 MiB page");
@@ -274,7 +277,6 @@ impl World {
             Op::Refresh(va, memory) => self.write_user(va, self.mappings[&va].len, memory)?,
             Op::Unmap(va, by_dma) => {
                 let len = self.mappings[&va].len;
-                self.zap(va);
                 self.clear(va, len, bytes(by_dma));
                 self.mappings.remove(&va);
             }
