@@ -216,6 +216,40 @@ compare_boot() {
 		--append norandmaps "$@" "${command[@]}"
 }
 
+# side_by_side TITLE=LOG...: prints the medians of `bench` in the logs in one table, by number of
+# live queues or BOs; of two logs also the ratio.
+side_by_side() {
+	local column titles=() logs=()
+	for column; do
+		titles+=("${column%%=*}")
+		logs+=("${column#*=}")
+	done
+	printf '%-28s %6s' "" "live"
+	printf ' %26s' "${titles[@]}"
+	[ $# != 2 ] || printf ' %6s' ratio
+	echo
+	awk '
+		FNR == 1 { file++ }
+		/^bench: .* live=/ {
+			what = $0
+			sub(/^bench: */, "", what); sub(/ *live=.*/, "", what)
+			match($0, /live=[0-9]+/); live = substr($0, RSTART + 5, RLENGTH - 5)
+			match($0, /median=[0-9]+/); median = substr($0, RSTART + 7, RLENGTH - 7)
+			key = sprintf("%-28s %6d", what, live)
+			if (!(key in seen)) { seen[key] = 1; order[++n] = key }
+			value[key, file] = median
+		}
+		END {
+			for (i = 1; i <= n; i++) {
+				line = order[i]
+				for (f = 1; f <= file; f++) line = line sprintf(" %26s", value[order[i], f])
+				if (file == 2 && value[order[i], 2] > 0)
+					line = line sprintf(" %6.2f", value[order[i], 1] / value[order[i], 2])
+				print line
+			}
+		}' "${logs[@]}"
+}
+
 # compare_logs ARGUMENT...: runs rkfd-compare, which is built with the model.
 compare_logs() { "$RKFD_SRC/scripts/in-root" "$RKFD_OUT/model/rkfd-compare" "$@"; }
 

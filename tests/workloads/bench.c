@@ -1,15 +1,17 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 /*
  * Measures queue ioctls with 1, 10, ... live queues, up to the number in the argument (default
- * 100), then mapping, dispatch, preemption and SDMA copy with one. Prints the median of a few
- * rounds in units of CLOCK_MONOTONIC: guest instructions under an instruction-counting clock. Lines
- * with "ns" are in nanoseconds of the GPU clock.
+ * 100), memory ioctls with 1, 100 and 10,000 BOs and of user memory, then dispatch, preemption and
+ * SDMA copy with one queue; with -i the ioctls only. Prints the median of a few rounds in units of
+ * CLOCK_MONOTONIC: guest instructions under an instruction-counting clock. Lines with "ns" are in
+ * nanoseconds of the GPU clock.
  */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include "journal.h"
@@ -18,6 +20,10 @@
 
 #define ROUNDS 31u
 #define MAX_LIVE 100u
+#define MAX_BOS 10000u
+#define HUGE_PAGE (2ul << 20)
+/* For workers of the last call. */
+#define SETTLE_US 20000u
 
 static int failed(const char *what, int err)
 {
@@ -58,6 +64,7 @@ static int measure_queue(struct kfd *k, unsigned int live)
 			.queue_priority = 15,
 		};
 
+		usleep(SETTLE_US);
 		start = journal_now();
 		ret = kfd_queue_start(&q, &args);
 		create[i] = journal_now() - start;
@@ -261,44 +268,128 @@ static int measure_copy(struct kfd *k)
 	return sdma_queue_destroy(&q);
 }
 
-/* Maps and unmaps a BO in VRAM; the first mapping allocates the page tables. */
-static int measure_map(struct kfd *k)
+/* Allocates, maps, unmaps and frees a BO at `args->va_addr` and reports it as one of `live`. */
+static int measure_memory(struct kfd *k, const struct kfd_ioctl_alloc_memory_of_gpu_args *args,
+			  unsigned int live, const char *const names[4])
 {
-	uint64_t map[ROUNDS], unmap[ROUNDS], start;
-	struct kfd_bo *bo;
-	int ret = kfd_bo_alloc(k, 2 << 20,
-			       KFD_IOC_ALLOC_MEM_FLAGS_VRAM | KFD_IOC_ALLOC_MEM_FLAGS_WRITABLE, &bo);
+	static const unsigned long calls[] = {
+		AMDKFD_IOC_ALLOC_MEMORY_OF_GPU, AMDKFD_IOC_MAP_MEMORY_TO_GPU,
+		AMDKFD_IOC_UNMAP_MEMORY_FROM_GPU, AMDKFD_IOC_FREE_MEMORY_OF_GPU
+	};
+	uint64_t samples[4][ROUNDS];
 
-	if (ret)
-		return failed("allocating VRAM", ret);
 	for (unsigned int i = 0; i < ROUNDS; i++) {
-		start = journal_now();
-		ret = kfd_bo_map_gpu(k, bo);
-		map[i] = journal_now() - start;
-		if (ret)
-			return failed("MAP_MEMORY_TO_GPU", ret);
-		start = journal_now();
-		ret = kfd_bo_unmap_gpu(k, bo);
-		unmap[i] = journal_now() - start;
-		if (ret)
-			return failed("UNMAP_MEMORY_FROM_GPU", ret);
+		struct kfd_ioctl_alloc_memory_of_gpu_args alloc = *args;
+		struct kfd_ioctl_map_memory_to_gpu_args map = {
+			.device_ids_array_ptr = kfd_va(&k->node.gpu_id), .n_devices = 1
+		};
+		struct kfd_ioctl_unmap_memory_from_gpu_args unmap = {
+			.device_ids_array_ptr = map.device_ids_array_ptr, .n_devices = 1
+		};
+		struct kfd_ioctl_free_memory_of_gpu_args gone;
+		void *const with[] = { &alloc, &map, &unmap, &gone };
+
+		usleep(SETTLE_US);
+		for (unsigned int n = 0; n < 4; n++) {
+			uint64_t start = journal_now();
+			int ret = kfd_ioctl(k->fd, calls[n], with[n]);
+
+			samples[n][i] = journal_now() - start;
+			if (ret)
+				return failed(names[n], ret);
+			map.handle = unmap.handle = gone.handle = alloc.handle;
+		}
 	}
-	report("MAP_MEMORY_TO_GPU", 1, map);
-	report("UNMAP_MEMORY_FROM_GPU", 1, unmap);
-	return kfd_bo_free(k, bo);
+	for (unsigned int n = 0; n < 4; n++)
+		report(names[n], live, samples[n]);
+	return 0;
+}
+
+/* Ioctls of a BO of one page of VRAM, with 1, 100 and 10,000 mapped ones. */
+static int measure_bos(struct kfd *k)
+{
+	static const char *const names[] = { "ALLOC_MEMORY_OF_GPU", "MAP_MEMORY_TO_GPU",
+					     "UNMAP_MEMORY_FROM_GPU", "FREE_MEMORY_OF_GPU" };
+	struct kfd_ioctl_alloc_memory_of_gpu_args args = {
+		.size = KFD_PAGE, .gpu_id = k->node.gpu_id, .flags = KFD_FLAGS_VRAM
+	};
+	static struct kfd_bo *bos[MAX_BOS];
+	unsigned int live = 0;
+	size_t reserved;
+	void *start, *va = kfd_reserve(KFD_PAGE, &reserved, &start);
+	int ret = 0;
+
+	if (!va)
+		return failed("address space", -ENOMEM);
+	args.va_addr = kfd_va(va);
+	for (unsigned int target = 1; target <= MAX_BOS; target *= 100) {
+		for (; !ret && live + 1 < target; live++) {
+			ret = kfd_bo_alloc(k, KFD_PAGE, KFD_FLAGS_VRAM, &bos[live]);
+			if (!ret)
+				ret = kfd_bo_map_gpu(k, bos[live]);
+		}
+		if (ret)
+			return failed("filling up with BOs", ret);
+		if (measure_memory(k, &args, target, names))
+			return 1;
+	}
+	while (!ret && live)
+		ret = kfd_bo_free(k, bos[--live]);
+	munmap(start, reserved);
+	return ret ? failed("removing BOs", ret) : 0;
+}
+
+/* Ioctls of 2 MiB of user memory: 512 pages that are not contiguous, and one huge page. */
+static int measure_userptr(struct kfd *k)
+{
+	static const char *const names[2][4] = {
+		{ "ALLOC userptr, 512 pages", "MAP userptr, 512 pages", "UNMAP userptr, 512 pages",
+		  "FREE userptr, 512 pages" },
+		{ "ALLOC userptr, huge page", "MAP userptr, huge page", "UNMAP userptr, huge page",
+		  "FREE userptr, huge page" },
+	};
+	struct kfd_ioctl_alloc_memory_of_gpu_args args = {
+		.size = HUGE_PAGE,
+		.gpu_id = k->node.gpu_id,
+		.flags = KFD_IOC_ALLOC_MEM_FLAGS_USERPTR | KFD_IOC_ALLOC_MEM_FLAGS_WRITABLE |
+			 KFD_IOC_ALLOC_MEM_FLAGS_NO_SUBSTITUTE,
+	};
+	int ret = 0;
+
+	for (unsigned int n = 0; !ret && n < 2; n++) {
+		char *area = mmap(NULL, 3 * HUGE_PAGE, PROT_READ | PROT_WRITE,
+				  MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+		char *at = (char *)(((uintptr_t)area + HUGE_PAGE - 1) & ~(HUGE_PAGE - 1));
+
+		if (area == MAP_FAILED)
+			return failed("user memory", -errno);
+		if (madvise(area, 3 * HUGE_PAGE, n ? MADV_HUGEPAGE : MADV_NOHUGEPAGE))
+			return failed("madvise", -errno);
+		/* In turns with other pages, which get those in between. */
+		for (size_t page = 0; page < HUGE_PAGE; page += KFD_PAGE)
+			at[page] = at[page + HUGE_PAGE] = 1;
+		args.va_addr = args.mmap_offset = kfd_va(at);
+		ret = measure_memory(k, &args, 1, names[n]);
+		munmap(area, 3 * HUGE_PAGE);
+	}
+	return ret;
 }
 
 int main(int argc, char **argv)
 {
 	static struct kfd_queue queues[MAX_LIVE];
-	unsigned long max_live = argc > 1 ? strtoul(argv[1], NULL, 10) : MAX_LIVE;
+	const bool ioctls_only = argc > 1 && !strcmp(argv[1], "-i");
+	const char *limit = argc > 1 + ioctls_only ? argv[1 + ioctls_only] : NULL;
+	unsigned long max_live = limit ? strtoul(limit, NULL, 10) : MAX_LIVE;
 	static struct kfd k;
 	static const uint32_t waves[] = { 0, 1, 304 };
 	unsigned int live = 0;
 	int ret;
 
-	if (argc > 2 || !max_live || max_live > MAX_LIVE) {
-		fprintf(stderr, "usage: bench [LIVE]\n  LIVE  1 to %u live queues\n", MAX_LIVE);
+	if (argc > 2 + ioctls_only || !max_live || max_live > MAX_LIVE) {
+		fprintf(stderr,
+			"usage: bench [-i] [LIVE]\n\n  -i    measure ioctls only\n  LIVE  1 to %u live queues\n",
+			MAX_LIVE);
 		return 2;
 	}
 	ret = kfd_open(&k);
@@ -318,7 +409,11 @@ int main(int argc, char **argv)
 		if (ret)
 			return failed("removing queues", ret);
 	}
-	if (measure_map(&k) || measure_launch(&k, &queues[0]))
+	if (measure_bos(&k) || measure_userptr(&k))
+		return 1;
+	if (ioctls_only)
+		return 0;
+	if (measure_launch(&k, &queues[0]))
 		return 1;
 	for (unsigned int i = 0; i < sizeof(waves) / sizeof(*waves); i++)
 		if (measure_preemption(&k, &queues[0], waves[i]))
