@@ -573,12 +573,9 @@ impl<'a> Update<'a> {
         }
     }
 
-    /// Starts an update that unmaps PTEs, which are invalid already.
-    pub(super) fn zapped(gpu: &'a Arc<Gpu>) -> Self {
-        Self {
-            zapped: true,
-            ..Self::by_cpu(gpu)
-        }
+    /// Sets whether the PTEs that are unmapped next are invalid already.
+    pub(super) fn set_zapped(&mut self, zapped: bool) {
+        self.zapped = zapped;
     }
 
     /// Starts an update that is written by the CPU only.

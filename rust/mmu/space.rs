@@ -351,13 +351,16 @@ impl Space {
         Ok(true)
     }
 
-    /// Invalidates all PTEs of a range.
+    /// Invalidates all PTEs of a range; the caller flushes the TLBs.
+    fn invalidate(&self, tree: &mut Tree, update: &mut Update<'_>, va: u64, len: u64) -> Result {
+        update.set_zapped(self.zap_mapped(va)?);
+        tree.unmap(update, va, len)
+    }
+
+    /// Invalidates all PTEs of a range and flushes the TLBs.
     fn clear(&self, tree: &mut Tree, va: u64, len: u64) -> Result {
-        let mut update = match self.zap_mapped(va)? {
-            true => Update::zapped(&self.gpu),
-            false => Update::new(&self.gpu, len),
-        };
-        tree.unmap(&mut update, va, len)?;
+        let mut update = Update::new(&self.gpu, len);
+        self.invalidate(tree, &mut update, va, len)?;
         self.finish(tree, update, Before::Valid)
     }
 
@@ -374,6 +377,36 @@ impl Space {
             self.clear(&mut inner.tree, va, len)?;
         }
         inner.mappings.remove(&va).ok_or(EINVAL)
+    }
+
+    /// Unmaps ranges as [`Space::unmap`], with one flush of the TLBs, and adds the mappings to
+    /// `removed`, which has capacity for them. Returns the first error; what failed stays mapped.
+    pub(super) fn unmap_all(&self, ranges: &[(u64, u64)], removed: &mut KVec<Mapping>) -> Result {
+        let mut guard = self.inner.lock();
+        let inner: &mut Option<Inner> = &mut guard;
+        let Inner { tree, mappings, .. } = inner.as_mut().ok_or(EINVAL)?;
+        let usable = self.gpu.mmio().is_ok();
+        let mut update = Update::new(&self.gpu, ranges.iter().map(|(_, len)| len).sum());
+        let mut result = Ok(());
+        for (va, len) in ranges {
+            let mapping = mappings.get(va).filter(|m| m.len == *len);
+            let done = match mapping.map(|m| m.pins) {
+                None => Err(EINVAL),
+                Some(1..) => Err(EBUSY),
+                Some(0) if usable => self.invalidate(tree, &mut update, *va, *len),
+                Some(0) => Ok(()),
+            };
+            if done.is_ok() {
+                if let Some(mapping) = mappings.remove(va) {
+                    removed.push_within_capacity(mapping)?;
+                }
+            }
+            result = result.and(done);
+        }
+        if usable {
+            result = result.and(self.finish(tree, update, Before::Valid));
+        }
+        result
     }
 
     /// Unmaps `part` of the mapping of `bo` at `va`; the rest, which there is, stays mapped. The

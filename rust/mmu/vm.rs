@@ -158,6 +158,23 @@ impl Vm {
         Ok(())
     }
 
+    /// Unmaps ranges as [`Vm::unmap`], with one flush of the TLBs. Returns the first error; what
+    /// failed stays mapped.
+    pub(crate) fn unmap_all(&self, ranges: &[(u64, u64)]) -> Result {
+        let Ok(mut removed) = KVec::with_capacity(ranges.len(), GFP_KERNEL) else {
+            let each = ranges.iter().map(|(va, len)| self.unmap(*va, *len));
+            return each.fold(Ok(()), Result::and);
+        };
+        let result = self.space.unmap_all(ranges, &mut removed);
+        for mapping in removed {
+            let (va, len) = (mapping.va, mapping.len());
+            mapping.bo.inner().remove_mapping(&*self.space, va);
+            drop(mapping);
+            trace::vm_map(self.space.gpu.id(), self.pasid(), va, len, 0, false);
+        }
+        result
+    }
+
     /// Unmaps `part` of the mapping of `bo` from `va` to `end`, which is not user memory; the rest
     /// stays mapped. The GPU cannot access the part on return. `EINVAL` without such a mapping,
     /// `EBUSY` when it is pinned, `ENOMEM` without memory: nothing has changed.

@@ -207,6 +207,20 @@ impl Buffer {
         Ok(())
     }
 
+    /// Returns the ranges at which a GPU maps the buffer, with their sizes, for the caller to unmap:
+    /// it counts as unmapped there.
+    pub(super) fn take_mapped(&mut self, gpu_id: u32) -> [Option<(u64, u64)>; 2] {
+        let at = self.mapped.iter().position(|id| *id == gpu_id);
+        if at.and_then(|at| self.mapped.remove(at).ok()).is_none() {
+            return [None; 2];
+        }
+        let second = self
+            .flags
+            .is_aql()
+            .then_some((self.va + self.size, self.size));
+        [Some((self.va, self.size)), second]
+    }
+
     /// Unmaps the buffer. `EINVAL` if the GPU does not map it, `EBUSY` if a queue has pinned the
     /// mapping.
     pub(super) fn unmap(&mut self, gpu_id: u32, vm: &Vm) -> Result {

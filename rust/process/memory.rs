@@ -170,39 +170,51 @@ impl ProcessDevice {
     }
 }
 
+/// Buffers that [`release`] unmaps at a time.
+const BATCH: usize = 64;
+
 /// Unmaps the buffers of all GPUs on `device`, then frees the buffers of `device`. No queue pins a
 /// mapping on `device` any more.
 pub(super) fn release(devices: &[Arc<ProcessDevice>], device: &ProcessDevice) {
-    for owner in devices {
-        let mut buffers = owner.buffers().lock();
-        buffers
-            .values_mut()
-            .for_each(|buffer| unmap_for_release(buffer, device));
+    for peer in devices {
+        unmap_for_release(peer, device);
+        unmap_for_release(device, peer);
     }
     loop {
-        let Some(mut buffer) = device.buffers().lock().pop() else {
+        let Some(buffer) = device.buffers().lock().pop() else {
             break;
         };
-        for peer in devices {
-            unmap_for_release(&mut buffer, peer);
-        }
         device.drop_buffer(buffer);
     }
 }
 
-/// Unmaps a buffer on `on`, if it is mapped there. A failure is logged only: the mapping ends with
-/// the address space.
-fn unmap_for_release(buffer: &mut Buffer, on: &ProcessDevice) {
+/// Unmaps the buffers of `owner` that are mapped on `on`. A failure is logged only: the mapping
+/// ends with the address space.
+fn unmap_for_release(owner: &ProcessDevice, on: &ProcessDevice) {
     let Ok(vm) = on.vm() else { return };
-    if !buffer.is_mapped_on(on.id()) {
-        return;
+    let unmap = |ranges: &[(u64, u64)]| {
+        if let Err(e) = vm.unmap_all(ranges) {
+            dev_err!(
+                on.gpu().dev(),
+                "GPU {:#x}: some of {} buffers were not unmapped: {e:?}\n",
+                on.id(),
+                ranges.len()
+            );
+        }
+    };
+    let mut buffers = owner.buffers().lock();
+    let mapped = buffers.values_mut().flat_map(|b| b.take_mapped(on.id()));
+    let mut batch = [(0, 0); BATCH];
+    let mut count = 0;
+    for range in mapped.flatten() {
+        batch[count] = range;
+        count += 1;
+        if count == BATCH {
+            unmap(&batch);
+            count = 0;
+        }
     }
-    if let Err(e) = buffer.unmap(on.id(), &vm) {
-        dev_err!(
-            on.gpu().dev(),
-            "GPU {:#x}: buffer at {:#x} was not unmapped: {e:?}\n",
-            on.id(),
-            buffer.va()
-        );
+    if count > 0 {
+        unmap(&batch[..count]);
     }
 }

@@ -170,10 +170,8 @@ impl World {
     /// As `Space::clear()`.
     pub(super) fn clear(&mut self, va: u64, len: u64, bytes: u64) {
         let gpu = self.gpu.clone();
-        let mut update = match self.zap(va) {
-            true => Update::zapped(&gpu),
-            false => Update::new(&gpu, bytes),
-        };
+        let mut update = Update::new(&gpu, bytes);
+        update.set_zapped(self.zap(va));
         self.tree()
             .unmap(&mut update, va, len)
             .expect("no part of a 2 MiB page");
