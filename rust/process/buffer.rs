@@ -207,8 +207,8 @@ impl Buffer {
         Ok(())
     }
 
-    /// Returns the ranges at which a GPU maps the buffer, with their sizes, for the caller to unmap:
-    /// it counts as unmapped there.
+    /// Returns the ranges at which a GPU maps the buffer, with their sizes: the caller unmaps them.
+    /// The buffer counts as unmapped there.
     pub(super) fn take_mapped(&mut self, gpu_id: u32) -> [Option<(u64, u64)>; 2] {
         let at = self.mapped.iter().position(|id| *id == gpu_id);
         if at.and_then(|at| self.mapped.remove(at).ok()).is_none() {
