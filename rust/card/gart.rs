@@ -346,6 +346,18 @@ impl BufferAccess<'_> {
         }
     }
 
+    /// Writes `value` to `count` dwords from byte `at` on, as [`BufferAccess::write32`].
+    pub(crate) fn fill32(&self, at: usize, count: usize, value: u32) -> Result {
+        match self {
+            Self::System(access) => access.fill32(at, count, value),
+            Self::Vram(range) => {
+                let at = bar_offset(range, at, count.checked_mul(4).ok_or(EINVAL)?)?;
+                let mut rest = 0..count;
+                rest.try_for_each(|i| range.vram().bar().write32(at + i * 4, value))
+            }
+        }
+    }
+
     /// Writes the qword at byte `at`, as [`BufferAccess::write32`].
     pub(crate) fn write64(&self, at: usize, value: u64) -> Result {
         match self {

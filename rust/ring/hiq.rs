@@ -61,7 +61,7 @@ impl Hiq {
             rptr: RPTR,
             wptr: WPTR,
         };
-        let writer = Writer::new(c"HIQ", buffer, layout, Format::Pm4, Wrap::Fill, 1, doorbell)?;
+        let writer = Writer::new(c"HIQ", buffer, layout, Format::PM4, Wrap::Fill, 1, doorbell)?;
         let spec = QueueSpec {
             format: QueueFormat::Pm4,
             sdma: None,

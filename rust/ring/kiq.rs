@@ -167,7 +167,7 @@ impl Kiq {
             name,
             buffer,
             layout,
-            Format::Pm4,
+            Format::PM4,
             Wrap::Split,
             ALIGN_DWORDS,
             doorbell,

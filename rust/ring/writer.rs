@@ -18,26 +18,26 @@ use crate::{
     trace,
 };
 
-/// Maximum of NOPs of one dword that are written at a time.
-const FILL: usize = 64;
-
 /// Packet format of a ring.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Format {
-    /// PM4, command processor: pointers in dwords. One NOP fills a gap of any length.
-    Pm4,
-    /// SDMA: pointers in bytes.
-    Sdma,
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Format {
+    /// NOP packet of one dword.
+    nop: u32,
+    /// Increment of the pointers per dword.
+    step: u64,
 }
 
 impl Format {
-    /// Returns the increment of the pointers per dword.
-    fn step(self) -> u64 {
-        match self {
-            Self::Pm4 => 1,
-            Self::Sdma => 4,
-        }
-    }
+    /// PM4, command processor: pointers in dwords.
+    pub(crate) const PM4: Self = Self {
+        nop: pm4::NOP_SINGLE,
+        step: 1,
+    };
+    /// SDMA: pointers in bytes.
+    pub(crate) const SDMA: Self = Self {
+        nop: sdma::NOP_SINGLE,
+        step: 4,
+    };
 }
 
 /// Placement of a batch that does not fit before the end of the ring.
@@ -134,7 +134,7 @@ impl Writer {
 
     /// Returns the write pointer in the unit of the hardware.
     pub(crate) fn wptr(&self) -> u64 {
-        self.wptr * self.format.step()
+        self.wptr * self.format.step
     }
 
     /// Prints the ring on one line, for debugfs.
@@ -170,7 +170,7 @@ impl Writer {
     /// Returns the free space in dwords.
     fn room(&self, buffer: &BufferAccess<'_>) -> Result<usize> {
         let mask = self.layout.dwords - 1;
-        let rptr = u64::from(buffer.read32(self.layout.rptr)?) / self.format.step();
+        let rptr = u64::from(buffer.read32(self.layout.rptr)?) / self.format.step;
         let rptr = rptr as usize & mask;
         let used = (self.wptr as usize).wrapping_sub(rptr) & mask;
         Ok(mask - used)
@@ -189,28 +189,11 @@ impl Writer {
         Ok(())
     }
 
-    /// Writes NOPs of `count` dwords. The body of a PM4 NOP is not read, and stays as it is.
+    /// Writes `count` NOPs, which end at the end of the ring or before.
     fn fill(&self, buffer: &BufferAccess<'_>, wptr: &mut u64, count: usize) -> Result {
-        let mut left = count;
-        while left > 0 {
-            match self.format {
-                Format::Pm4 if left > 1 => {
-                    let body = (left - 1).min(pm4::COUNT_NO_BODY as usize);
-                    self.put(buffer, wptr, &[pm4::header(pm4::op::NOP, body as u32)])?;
-                    *wptr += body as u64;
-                    left -= 1 + body;
-                }
-                Format::Pm4 => {
-                    self.put(buffer, wptr, &[pm4::NOP_SINGLE])?;
-                    left -= 1;
-                }
-                Format::Sdma => {
-                    let n = left.min(FILL);
-                    self.put(buffer, wptr, &[sdma::NOP_SINGLE; FILL][..n])?;
-                    left -= n;
-                }
-            }
-        }
+        let at = *wptr as usize & (self.layout.dwords - 1);
+        buffer.fill32(self.layout.ring + at * 4, count, self.format.nop)?;
+        *wptr += count as u64;
         Ok(())
     }
 
@@ -227,7 +210,7 @@ impl Writer {
         self.fill(&buffer, &mut wptr, pad)?;
         // The packets must be visible before the write pointer, and that before the doorbell.
         barrier::mb(barrier::Full);
-        buffer.write64(self.layout.wptr, wptr * self.format.step())?;
+        buffer.write64(self.layout.wptr, wptr * self.format.step)?;
         barrier::mb(barrier::Full);
         Ok(wptr)
     }

@@ -205,6 +205,26 @@ impl Access<'_> {
         Ok(())
     }
 
+    /// Writes `value` to `count` dwords from byte `offset` on: qwords, as far as they are aligned.
+    pub(crate) fn fill32(&self, offset: usize, count: usize, value: u32) -> Result {
+        let ptr = self.at::<u32>(offset, count)?;
+        let head = (offset / 4 % 2).min(count);
+        let qwords = (count - head) / 2;
+        let tail = head + 2 * qwords;
+        for i in Iterator::chain(0..head, tail..count) {
+            // SAFETY: `at()` returns the address of `count` dwords; the guard keeps them.
+            unsafe { ptr.add(i).write_volatile(value) };
+        }
+        let value = u64::from(value) << 32 | u64::from(value);
+        // SAFETY: `head` is at most `count`.
+        let ptr = unsafe { ptr.add(head) }.cast::<u64>();
+        for i in 0..qwords {
+            // SAFETY: As above: the qwords end at dword `tail`, and the first is aligned.
+            unsafe { ptr.add(i).write_volatile(value) };
+        }
+        Ok(())
+    }
+
     fn read32s(&self, offset: usize, to: &mut [u32]) -> Result {
         let ptr = self.at::<u32>(offset, to.len())?;
         for (i, value) in to.iter_mut().enumerate() {

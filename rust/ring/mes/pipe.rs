@@ -166,7 +166,7 @@ impl Ring {
             MesPipe::Scheduler => c"MES",
             MesPipe::Kiq => c"MES KIQ",
         };
-        let writer = Writer::new(name, buffer, layout, Format::Pm4, Wrap::Split, 1, doorbell)?;
+        let writer = Writer::new(name, buffer, layout, Format::PM4, Wrap::Split, 1, doorbell)?;
         Ok(Self {
             pipe,
             writer,

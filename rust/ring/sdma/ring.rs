@@ -354,7 +354,7 @@ impl Ring {
             name,
             buffer,
             layout,
-            Format::Sdma,
+            Format::SDMA,
             Wrap::Split,
             ALIGN,
             doorbell,
