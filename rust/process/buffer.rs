@@ -158,11 +158,6 @@ impl Buffer {
         self.gem.mmap_offset()
     }
 
-    /// Returns the GPU virtual address.
-    pub(super) fn va(&self) -> u64 {
-        self.va
-    }
-
     /// Returns the bytes that count as VRAM usage of the process.
     pub(super) fn vram_usage(&self) -> u64 {
         if self.flags.is_vram() && !self.imported {
