@@ -228,7 +228,8 @@ impl Card {
             Some(vbios) => vbios.reserved(),
             None => generation.caps.reserved_vram,
         };
-        let vram = Vram::new(pdev, bar, found.vram_size, ranges, reserved)?;
+        let size = found.vram_size;
+        let vram = Vram::new(pdev, bar, size, ranges, reserved, &generation.caps)?;
         config.vram_size = vram.size();
         config.vram_visible = vram.visible();
 

@@ -88,6 +88,8 @@ pub(crate) struct Caps {
     pub(crate) user_queues: Option<UserQueueFirmware>,
     /// SDMA executes secure IBs (`secure_submission_supported` of its kernel rings).
     pub(crate) sdma_secure: bool,
+    /// SDMA reaches VRAM through the L2 cache of the GPU (GL2), the CPU does not.
+    pub(crate) sdma_in_l2: bool,
     /// The card is divided into partitions, even if that is one (`xcp_mgr`).
     pub(crate) partitions: bool,
     /// SIMDs of a CU.

@@ -2,10 +2,11 @@
 
 //! Free of VRAM: freed blocks are zeroed before they return to the allocator.
 //!
-//! The CPU zeroes small blocks. Larger ones wait in a list: a worker takes them in batches, zeroes
-//! each batch with fill jobs of at most [`JOB_MAX`] bytes and returns it to the allocator. A page
-//! map records the pages that are known to be zero. While no SDMA ring runs (early in probe, after
-//! a hang) freed pages stay dirty, and the CPU zeroes them on allocation.
+//! The CPU zeroes small blocks, unless the L2 cache of the GPU, which only SDMA reaches, may still
+//! write back to them. Other blocks wait in a list: a worker takes them in batches, zeroes each
+//! batch with fill jobs of at most [`JOB_MAX`] bytes and returns it to the allocator. A page map
+//! records the pages that are known to be zero. While no SDMA ring runs (early in probe, after a
+//! hang) freed pages stay dirty, and the CPU zeroes them on allocation.
 
 use core::mem;
 
@@ -26,9 +27,12 @@ use super::{
     page_map::PageMap,
     pool::{Blocks, VramPool},
 };
-use crate::kapi::{
-    fence::{Fence, Timeout},
-    workqueue::{Builder, Delayed, DelayedItem, OwnedQueue},
+use crate::{
+    asic::caps::Caps,
+    kapi::{
+        fence::{Fence, Timeout},
+        workqueue::{Builder, Delayed, DelayedItem, OwnedQueue},
+    },
 };
 
 /// Up to this many bytes are zeroed by the CPU: a fill job costs as much.
@@ -144,6 +148,8 @@ pub(super) struct Clearing {
     /// Pages known to be zero.
     #[pin]
     clean: PageMap,
+    /// Freed blocks of up to this size are zeroed by the CPU.
+    cpu_max: u64,
     /// A card reset is in progress, see [`Clearing::begin_loss`].
     lost: Atomic<bool>,
     #[pin]
@@ -156,11 +162,12 @@ pub(super) struct Clearing {
 impl Clearing {
     /// Returns an empty list. All pages of `pool` count as dirty: a previous driver may have left
     /// data in them.
-    pub(super) fn new(pool: &Arc<VramPool>) -> Result<Arc<Delayed<Self>>> {
+    pub(super) fn new(pool: &Arc<VramPool>, caps: &Caps) -> Result<Arc<Delayed<Self>>> {
         let clean = PageMap::new(pool.usable())?;
         let clearing = try_pin_init!(Self {
             pool: pool.clone(),
             clean <- clean,
+            cpu_max: if caps.sdma_in_l2 { 0 } else { CPU_MAX },
             lost: Atomic::new(false),
             state <- new_mutex!(State {
                 attached: None,
@@ -212,7 +219,7 @@ impl Clearing {
 
     /// Zeroes `blocks`, then returns them to the allocator.
     pub(super) fn free(this: &Arc<Delayed<Self>>, blocks: Blocks) {
-        if blocks.size() > CPU_MAX {
+        if blocks.size() > this.cpu_max {
             Self::defer(this, Deferred::Blocks(blocks));
         } else if this.state.lock().attached.is_some() && !this.lost.load(Acquire) {
             // A card reset between the stores and set_since() undoes both.

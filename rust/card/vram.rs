@@ -22,7 +22,10 @@ use super::{
     page_map::PAGE,
     pool::{Blocks, VramPool},
 };
-use crate::kapi::{fence::Fence, iomem::WcBar, workqueue::Delayed};
+use crate::{
+    asic::caps::Caps,
+    kapi::{fence::Fence, iomem::WcBar, workqueue::Delayed},
+};
 
 /// The BAR of the frame buffer.
 const BAR: u32 = 0;
@@ -107,6 +110,7 @@ impl Vram {
         size: u64,
         ranges: KVec<Range<u64>>,
         reserved: u64,
+        caps: &Caps,
     ) -> Result<Arc<Self>> {
         let visible = (bar.size() as u64).min(size);
         if visible < size {
@@ -127,7 +131,7 @@ impl Vram {
             partitions.push(MemoryPartition::new(index, range, usable)?, GFP_KERNEL)?;
         }
         let pool = VramPool::new(bar, usable, partitions)?;
-        let clearing = Clearing::new(&pool)?;
+        let clearing = Clearing::new(&pool, caps)?;
         Arc::pin_init(
             pin_init!(Self {
                 pool,

@@ -70,6 +70,7 @@ pub(super) static CAPS: Caps = Caps {
         mes: 147,
     }),
     sdma_secure: true,
+    sdma_in_l2: true,
     partitions: false,
     simd_per_cu: 2,
     cu_group: 2,

@@ -65,6 +65,7 @@ pub(super) static CAPS: Caps = Caps {
     sdma_pcie_engines: 2,
     user_queues: None,
     sdma_secure: false,
+    sdma_in_l2: false,
     partitions: true,
     simd_per_cu: 4,
     cu_group: 1,
