@@ -229,7 +229,7 @@ impl Card {
             None => generation.caps.reserved_vram,
         };
         let size = found.vram_size;
-        let vram = Vram::new(pdev, bar, size, ranges, reserved, &generation.caps)?;
+        let vram = Vram::new(pdev, bar, size, ranges, reserved, generation.caps)?;
         config.vram_size = vram.size();
         config.vram_visible = vram.visible();
 
