@@ -272,7 +272,7 @@ impl Dqm {
         self.execute_less(inner, scope)
     }
 
-    /// As [`Dqm::execute`], after queues were removed: needs no additional memory.
+    /// As [`Dqm::execute`], for queues of which all have been active: needs no additional memory.
     fn execute_less(&self, inner: &mut Inner, scope: Scope<'_>) -> Result {
         self.unmap(inner, scope)?;
         self.map(inner, scope)
@@ -314,7 +314,11 @@ impl Dqm {
         let mut inner = self.lock();
         self.gpu.mmio()?;
         inner.queues.processes.push(slot.clone(), GFP_KERNEL)?;
-        Ok(())
+        let reserved = self.reserve(&mut inner);
+        if reserved == Err(ENOMEM) {
+            inner.queues.processes.pop();
+        }
+        reserved
     }
 
     /// Unregisters a process: unmaps and drops its queues.
@@ -578,28 +582,19 @@ impl Dqm {
         suspended
     }
 
-    /// Undoes [`Dqm::suspend_queues`]. Nothing has changed after `ENOMEM`, otherwise errors are the
-    /// same.
+    /// Undoes [`Dqm::suspend_queues`] for queues that are suspended. Needs no memory. Errors are
+    /// the same.
     pub(crate) fn resume_queues(&self, queues: &[Arc<DqmQueue>]) -> Result {
         let mut inner = self.lock();
-        let mut resumed = KVec::with_capacity(queues.len(), GFP_KERNEL)?;
+        let mut runs = false;
         for queue in queues {
-            if core::mem::take(&mut queue.state.lock().suspended) {
-                inner.queues.activate_if_runnable(queue);
-                resumed.push_within_capacity(queue.clone())?;
-            }
+            queue.state.lock().suspended = false;
+            runs |= inner.queues.activate_if_runnable(queue);
         }
-        if resumed.is_empty() {
+        if !runs {
             return Ok(());
         }
-        let result = self.execute(&mut inner, Scope::Queues(&resumed));
-        if result == Err(ENOMEM) {
-            for queue in &resumed {
-                inner.queues.deactivate(queue);
-                queue.state.lock().suspended = true;
-            }
-        }
-        result
+        self.execute_less(&mut inner, Scope::Queues(queues))
     }
 
     /// Sets how the waves of a process start, but for its watchpoints. `ETIME` when the scheduler

@@ -302,7 +302,7 @@ impl SchedOps for Cpsch {
         if !fits(&self.list) && !fits(&self.longer) {
             self.longer = Some(runlist::RunlistBuffer::new(gpu, words)?);
         }
-        self.kept_mqds.reserve(queues.active, GFP_KERNEL)?;
+        self.kept_mqds.reserve(queues.total, GFP_KERNEL)?;
         Ok(())
     }
 

@@ -472,14 +472,16 @@ fn resume(
     let mut resumed = 0;
     for device in target.devices() {
         let mut queues = KVec::new();
-        let mut all = KVec::new();
+        let mut suspended = KVec::new();
         for (id, queue) in state.queues.iter() {
             if queue.node().id() == device.id() && (is_all || place(&mut ids, id).is_some()) {
                 queues.push(id, GFP_KERNEL)?;
-                all.push(queue.hw().clone(), GFP_KERNEL)?;
+                if queue.hw().is_suspended() {
+                    suspended.push(queue.hw().clone(), GFP_KERNEL)?;
+                }
             }
         }
-        let result = device.resume(&all);
+        let result = device.resume(&suspended);
         if let Err(e) = result {
             dev_err!(
                 device.gpu().dev(),

@@ -9,6 +9,8 @@
 //!
 //! [`ExceptionTable`]: crate::queue::ExceptionTable
 
+use core::slice;
+
 use kernel::{
     prelude::*,
     sync::{lock::mutex::MutexGuard, Arc},
@@ -168,8 +170,16 @@ impl Process {
             return;
         };
         for device in self.devices() {
-            let queues = state.queues.suspended_on(device.node());
-            if let Err(e) = queues.and_then(|queues| device.resume(&queues)) {
+            let resumed = match state.queues.suspended_on(device.node()) {
+                Ok(queues) => device.resume(&queues),
+                // No memory for a list.
+                Err(_) => state
+                    .queues
+                    .on_node(device.node())
+                    .filter(|(_, queue)| queue.hw().is_suspended())
+                    .try_for_each(|(_, queue)| device.resume(slice::from_ref(queue.hw()))),
+            };
+            if let Err(e) = resumed {
                 pr_err!("process {}: queues were not resumed: {e:?}\n", self.pid());
             }
         }

@@ -119,7 +119,7 @@ impl QueueTable {
     }
 
     /// Iterates over the queues on a node.
-    fn on_node<'a>(&'a self, node: &'a Node) -> impl Iterator<Item = (u32, &'a Queue)> {
+    pub(crate) fn on_node<'a>(&'a self, node: &'a Node) -> impl Iterator<Item = (u32, &'a Queue)> {
         self.iter().filter(|(_, q)| q.node().id() == node.id())
     }
 

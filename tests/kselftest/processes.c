@@ -303,3 +303,58 @@ TEST(cu_occupancy)
 	ASSERT_OK(kfd_signal_wait(&f.k, &f.signal, WAIT_MS));
 	expect_occupancy(&f.k, 0);
 }
+
+/* More than the runlist of one page has room for. */
+#define IDLE_PROCESSES 80
+
+/* A process with a queue that is not mapped, until the other end of the pipe is closed. */
+static void idle(int ready, int end)
+{
+	struct kfd_ioctl_create_queue_args args;
+	struct kfd_queue q;
+	struct kfd k;
+	char c = 0;
+
+	fixture_open(&k);
+	ASSERT_OK(kfd_queue_prepare(&k, &q, 64, &args));
+	args.queue_percentage = 0;
+	ASSERT_OK(kfd_queue_start(&q, &args));
+	if (write(ready, &c, 1) != 1)
+		return;
+	if (read(end, &c, 1))
+		return;
+	kfd_close(&k);
+}
+
+TEST(idle_processes_take_no_room_from_queues)
+{
+	/* With failing allocations each of them takes long. */
+	const int processes = memory_fails() ? 2 : IDLE_PROCESSES;
+	struct kfd_queue other;
+	struct fixture f;
+	int ready[2], end[2];
+	char c;
+
+	fixture_launch(&f);
+	ASSERT_OK(kfd_queue_create(&f.k, &other, 64));
+	ASSERT(!pipe(ready) && !pipe(end));
+	for (int i = 0; i < processes; i++) {
+		pid_t child = fork_child();
+
+		ASSERT(child >= 0);
+		if (!child) {
+			close(end[1]);
+			idle(ready[1], end[0]);
+			ktap_end();
+		}
+	}
+	close(ready[1]);
+	for (int i = 0; i < processes; i++)
+		ASSERT(read(ready[0], &c, 1) == 1, "process %d has failed", i);
+	/* A change for which no memory is allocated. */
+	EXPECT_OK(kfd_queue_destroy(&other));
+	EXPECT(fixture_works(&f));
+	close(end[1]);
+	for (int i = 0; i < processes; i++)
+		ASSERT(wait(NULL) > 0);
+}
