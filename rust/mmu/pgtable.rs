@@ -241,7 +241,7 @@ impl Table {
             self.begin_rows(cx, first, count)?;
             // After an error the caller unmaps the range.
             self.set_leaves(first, count, true);
-            return source.for_runs(va, end, &mut |at, end, pa| {
+            return source.for_runs(va, end, |at, end, pa| {
                 self.map_pages(cx, at, end, pa, flags)
             });
         }
@@ -740,13 +740,13 @@ impl<'a> Source<'a> {
 
     /// Calls `f` with the VAs and the physical address of each piece between `va` and `end`.
     /// Returns its first error; others as [`Placement::run`].
-    fn for_runs(&self, va: u64, end: u64, f: &mut dyn FnMut(u64, u64, u64) -> Result) -> Result {
+    fn for_runs(&self, va: u64, end: u64, mut f: impl FnMut(u64, u64, u64) -> Result) -> Result {
         let Target {
             placement, peer, ..
         } = self.target;
         let part = self.offset(va)..self.offset(end);
         let mut at = va;
-        placement.for_runs(self.gpu, *peer, part, &mut |pa, len| {
+        placement.for_runs(self.gpu, *peer, part, |pa, len| {
             f(at, at + len, pa)?;
             at += len;
             Ok(())

@@ -346,7 +346,7 @@ impl Placement {
         card: &Card,
         peer: Option<&PeerUse>,
         part: Range<u64>,
-        f: &mut dyn FnMut(u64, u64) -> Result,
+        mut f: impl FnMut(u64, u64) -> Result,
     ) -> Result {
         let runs: &dyn Runs = match (peer, self) {
             (Some(peer), _) => peer.mapping(),

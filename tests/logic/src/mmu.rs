@@ -56,7 +56,7 @@ mod placement {
             gpu: &Gpu,
             peer: Option<&PeerUse>,
             part: Range<u64>,
-            f: &mut dyn FnMut(u64, u64) -> Result,
+            mut f: impl FnMut(u64, u64) -> Result,
         ) -> Result {
             let mut at = part.start;
             while at < part.end {
