@@ -154,9 +154,12 @@ fn buffer_access(w: &mut Wave, ctx: &mut Ctx<'_>, i: &Vmem, exec: u64) -> Step {
     let dwords = usize::from(bytes).div_ceil(4);
     let any = cells.inside[..dwords].iter().fold(0, |m, part| m | part);
     let all = cells.inside[..dwords].iter().fold(exec, |m, part| m & part);
-    if let Access::Load { .. } = i.access {
+    if let Access::Load { half, .. } = i.access {
         for reg in 0..dwords {
-            w.write(usize::from(i.dst) + reg, exec & !all, &[0; LANES]);
+            let dst = usize::from(i.dst) + reg;
+            // Of a d16 load the other half stays.
+            let zero = w.v[dst].map(|old| extend(0, bytes, false, half, old));
+            w.write(dst, exec & !all, &zero);
         }
     }
     memory(w, ctx, i, all, &cells.addresses)?;

@@ -355,13 +355,17 @@ fn buffers() {
                     3,
                     "buffer_load_d16_hi_b16 v10, v12, s[20:23], null offen",
                 ),
-                move |l| {
-                    if l.lane < 16 {
-                        short(&l, 0) << 16 | l.lo(10)
-                    } else {
-                        0
-                    }
-                },
+                move |l| inside(&l, 16, short(&l, 0)) << 16 | l.lo(10),
+            ),
+            // The other half stays, also out of bounds.
+            w(
+                buffer(
+                    256,
+                    0,
+                    3,
+                    "buffer_load_d16_b16 v10, v12, s[20:23], null offen",
+                ),
+                move |l| inside(&l, 16, short(&l, 0)) | l.u(10) & 0xffff_0000,
             ),
             case(
                 buffer(256, 0, 3, "buffer_store_b32 v1, v12, s[20:23], null offen"),
