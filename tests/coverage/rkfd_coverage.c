@@ -3,8 +3,8 @@
  * Records which blocks of rkfd.ko run, in any context. The compilers call
  * __sanitizer_cov_trace_pc() in each block of a module that `COVERAGE=1 scripts/build module`
  * builds, and, on an edge, in that for a kernel with KCOV, of which scripts/vm then renames the
- * call. `rkfd-coverage` in debugfs lists those that ran: offsets in the module's text, a line each.
- * They are kept while rkfd is not loaded.
+ * call; KCOV records, too. `rkfd-coverage` in debugfs lists those that ran: offsets in the module's
+ * text, a line each. They are kept while rkfd is not loaded.
  */
 
 #include <linux/cache.h>
@@ -23,18 +23,35 @@ static struct dentry *file;
 /* Text beyond this is not recorded. */
 #define LARGEST (16ul << 20)
 
-#ifdef CONFIG_KCOV
-#define __sanitizer_cov_trace_pc rkfd_trace_pc
-#endif
-void __sanitizer_cov_trace_pc(void);
-void notrace __sanitizer_cov_trace_pc(void)
+static __always_inline void record(unsigned long address)
 {
-	unsigned long offset = _RET_IP_ - READ_ONCE(base);
+	unsigned long offset = address - READ_ONCE(base);
 
 	if (offset < READ_ONCE(size) && !READ_ONCE(covered[offset]))
 		WRITE_ONCE(covered[offset], 1);
 }
+
+#ifdef CONFIG_KCOV
+/*
+ * The kernel's function reads its return address, too, and so must be called by a jump. The
+ * compiler, to which its name is that of a builtin function, would call it otherwise.
+ */
+void kcov_trace_pc(void) __asm__("__sanitizer_cov_trace_pc");
+void rkfd_trace_pc(void);
+void notrace rkfd_trace_pc(void)
+{
+	record(_RET_IP_);
+	kcov_trace_pc();
+}
+EXPORT_SYMBOL(rkfd_trace_pc);
+#else
+void __sanitizer_cov_trace_pc(void);
+void notrace __sanitizer_cov_trace_pc(void)
+{
+	record(_RET_IP_);
+}
 EXPORT_SYMBOL(__sanitizer_cov_trace_pc);
+#endif
 
 /* Each load of the module has an address of its own. */
 static int module_changes(struct notifier_block *nb, unsigned long state, void *data)

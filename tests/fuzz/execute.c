@@ -20,9 +20,10 @@
 
 /*
  * A program that takes longer is killed; one that cannot be killed for so long is a finding. The
- * first is multiplied by ktap's factor for the debug kernel.
+ * first is multiplied by ktap's factor for the debug kernel; that of programs with a test is not.
  */
 #define LIMIT_MS 1000
+#define TEST_LIMIT_MS 30000
 #define KILL_MS 120000
 #define MEMORY_SIZE (64u << 10)
 /* Sizes between these would use up the machine's memory. */
@@ -254,6 +255,7 @@ static void run_step(struct task *task, unsigned int index)
 	long ret;
 
 	progress->step[task->index] = index + 1;
+	task->step = index;
 	ret = calls[s->call]->run ? run_other(task, s) : run_ioctl(task, s);
 	__atomic_fetch_add(&progress->done, 1, __ATOMIC_RELAXED);
 	if (ret >= 0)
@@ -350,37 +352,50 @@ static void print_file(const char *path)
 		fclose(f);
 }
 
-/* Prints where the tasks of the program are that do not end. */
-static void print_hung(const struct program *p)
+/* Calls `use` for all processes of programs: those above the fuzzer's. */
+static void for_each_process(void (*use)(pid_t pid))
 {
-	char path[300];
 	DIR *proc = opendir("/proc");
 	struct dirent *entry;
 
+	while (proc && (entry = readdir(proc)))
+		if (atoi(entry->d_name) > getpid())
+			use(atoi(entry->d_name));
+	if (proc)
+		closedir(proc);
+}
+
+static void print_process(pid_t pid)
+{
+	char path[64];
+
+	printf("# process %d\n", pid);
+	snprintf(path, sizeof(path), "/proc/%d/stack", pid);
+	print_file(path);
+}
+
+/* Those of tests have process groups of their own. */
+static void kill_process(pid_t pid)
+{
+	kill(pid, SIGKILL);
+}
+
+/* Prints where the tasks of the program are that do not end. */
+static void print_hung(const struct program *p)
+{
 	for (unsigned int i = 0; i < TASKS; i++)
 		if (progress->step[i])
 			printf("# task %u is in call %u, %s\n", i, progress->step[i] - 1,
 			       progress->step[i] - 1 < p->count ?
 				       calls[p->steps[progress->step[i] - 1].call]->name :
 				       "close");
-	while (proc && (entry = readdir(proc))) {
-		pid_t pid = atoi(entry->d_name);
-
-		/* The programs' processes are those above the fuzzer's. */
-		if (pid <= getpid())
-			continue;
-		printf("# process %d\n", pid);
-		snprintf(path, sizeof(path), "/proc/%d/stack", pid);
-		print_file(path);
-	}
-	if (proc)
-		closedir(proc);
+	for_each_process(print_process);
 }
 
-/* Waits until all processes have ended; returns whether they did. */
-static bool wait_all(int limit_ms)
+/* Waits until all processes have ended, and kills them on request; returns whether they did. */
+static bool wait_all(int limit_ms, bool with_kill)
 {
-	uint64_t end = now_ns() + (uint64_t)limit_ms * 1000000;
+	uint64_t end = now_ns() + (uint64_t)limit_ms * 1000000, next = 0;
 
 	for (;;) {
 		pid_t pid = waitpid(-1, NULL, WNOHANG);
@@ -391,13 +406,17 @@ static bool wait_all(int limit_ms)
 			continue;
 		if (now_ns() > end)
 			return false;
+		if (with_kill && now_ns() > next) {
+			for_each_process(kill_process);
+			next = now_ns() + 200000000;
+		}
 		usleep(500);
 	}
 }
 
 void execute(const struct program *p, struct result *result)
 {
-	int limit = LIMIT_MS * atoi(getenv("KTAP_TIME_FACTOR") ?: "1");
+	int limit = has_test(p) ? TEST_LIMIT_MS : LIMIT_MS * atoi(getenv("KTAP_TIME_FACTOR") ?: "1");
 	pid_t pid;
 
 	memset(progress, 0, sizeof(*progress));
@@ -408,10 +427,9 @@ void execute(const struct program *p, struct result *result)
 	if (!pid)
 		run_program();
 	setpgid(pid, pid);
-	if (!wait_all(limit)) {
+	if (!wait_all(limit, false)) {
 		result->late = true;
-		kill(-pid, SIGKILL);
-		result->hung = !wait_all(KILL_MS);
+		result->hung = !wait_all(KILL_MS, true);
 		if (result->hung)
 			print_hung(p);
 	}

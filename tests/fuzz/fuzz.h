@@ -18,6 +18,7 @@
 #include <stdio.h>
 #include <sys/types.h>
 
+#include "../workloads/cover.h"
 #include "../workloads/kfd.h"
 
 #define MAX_CALLS 40
@@ -108,6 +109,8 @@ struct task {
 	/* Memory of the blocks of a call. */
 	unsigned char *memory;
 	struct trace *trace;
+	/* The step that runs. */
+	unsigned int step;
 	/* Where a fault of a load or store leads. */
 	sigjmp_buf fault;
 	volatile sig_atomic_t may_fault;
@@ -163,6 +166,8 @@ unsigned int below(unsigned int n);
 extern uint64_t seed;
 extern const char *const symbols[SYMBOLS];
 void generate(struct program *p);
+/* One or two tests, which run at the same time, and perhaps a fault before them. */
+void generate_tests(struct program *p);
 void mutate(struct program *p, const struct program *other);
 void remove_step(struct program *p, unsigned int index);
 
@@ -176,6 +181,14 @@ void inject_init(void);
 void inject_end(const struct program *p);
 /* The call that injects a fault. */
 long run_inject(struct task *task, const uint64_t *args);
+
+/* test.c */
+/* The call that runs a test of tests/kselftest. */
+long run_test(struct task *task, const uint64_t *args);
+/* The number of programs with tests. */
+unsigned int tests_count(void);
+/* Whether the program has such a call, and takes longer therefore. */
+bool has_test(const struct program *p);
 
 /* text.c */
 size_t program_print(const struct program *p, char *text, size_t size);
@@ -193,27 +206,6 @@ struct result {
 };
 void execute_init(void);
 void execute(const struct program *p, struct result *result);
-
-/* cover.c */
-struct trace;
-/* Reads the position of the module; returns false without KCOV. */
-bool cover_init(void);
-struct trace *cover_start(unsigned int task);
-/* Adds what the calling task has run since the last time to the program's new edges. */
-void cover_collect(struct trace *trace, unsigned int step);
-void cover_stop(struct trace *trace);
-/* Adds what tasks that have ended ran since their last collection, in exec(). */
-void cover_collect_rest(unsigned int step);
-/* Edges of the last program that were not covered before: their offsets and steps. */
-struct edge {
-	uint32_t offset;
-	uint32_t step;
-};
-unsigned int cover_new(const struct edge **edges);
-/* Empties the list of new edges; `keep`: they count as covered from now on. */
-void cover_take(bool keep);
-unsigned int cover_total(void);
-void cover_dump(FILE *f);
 
 /* watch.c */
 /* Reads the kernel's log; returns whether it has a new error report, which is printed. */

@@ -9,7 +9,7 @@
  *                 that after the first time)
  *   --verbose     print each program before it runs, so that the last one before a crash is known
  *   --edges N     number of edges of the module, for the report
- *   --dump        print the covered edges at the end, `= ` and the offset in the module's text
+ *   --dump        print the covered edges at the end, `~ ` and the offset in the module's text
  *   --print       print the programs of the files as the fuzzer reads them, and end
  *
  * Lines of the output: `< ` the program that runs, `+ ` a program that covers new edges, `! ` one
@@ -209,9 +209,11 @@ static void try(struct program *p, bool is_new)
 	count = cover_new(&edges);
 	if (!count)
 		return;
-	if (!is_new) {
+	/* A test takes too long to be repeated and changed further. */
+	if (!is_new || has_test(p)) {
 		cover_take(true);
-		keep(p, false);
+		if (!has_test(p))
+			keep(p, false);
 		return;
 	}
 	if (count <= 4096) {
@@ -267,12 +269,17 @@ static void replay(struct program *p)
 	try(p, false);
 }
 
+/* Half of the time goes to tests. */
 static void fuzz_once(void)
 {
 	static struct program p, other;
+	static double of_tests, of_others;
+	double began = elapsed();
 
 	other.count = 0;
-	if (corpus_count && below(20)) {
+	if (of_tests < of_others) {
+		generate_tests(&p);
+	} else if (corpus_count && below(20)) {
 		/* Half of the time one of the newest. */
 		unsigned int tail = corpus_count < 50 ? corpus_count : 50;
 		unsigned int i = below(2) ? below(corpus_count) : corpus_count - 1 - below(tail);
@@ -285,6 +292,7 @@ static void fuzz_once(void)
 	}
 	if (p.count)
 		try(&p, true);
+	*(has_test(&p) ? &of_tests : &of_others) += elapsed() - began;
 }
 
 static void fuzz(double seconds)
@@ -357,7 +365,7 @@ int main(int argc, char **argv)
 	printf("KTAP version 1\n1..%u\n# fuzz: seed %#llx\n", seconds > 0 ? 2 : 1,
 	       (unsigned long long)seed);
 	calls_init();
-	has_cover = cover_init();
+	has_cover = cover_init(TASKS);
 	execute_init();
 	files_init();
 	inject_init();

@@ -2,6 +2,7 @@
 /* Generates programs and changes them at random. */
 #include <string.h>
 
+#include "../workloads/random.h"
 #include "fuzz.h"
 
 uint64_t seed;
@@ -20,42 +21,14 @@ const char *const symbols[SYMBOLS] = {
 static const uint64_t sizes[] = { 0x1000, 0x2000, 0x4000, 0x8000, 0x10000, 0x20000, 0x200000,
 				  0x400000, 0x1000000, 0, 1, 0xfff, 0x1001, 1ull << 40, 1ull << 63 };
 
-/* xorshift */
 uint64_t random64(void)
 {
-	seed ^= seed << 13;
-	seed ^= seed >> 7;
-	seed ^= seed << 17;
-	return seed;
+	return random_from(&seed);
 }
 
 unsigned int below(unsigned int n)
 {
-	return (unsigned int)((random64() >> 20) % n);
-}
-
-static uint64_t nasty(void)
-{
-	switch (below(9)) {
-	case 0:
-		return 0;
-	case 1:
-		return ~0ull;
-	case 2:
-		return 1ull << below(64);
-	case 3:
-		return (1ull << below(64)) - 1;
-	case 4:
-		return 0xffff800000000000ull + below(1 << 16);
-	case 5:
-		return 0xffffffff;
-	case 6:
-		return 0x7ffffffffffff000ull;
-	case 7:
-		return below(16);
-	default:
-		return random64();
-	}
+	return random_below(&seed, n);
 }
 
 static struct value random_address(void)
@@ -84,12 +57,12 @@ static struct value random_value(unsigned int call, unsigned int index)
 	struct value v = { 0 };
 
 	if (f->type != OUT && f->type != RES && !below(24)) {
-		v.number = nasty();
+		v.number = random_nasty(&seed);
 		return v;
 	}
 	switch (f->type) {
 	case ANY:
-		v.number = below(2) ? below(8) : nasty();
+		v.number = below(2) ? below(8) : random_nasty(&seed);
 		break;
 	case ONE:
 		v.number = f->choices[below(f->choices_count)];
@@ -124,7 +97,7 @@ static struct value random_value(unsigned int call, unsigned int index)
 			v.number = DOORBELLS;
 		} else if (index && !below(20)) {
 			v.tag = RAW;
-			v.number = nasty();
+			v.number = random_nasty(&seed);
 		} else if (index && f->of >= BO && !below(3)) {
 			/* None. */
 			v.tag = RAW;
@@ -233,6 +206,31 @@ void generate(struct program *p)
 		append_plain(p, "acquire_vm");
 	for (unsigned int n = 4 + below(20); n; n--)
 		random_step(insert_step(p, p->count), random_call(), 0);
+}
+
+void generate_tests(struct program *p)
+{
+	/* All programs in turn, of which each time another test runs. */
+	static unsigned int program, test;
+	unsigned int tasks = below(3) ? 1 : 3;
+
+	if (!test)
+		test = 1 + below(1000);
+	p->count = 0;
+	if (!below(4))
+		random_step(insert_step(p, p->count), (unsigned int)find_call("inject"), 0);
+	for (unsigned int task = 0; task < tasks; task += 2) {
+		struct step *s = insert_step(p, p->count);
+
+		memset(s, 0, sizeof(*s));
+		s->call = (uint16_t)find_call("test");
+		s->task = (uint8_t)task;
+		s->values[0].number = program++ % tests_count();
+		if (program % tests_count() == 0)
+			test++;
+		s->values[1].number = test;
+		s->values[2].number = below(1u << 16);
+	}
 }
 
 static void change_value(struct program *p)

@@ -14,8 +14,13 @@ int dbg_trap(struct session *s, uint32_t op, struct kfd_ioctl_dbg_trap_args *arg
 
 	args->pid = (uint32_t)s->pid;
 	args->op = op;
-	ret = ioctl(s->k->fd, AMDKFD_IOC_DBG_TRAP, args);
-	return ret < 0 ? -errno : ret;
+	/* These report failures per queue: their repetition is another call. */
+	if (memory_fails() &&
+	    (op == KFD_IOC_DBG_TRAP_SUSPEND_QUEUES || op == KFD_IOC_DBG_TRAP_RESUME_QUEUES)) {
+		ret = ioctl(s->k->fd, AMDKFD_IOC_DBG_TRAP, args);
+		return ret < 0 ? -errno : ret;
+	}
+	return kfd_ioctl(s->k->fd, AMDKFD_IOC_DBG_TRAP, args);
 }
 
 int dbg_trap_plain(struct session *s, uint32_t op)

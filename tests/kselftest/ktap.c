@@ -11,6 +11,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "../workloads/cover.h"
 #include "../workloads/reports.h"
 #include "ktap.h"
 
@@ -87,6 +88,7 @@ bool ktap_expect_eq(const char *file, int line, const char *a, uint64_t x, const
 void ktap_end(void)
 {
 	fflush(stdout);
+	cover_collect_own(cover_own());
 	_exit(ktap_failures() ? EXIT_FAILED : 0);
 }
 
@@ -98,6 +100,7 @@ void ktap_skip(const char *reason, ...)
 	vsnprintf(shared->reason, sizeof(shared->reason), reason, list);
 	va_end(list);
 	fflush(stdout);
+	cover_collect_own(cover_own());
 	_exit(ktap_failures() ? EXIT_FAILED : EXIT_SKIPPED);
 }
 
@@ -250,6 +253,7 @@ static int run_one(const struct ktap_test *test)
 	if (!child) {
 		setpgid(0, 0);
 		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		cover_own();
 		test->run();
 		ktap_end();
 	}
@@ -312,6 +316,12 @@ int ktap_main(int argc, char **argv)
 		for (const struct ktap_test *t = __start_ktap_tests; t < __stop_ktap_tests; t++)
 			puts(t->name);
 		return 0;
+	}
+	if (argc == 3 && !strcmp(argv[1], "-n")) {
+		unsigned long tests = (unsigned long)(__stop_ktap_tests - __start_ktap_tests);
+
+		argc = 2;
+		argv[1] = (char *)__start_ktap_tests[strtoul(argv[2], NULL, 10) % tests].name;
 	}
 	shared = mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	if (shared == MAP_FAILED)

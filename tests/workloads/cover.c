@@ -12,7 +12,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "fuzz.h"
+#include "cover.h"
 
 #define KCOV_INIT_TRACE _IOR('c', 1, unsigned long)
 #define KCOV_ENABLE _IO('c', 100)
@@ -27,11 +27,14 @@
 #define LOWEST_FILE 900
 
 struct trace {
+	/* Of a thread's own trace: the process that opened it. */
+	pid_t owner;
+	/* -1: KCOV cannot be used. */
 	int file;
 	unsigned long *entries;
 };
 
-/* Shared with the tasks of programs. */
+/* Shared with the tasks of programs, by a file without a name. */
 struct shared {
 	/* A bit per offset: covered, and in the list of new edges. */
 	uint64_t covered[TEXT_BYTES / 64], listed[TEXT_BYTES / 64];
@@ -39,10 +42,14 @@ struct shared {
 	struct edge edges[NEW_EDGES];
 };
 
-static struct trace traces[TASKS];
+static struct trace *traces;
+static unsigned int traces_count;
 static struct shared *shared;
+static int shared_file;
 static unsigned long base;
 static unsigned int total;
+/* The step of this process in $KFD_COVER. */
+static unsigned int own_step;
 
 /* The address of the module's text, of which section .text is the beginning. */
 static bool read_base(void)
@@ -55,34 +62,57 @@ static bool read_base(void)
 	return found;
 }
 
-bool cover_init(void)
+static int above(int low, int command)
 {
-	shared = mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-	if (shared == MAP_FAILED || !read_base())
-		return false;
-	for (int i = 0; i < TASKS; i++) {
-		int low = open("/sys/kernel/debug/kcov", O_RDWR | O_CLOEXEC);
+	int high = fcntl(low, command, LOWEST_FILE);
 
-		traces[i].file = fcntl(low, F_DUPFD_CLOEXEC, LOWEST_FILE);
-		close(low);
-		if (traces[i].file < 0 || ioctl(traces[i].file, KCOV_INIT_TRACE, ENTRIES))
+	close(low);
+	return high;
+}
+
+static bool map_shared(void)
+{
+	shared = mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE, MAP_SHARED, shared_file, 0);
+	if (shared == MAP_FAILED)
+		shared = NULL;
+	return shared;
+}
+
+static bool open_trace(struct trace *trace)
+{
+	trace->file = above(open("/sys/kernel/debug/kcov", O_RDWR | O_CLOEXEC), F_DUPFD_CLOEXEC);
+	if (trace->file < 0 || ioctl(trace->file, KCOV_INIT_TRACE, ENTRIES))
+		return false;
+	trace->entries = mmap(NULL, ENTRIES * sizeof(unsigned long), PROT_READ | PROT_WRITE, MAP_SHARED,
+			      trace->file, 0);
+	return trace->entries != MAP_FAILED;
+}
+
+static bool start(struct trace *trace)
+{
+	if (ioctl(trace->file, KCOV_ENABLE, KCOV_TRACE_PC))
+		return false;
+	__atomic_store_n(&trace->entries[0], 0, __ATOMIC_RELAXED);
+	return true;
+}
+
+bool cover_init(unsigned int tasks)
+{
+	shared_file = above(memfd_create("cover", 0), F_DUPFD);
+	if (ftruncate(shared_file, sizeof(*shared)) || !map_shared() || !read_base())
+		return false;
+	traces = calloc(tasks, sizeof(*traces));
+	if (!traces)
+		return false;
+	for (; traces_count < tasks; traces_count++)
+		if (!open_trace(&traces[traces_count]))
 			return false;
-		traces[i].entries = mmap(NULL, ENTRIES * sizeof(unsigned long), PROT_READ | PROT_WRITE,
-					 MAP_SHARED, traces[i].file, 0);
-		if (traces[i].entries == MAP_FAILED)
-			return false;
-	}
 	return true;
 }
 
 struct trace *cover_start(unsigned int task)
 {
-	struct trace *trace = &traces[task];
-
-	if (!shared || ioctl(trace->file, KCOV_ENABLE, KCOV_TRACE_PC))
-		return NULL;
-	__atomic_store_n(&trace->entries[0], 0, __ATOMIC_RELAXED);
-	return trace;
+	return task < traces_count && start(&traces[task]) ? &traces[task] : NULL;
 }
 
 static void add(unsigned long address, unsigned int step)
@@ -116,7 +146,7 @@ void cover_collect(struct trace *trace, unsigned int step)
 
 void cover_collect_rest(unsigned int step)
 {
-	for (int i = 0; shared && i < TASKS && traces[i].entries; i++)
+	for (unsigned int i = 0; i < traces_count; i++)
 		cover_collect(&traces[i], step);
 }
 
@@ -158,5 +188,57 @@ void cover_dump(FILE *f)
 {
 	for (uint32_t offset = 0; offset < TEXT_BYTES; offset++)
 		if (shared->covered[offset / 64] & 1ull << (offset & 63))
-			fprintf(f, "= %#x\n", offset);
+			fprintf(f, "~ %#x\n", offset);
+}
+
+void cover_pass(unsigned int step)
+{
+	char text[64];
+
+	if (!traces_count)
+		return;
+	snprintf(text, sizeof(text), "%d %lx %u", shared_file, base, step);
+	setenv("KFD_COVER", text, 1);
+}
+
+/* Maps what the fuzzer shares. Returns whether there is such. */
+static bool attach(void)
+{
+	static int attached = -1;
+	const char *text;
+
+	if (attached >= 0)
+		return attached;
+	text = getenv("KFD_COVER");
+	attached = text && sscanf(text, "%d %lx %u", &shared_file, &base, &own_step) == 3 && map_shared();
+	return attached;
+}
+
+struct trace *cover_own(void)
+{
+	static __thread struct trace own;
+	pid_t process;
+
+	if (!attach())
+		return NULL;
+	process = getpid();
+	if (own.owner == process)
+		return own.file < 0 ? NULL : &own;
+	/* That of the parent is not recorded here. */
+	if (own.owner && own.file >= 0) {
+		munmap(own.entries, ENTRIES * sizeof(unsigned long));
+		close(own.file);
+	}
+	own.owner = process;
+	if (!open_trace(&own) || !start(&own)) {
+		close(own.file);
+		own.file = -1;
+		return NULL;
+	}
+	return &own;
+}
+
+void cover_collect_own(struct trace *trace)
+{
+	cover_collect(trace, own_step);
 }
