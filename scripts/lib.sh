@@ -64,9 +64,9 @@ TINYGRAD_SHA256=d2a5bea33c637fdf105963632329876b3d3253d38295ac1ffd2ff81646d93be3
 # and OpenCL: the further sources and packages. Of rocBLAS only the code objects for the GPU models
 # are installed.
 ROCM7_SOURCES="rocr-runtime rocm-hipamd rocm-llvm rocdbgapi rocm-smi-lib roctracer"
-LIBRARY_SOURCES="rocblas rocrand rocprim hipcub rocthrust rocfft"
+LIBRARY_SOURCES="rocblas rocrand rocprim hipcub rocthrust rocfft rocsparse hipblas-common hipblaslt"
 LIBRARY_PACKAGES="librocblas-dev librocrand-dev librocprim-dev libhipcub-dev librocthrust-dev librocfft-dev
-ocl-icd-opencl-dev rocm-opencl-icd"
+librocsparse-dev libhipblas-common-dev libhipblaslt-dev ocl-icd-opencl-dev rocm-opencl-icd"
 LIBRARY_ISAS="gfx942 gfx1201"
 
 # `podman` is the newest release with podman, which runs containers of that root's own files.
