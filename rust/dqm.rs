@@ -315,7 +315,7 @@ impl Dqm {
         self.gpu.mmio()?;
         inner.queues.processes.push(slot.clone(), GFP_KERNEL)?;
         let reserved = self.reserve(&mut inner);
-        if reserved == Err(ENOMEM) {
+        if reserved.is_err() {
             inner.queues.processes.pop();
         }
         reserved
