@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "../workloads/kfd.h"
+#include "../workloads/random.h"
 #include "drm.h"
 #include "fixture.h"
 #include "growth.h"
@@ -35,12 +36,9 @@ static uint64_t all_vram(struct gpu *g)
 
 static uint64_t random_state = 88172645463325252ull;
 
-static uint32_t random_below(uint32_t limit)
+static uint32_t below(uint32_t limit)
 {
-	random_state ^= random_state << 13;
-	random_state ^= random_state >> 7;
-	random_state ^= random_state << 17;
-	return (uint32_t)(random_state >> 32) % limit;
+	return random_below(&random_state, limit);
 }
 
 /*
@@ -92,21 +90,21 @@ static void over_allocate(unsigned int rounds, unsigned int jobs)
 
 	for (unsigned int round = 0; round < rounds; round++) {
 		for (unsigned int n = 0; n < jobs; n++) {
-			uint32_t from = random_below(count), to = random_below(count);
+			uint32_t from = below(count), to = below(count);
 
 			mems[0] = &objects[from];
 			mems[1] = &objects[to];
 			stream_uses(&s, mems, 2);
 			p = stream_begin(&s);
 			for (int k = 0; k < 16; k++) {
-				uint32_t a = random_below(BLOCKS), b = random_below(BLOCKS);
+				uint32_t a = below(BLOCKS), b = below(BLOCKS);
 
-				if (random_below(8)) {
+				if (below(8)) {
 					sdma_copy(&p, objects[to].va + b * BLOCK,
 						  objects[from].va + a * BLOCK, BLOCK);
 					wanted[to][b] = wanted[from][a];
 				} else {
-					wanted[to][b] = n << 16 | random_below(65536);
+					wanted[to][b] = n << 16 | below(65536);
 					sdma_fill(&p, objects[to].va + b * BLOCK, wanted[to][b],
 						  BLOCK);
 				}
@@ -129,7 +127,7 @@ static void over_allocate(unsigned int rounds, unsigned int jobs)
 
 				sdma_copy(&p, look.va + b * 64, block, 16);
 				sdma_copy(&p, look.va + b * 64 + 16,
-					  block + 4 * random_below(BLOCK / 4 - 8), 32);
+					  block + 4 * below(BLOCK / 4 - 8), 32);
 				sdma_copy(&p, look.va + b * 64 + 48, block + BLOCK - 16, 16);
 			}
 			ASSERT(p <= stream_begin(&s) + s.slot_dw, "%u words",

@@ -14,6 +14,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "../workloads/random.h"
 #include "fixture.h"
 #include "leaks.h"
 
@@ -28,13 +29,9 @@ struct call {
 
 static struct call *last;
 
-/* xorshift. */
 static uint64_t random64(void)
 {
-	seed ^= seed << 13;
-	seed ^= seed >> 7;
-	seed ^= seed << 17;
-	return seed;
+	return random_from(&seed);
 }
 
 /* Values that tend to break drivers. */
