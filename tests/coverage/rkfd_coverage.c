@@ -15,8 +15,11 @@
 #include <linux/string.h>
 #include <linux/vmalloc.h>
 
-/* A byte for each byte of the text, so that concurrent stores need no atomics. */
-static u8 *covered __ro_after_init;
+/*
+ * A byte for each byte of the text, so that concurrent stores need no atomics. Not in
+ * __ro_after_init, where kmemleak looks for no pointers.
+ */
+static u8 *covered __read_mostly;
 static unsigned long base __read_mostly, size __read_mostly;
 static struct dentry *file;
 
