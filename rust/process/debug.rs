@@ -170,14 +170,13 @@ impl Process {
             return;
         };
         for device in self.devices() {
-            let resumed = match state.queues.suspended_on(device.node()) {
-                Ok(queues) => device.resume(&queues),
+            let suspended = || state.queues.suspended_on(device.node());
+            let mut list = KVec::new();
+            let listed = suspended().try_for_each(|queue| list.push(queue.clone(), GFP_KERNEL));
+            let resumed = match listed {
+                Ok(()) => device.resume(&list),
                 // No memory for a list.
-                Err(_) => state
-                    .queues
-                    .on_node(device.node())
-                    .filter(|(_, queue)| queue.hw().is_suspended())
-                    .try_for_each(|(_, queue)| device.resume(slice::from_ref(queue.hw()))),
+                Err(_) => suspended().try_for_each(|queue| device.resume(slice::from_ref(queue))),
             };
             if let Err(e) = resumed {
                 pr_err!("process {}: queues were not resumed: {e:?}\n", self.pid());

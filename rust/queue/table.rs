@@ -109,17 +109,17 @@ impl QueueTable {
         self.queues.iter().map(|(id, queue)| (*id, &**queue))
     }
 
-    /// Returns the suspended queues on a node. `ENOMEM` without memory.
-    pub(crate) fn suspended_on(&self, node: &Node) -> Result<KVec<Arc<DqmQueue>>> {
-        let mut out = KVec::new();
-        for (_, queue) in self.on_node(node).filter(|(_, q)| q.hw().is_suspended()) {
-            out.push(queue.hw().clone(), GFP_KERNEL)?;
-        }
-        Ok(out)
+    /// Iterates over the suspended queues on a node.
+    pub(crate) fn suspended_on<'a>(
+        &'a self,
+        node: &'a Node,
+    ) -> impl Iterator<Item = &'a Arc<DqmQueue>> {
+        let queues = self.on_node(node).map(|(_, queue)| queue.hw());
+        queues.filter(|queue| queue.is_suspended())
     }
 
     /// Iterates over the queues on a node.
-    pub(crate) fn on_node<'a>(&'a self, node: &'a Node) -> impl Iterator<Item = (u32, &'a Queue)> {
+    fn on_node<'a>(&'a self, node: &'a Node) -> impl Iterator<Item = (u32, &'a Queue)> {
         self.iter().filter(|(_, q)| q.node().id() == node.id())
     }
 
