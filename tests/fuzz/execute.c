@@ -16,6 +16,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "../workloads/random.h"
 #include "fuzz.h"
 
 /*
@@ -26,9 +27,6 @@
 #define TEST_LIMIT_MS 30000
 #define KILL_MS 120000
 #define MEMORY_SIZE (64u << 10)
-/* Sizes between these would use up the machine's memory. */
-#define LARGE (16ull << 20)
-#define HUGE (1ull << 40)
 /* Descriptors from here on belong to the fuzzer. */
 #define OWN_FILES 900
 
@@ -89,7 +87,7 @@ static uint64_t tame(const struct call *call, const struct field *field, uint64_
 {
 	switch (field->type) {
 	case SIZE:
-		return number > LARGE && number < HUGE ? number & (LARGE - 1) : number;
+		return random_tame_size(number);
 	case MS:
 		return number & 31;
 	case TIME:

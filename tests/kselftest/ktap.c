@@ -85,11 +85,17 @@ bool ktap_expect_eq(const char *file, int line, const char *a, uint64_t x, const
 	return false;
 }
 
-void ktap_end(void)
+/* Ends the process, with `status` if nothing has failed. */
+__attribute__((noreturn)) static void end_process(int status)
 {
 	fflush(stdout);
 	cover_collect_own(cover_own());
-	_exit(ktap_failures() ? EXIT_FAILED : 0);
+	_exit(ktap_failures() ? EXIT_FAILED : status);
+}
+
+void ktap_end(void)
+{
+	end_process(0);
 }
 
 void ktap_skip(const char *reason, ...)
@@ -99,9 +105,7 @@ void ktap_skip(const char *reason, ...)
 	va_start(list, reason);
 	vsnprintf(shared->reason, sizeof(shared->reason), reason, list);
 	va_end(list);
-	fflush(stdout);
-	cover_collect_own(cover_own());
-	_exit(ktap_failures() ? EXIT_FAILED : EXIT_SKIPPED);
+	end_process(EXIT_SKIPPED);
 }
 
 void ktap_note(const char *text, ...)

@@ -26,9 +26,6 @@
 #define POINTED 512
 #define DEPTH 3
 #define ARGS (1u << _IOC_SIZEBITS)
-/* Sizes between these would use up the machine's memory. */
-#define LARGE (16ull << 20)
-#define HUGE (1ull << 40)
 /* A changed call that waits is interrupted then. */
 #define WAIT_MS 20
 
@@ -150,11 +147,6 @@ static void change(struct source *s, unsigned char *p, size_t size, unsigned int
 	memcpy(p + at, &word, bytes);
 }
 
-static uint64_t tame_size(uint64_t size)
-{
-	return size > LARGE && size < HUGE ? size & (LARGE - 1) : size;
-}
-
 /* Restricts numbers that would make the call take all memory. */
 static void tame(unsigned long request, unsigned char *args)
 {
@@ -162,9 +154,9 @@ static void tame(unsigned long request, unsigned char *args)
 	union drm_amdgpu_gem_create *create = (void *)args;
 
 	if (request == AMDKFD_IOC_ALLOC_MEMORY_OF_GPU)
-		alloc->size = tame_size(alloc->size);
+		alloc->size = random_tame_size(alloc->size);
 	else if (request == DRM_IOCTL_AMDGPU_GEM_CREATE)
-		create->in.bo_size = tame_size(create->in.bo_size);
+		create->in.bo_size = random_tame_size(create->in.bo_size);
 }
 
 /* Whether the DRM core handles the request, which allocates what is requested, and warns. */
@@ -280,7 +272,7 @@ int mutate_mmap(struct call *call)
 	if (below(s, 2))
 		changed.offset = (off_t)new_number(s, (uint64_t)call->offset);
 	else
-		changed.size = tame_size(new_number(s, call->size));
+		changed.size = random_tame_size(new_number(s, call->size));
 	call->run(&changed);
 	return call->run(call);
 }

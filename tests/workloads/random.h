@@ -45,4 +45,12 @@ static inline uint64_t random_nasty(uint64_t *seed)
 	}
 }
 
+/* Restricts a size for which the machine's memory might be used up, but none that is refused. */
+static inline uint64_t random_tame_size(uint64_t size)
+{
+	const uint64_t large = 16ull << 20, huge = 1ull << 40;
+
+	return size > large && size < huge ? size & (large - 1) : size;
+}
+
 #endif
