@@ -4,7 +4,9 @@
 
 use kernel::{
     fs::File,
-    impl_has_work, new_condvar, new_mutex, new_work,
+    impl_has_work,
+    mm::MmWithUser,
+    new_condvar, new_mutex, new_work,
     num::casts::arch::u64_as_usize,
     prelude::*,
     sync::{
@@ -168,9 +170,9 @@ fn has_retries(device: &Arc<ProcessDevice>) -> bool {
 }
 
 impl Process {
-    /// Creates the process of the address space `mm`, with the nodes that the current task may
-    /// use. `EINVAL` without any.
-    pub(super) fn new(leader: ARef<Task>, mm: usize, rank: Rank) -> Result<Arc<Self>> {
+    /// Creates the process of the address space `mm`, which need not be the current task's, with
+    /// the nodes that this task may use. `EINVAL` without any.
+    pub(super) fn new(leader: ARef<Task>, mm: &MmWithUser, rank: Rank) -> Result<Arc<Self>> {
         let mut devices = KVec::new();
         for node in node::list()? {
             if node.check_permission().is_ok() {
@@ -191,12 +193,12 @@ impl Process {
         // `kfd_process_xnack_mode`.
         let retries =
             crate::module_parameters::noretry.value() == 0 && devices.iter().all(has_retries);
-        let svm = Svm::new(devices.len(), retries, svm_queues.clone(), moves)?;
+        let svm = Svm::new(mm, devices.len(), retries, svm_queues.clone(), moves)?;
         Arc::pin_init(
             pin_init!(Self {
                 pids,
                 leader,
-                mm,
+                mm: sched_mm::mm_key(mm),
                 rank,
                 poisoned: Atomic::new(false),
                 devices,

@@ -130,22 +130,24 @@ fn find_or_create(leader: &Task, mm: &MmWithUser) -> Result<Arc<Process>> {
     if let Some(process) = find(key) {
         return Ok(process);
     }
-    let process = Process::new(leader.into(), key, Rank::primary()?)?;
+    let process = Process::new(leader.into(), mm, Rank::primary()?)?;
     // The address space does not end while the caller holds it.
     let registration = mmu_notifier::Registration::new(mm)?;
     insert(&process, Some(registration))?;
     Ok(process)
 }
 
-/// Creates a secondary process beside `primary`, whose address space is the caller's. `ENOSPC` if
-/// that has 65,535 of them, otherwise as [`open_current`].
+/// Creates a secondary process beside `primary`, whose address space is the caller's: `EBADF` if it
+/// is not. `ENOSPC` if that has 65,535 of them, otherwise as [`open_current`].
 pub(super) fn create_secondary(primary: &Arc<Process>) -> Result<Arc<Process>> {
     let switching = CREATE.lock();
     if *switching != 0 {
         return Err(EINVAL);
     }
+    let current = kernel::current!();
+    let mm = current.mm().filter(|mm| sched_mm::mm_key(mm) == primary.mm());
     let rank = Rank::secondary(primary)?;
-    let process = Process::new(primary.leader().into(), primary.mm(), rank)?;
+    let process = Process::new(primary.leader().into(), mm.ok_or(EBADF)?, rank)?;
     insert(&process, None)?;
     trace::process(process.pid(), 0, c"created");
     Ok(process)

@@ -193,22 +193,20 @@ struct Trash {
 }
 
 impl Svm {
-    /// Returns that of the current process, which has `gpus` GPUs, with or without retry faults.
-    /// `EINVAL` in a kernel thread.
+    /// Returns that of a process, which has `gpus` GPUs, with or without retry faults.
     pub(crate) fn new(
+        mm: &Mm,
         gpus: usize,
         retries: bool,
         queues: Arc<dyn Queues>,
         moves: Arc<dyn MoveReport>,
     ) -> Result<Arc<Delayed<Self>>> {
-        let current = kernel::current!();
-        let mm = current.mm().ok_or(EINVAL)?;
         let mut members = KVec::new();
         for _ in 0..gpus.min(MAX_GPUS) {
             members.push(Member::default(), GFP_KERNEL)?;
         }
         let svm = pin_init!(Self {
-            mm: ARef::from(&**mm),
+            mm: mm.into(),
             gpus: gpus.min(MAX_GPUS),
             queues,
             moves,

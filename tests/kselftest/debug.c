@@ -12,6 +12,7 @@
 #include <linux/kfd_sysfs.h>
 
 #include "debugger.h"
+#include "svm.h"
 
 TEST(session)
 {
@@ -470,6 +471,51 @@ TEST(debug_before_the_first_open)
 	EXPECT_OK(send_event(&s, EC(PROCESS_RUNTIME), 0, 0));
 	expect_exit(&c, 0);
 	EXPECT_RET(dbg_trap_plain(&s, KFD_IOC_DBG_TRAP_DISABLE), -ESRCH);
+}
+
+static char in_both[4 * KFD_PAGE] __attribute__((aligned(4096)));
+
+/* The GPU writes to pages that the debugger has, too, and to some that it does not have. */
+static void use_own_memory(struct child *c)
+{
+	struct fixture f;
+	char *p;
+
+	wait_for_parent(c);
+	fixture_launch(&f);
+	p = mmap((void *)0x200000000000, sizeof(in_both), PROT_READ | PROT_WRITE,
+		 MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
+	if (p == MAP_FAILED)
+		_exit(1);
+	if (svm_access(&f.k, p, sizeof(in_both)) || !svm_works(&f, p, sizeof(in_both), 0x100))
+		_exit(2);
+	if (svm_access(&f.k, in_both, sizeof(in_both)) ||
+	    !svm_works(&f, in_both, sizeof(in_both), 0x200))
+		_exit(3);
+}
+
+/* A session from before the first open: shared virtual memory is that of the debugged process. */
+TEST(memory_is_that_of_the_debugged_process)
+{
+	struct session s;
+	struct child c;
+	struct kfd k;
+
+	start_child(&c, use_own_memory);
+	fixture_open(&k);
+	if (!(k.node.capability & SVM_CAPABLE)) {
+		kill(c.pid, SIGKILL);
+		SKIP("the node has no SVM");
+	}
+	session_of(&s, &k, c.pid);
+	wait_for_child(&c);
+	attach(&c);
+	ASSERT_OK(session_enable(&s, 0));
+	EXPECT(!ptrace(PTRACE_CONT, c.pid, NULL, NULL));
+	child_goes_on(&c);
+	expect_exit(&c, 0);
+	for (size_t i = 0; i < sizeof(in_both); i++)
+		ASSERT(!in_both[i]);
 }
 
 /* The session ends with the debugged process. */
