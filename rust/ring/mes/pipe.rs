@@ -120,7 +120,7 @@ pub(crate) struct State {
     /// A frame timed out: the ring is no longer used.
     pub(crate) hung: bool,
     /// Frames submitted, per opcode.
-    pub(crate) submitted: [u32; OPCODES],
+    pub(crate) submitted: [u64; OPCODES],
     /// Number of frames that failed.
     pub(crate) failures: u32,
     /// Last error word.
@@ -146,7 +146,7 @@ pub(super) struct Ring {
     image: KVec<u32>,
     emitted: u32,
     hung: bool,
-    submitted: [u32; OPCODES],
+    submitted: [u64; OPCODES],
     failures: u32,
     last: Option<abi::ErrorWord>,
 }
