@@ -21,7 +21,7 @@ use crate::{
     hw::{QueueFormat, TRAPS},
     kapi::{file::Notified, task},
     process::{
-        debug::{ExceptionInfo, Runtime},
+        debug::{ExceptionInfo, Interrupted, Runtime},
         table, Process, ProcessDevice, ProcessState,
     },
     queue::{Exceptions, Queue, QueueKind},
@@ -76,16 +76,20 @@ pub(super) fn runtime_enable(
     args: &mut kfd_ioctl_runtime_enable_args,
 ) -> Result {
     let state = process.lock()?;
-    let interrupted = process.runtime_was_interrupted();
+    let interrupted = process.interrupted_runtime();
     let waits = if args.mode_mask & KFD_RUNTIME_ENABLE_MODE_ENABLE_MASK == 0 {
-        let waits = process.set_runtime(&state, Runtime::default(), !interrupted);
+        let notify = interrupted != Interrupted::Waiting;
+        let waits = process.set_runtime(&state, Runtime::default(), notify);
         set_runtime_on_gpus(process, false)?;
         waits
-    } else if interrupted {
+    } else if interrupted == Interrupted::Waiting {
         true
     } else {
         if process.runtime_enabled() {
-            return Err(EBUSY);
+            return match interrupted {
+                Interrupted::Over => Ok(()),
+                _ => Err(EBUSY),
+            };
         }
         if !state.queues.is_empty() {
             return Err(EEXIST);

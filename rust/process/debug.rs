@@ -17,7 +17,7 @@ use kernel::{
     workqueue::WorkItem,
 };
 
-pub(crate) use super::debug_state::Runtime;
+pub(crate) use super::debug_state::{Interrupted, Runtime};
 
 use super::{
     debug_state::{DebugState, DeviceStatus, Session},
@@ -95,10 +95,14 @@ impl Process {
         debugged
     }
 
-    /// Returns whether a call of RUNTIME_ENABLE was interrupted, and the debugger is attached.
-    pub(crate) fn runtime_was_interrupted(&self) -> bool {
-        let debug = self.debug().lock();
-        debug.interrupted && debug.session.is_some()
+    /// Returns whether a call of RUNTIME_ENABLE was interrupted, for the next one.
+    pub(crate) fn interrupted_runtime(&self) -> Interrupted {
+        let mut debug = self.debug().lock();
+        let interrupted = debug.interrupted;
+        if interrupted == Interrupted::Over {
+            debug.interrupted = Interrupted::No;
+        }
+        interrupted
     }
 
     /// Waits until the debugger replies to a change of the runtime, or the session ends. `EINTR`
@@ -106,7 +110,7 @@ impl Process {
     pub(crate) fn wait_for_debugger(&self) -> Result {
         let mut debug = self.debug().lock();
         loop {
-            debug.interrupted = false;
+            debug.interrupted = Interrupted::No;
             if debug.session.is_none() {
                 return Ok(());
             }
@@ -114,7 +118,7 @@ impl Process {
                 debug.replies = left;
                 return Ok(());
             }
-            debug.interrupted = true;
+            debug.interrupted = Interrupted::Waiting;
             if self.debugger_replied().wait_interruptible(&mut debug) {
                 return Err(EINTR);
             }
@@ -192,6 +196,9 @@ impl Process {
         }
         debug.replies = 0;
         debug.flags = 0;
+        if debug.interrupted == Interrupted::Waiting {
+            debug.interrupted = Interrupted::Over;
+        }
         drop(debug);
         self.debugger_replied().notify_all();
         self.queues_resumed().notify_all();
@@ -504,7 +511,9 @@ impl Process {
             schedule_fault(self.clone(), device, fault);
         }
         if exceptions.has(Exceptions::RUNTIME) {
-            self.debug().lock().replies += 1;
+            let mut debug = self.debug().lock();
+            debug.replies = debug.replies.saturating_add(1);
+            drop(debug);
             self.debugger_replied().notify_all();
         }
         let of_queue = exceptions.without(Exceptions::MEMORY_VIOLATION | Exceptions::RUNTIME);

@@ -39,6 +39,18 @@ pub(super) struct DeviceStatus {
     pub(super) waves: WaveDebug,
 }
 
+/// A call of RUNTIME_ENABLE whose wait a signal ended.
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) enum Interrupted {
+    /// There is none.
+    #[default]
+    No,
+    /// The next call goes on with the wait.
+    Waiting,
+    /// The session has ended since: the next call that enables the runtime has nothing to wait for.
+    Over,
+}
+
 /// State of a process for debuggers. The lock is a leaf, and is taken by the interrupt thread.
 pub(super) struct DebugState {
     /// The session.
@@ -53,8 +65,8 @@ pub(super) struct DebugState {
     pub(super) replies: u32,
     /// Flags of SET_FLAGS.
     pub(super) flags: u32,
-    /// A signal ended the wait of RUNTIME_ENABLE: the next call goes on with it.
-    pub(super) interrupted: bool,
+    /// Whether a call of RUNTIME_ENABLE was interrupted.
+    pub(super) interrupted: Interrupted,
 }
 
 impl DebugState {
@@ -71,7 +83,7 @@ impl DebugState {
             devices: all,
             replies: 0,
             flags: 0,
-            interrupted: false,
+            interrupted: Interrupted::No,
         })
     }
 

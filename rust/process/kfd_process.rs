@@ -153,6 +153,11 @@ pub(crate) struct Process {
     /// Handles retry faults.
     #[pin]
     retry_work: Work<Process, RETRY_WORK>,
+    /// A worker writes to the memory of the process. A leaf.
+    #[pin]
+    writing: Mutex<bool>,
+    #[pin]
+    written: CondVar,
     #[pin]
     folder: Mutex<Option<ProcessFolder>>,
 }
@@ -221,6 +226,8 @@ impl Process {
                 fault_work <- new_work!("rkfd_faults"),
                 notify_work <- new_work!("rkfd_debugger"),
                 retry_work <- new_work!("rkfd_retry"),
+                writing <- new_mutex!(false, "rkfd_writing"),
+                written <- new_condvar!("rkfd_written"),
                 folder <- new_mutex!(None),
             }? Error),
             GFP_KERNEL,
@@ -268,6 +275,16 @@ impl Process {
     /// Returns the thread group leader.
     pub(super) fn leader(&self) -> &Task {
         &self.leader
+    }
+
+    /// Returns whether a worker writes to the memory of the process.
+    pub(super) fn writing(&self) -> &Mutex<bool> {
+        &self.writing
+    }
+
+    /// Notified when such a worker has ended.
+    pub(super) fn written(&self) -> &CondVar {
+        &self.written
     }
 
     /// Returns the key of the address space, see [`sched_mm::current_mm_key`].

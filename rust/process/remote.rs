@@ -3,7 +3,8 @@
 //! Writes to the memory of a process that is not the caller's.
 //!
 //! A worker writes as the process itself would: access to user memory may block, for instance on
-//! userfaultfd. The caller waits until a signal.
+//! userfaultfd. The caller waits until a signal. A process has one such worker at most, so that
+//! interrupted calls do not use up the work queue, which all processes share.
 
 use kernel::{
     impl_has_work, new_condvar, new_mutex, new_work,
@@ -49,6 +50,8 @@ impl WorkItem for Job {
             .with_memory(|| this.writes.iter().try_for_each(write));
         *this.result.lock() = Some(result.and_then(|written| written));
         this.done.notify_all();
+        *this.process.writing().lock() = false;
+        this.process.written().notify_all();
     }
 }
 
@@ -70,6 +73,14 @@ impl Process {
             }),
             GFP_KERNEL,
         )?;
+        let mut writing = self.writing().lock();
+        while *writing {
+            if self.written().wait_interruptible(&mut writing) {
+                return Err(ERESTARTSYS);
+            }
+        }
+        *writing = true;
+        drop(writing);
         exceptions::run(job.clone());
         let mut result = job.result.lock();
         loop {

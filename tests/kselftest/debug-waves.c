@@ -4,7 +4,14 @@
  * with a trap or in single-step mode, watchpoints. The process debugs itself.
  */
 #define _GNU_SOURCE
+#include <fcntl.h>
+#include <linux/userfaultfd.h>
 #include <pthread.h>
+#include <signal.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <sys/time.h>
 #include <unistd.h>
 
 #include "debugger.h"
@@ -99,6 +106,73 @@ TEST(queues_are_resumed_at_the_end)
 	EXPECT_OK(dbg_trap_plain(&s, KFD_IOC_DBG_TRAP_DISABLE));
 	EXPECT_OK(kfd_signal_wait(&f.k, &f.signal, WAIT_MS));
 	EXPECT(fixture_works(&f));
+}
+
+/* Returns a file; until it is closed, stores to the save area of a queue wait. */
+static int hold_save_area(struct fixture *f)
+{
+	size_t size = kfd_cwsr_bytes(&f->k.node);
+	struct uffdio_api api = { .api = UFFD_API };
+	struct uffdio_register range = { .mode = UFFDIO_REGISTER_MODE_MISSING,
+					 .range = { kfd_va(f->q.cwsr->va), size } };
+	int file = (int)syscall(SYS_userfaultfd, O_CLOEXEC);
+
+	if (file < 0)
+		SKIP("no userfaultfd");
+	ASSERT(mmap(f->q.cwsr->va, size, PROT_READ | PROT_WRITE,
+		    MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) == f->q.cwsr->va);
+	ASSERT(!ioctl(file, UFFDIO_API, &api));
+	ASSERT(!ioctl(file, UFFDIO_REGISTER, &range));
+	return file;
+}
+
+static void suspend_own_queue(struct child *c)
+{
+	struct session s;
+	struct fixture f;
+	uint32_t id;
+
+	debug_queue(&s, &f);
+	expect_event(&s, EC(QUEUE_NEW), f.k.node.gpu_id, f.q.id);
+	wait_for_parent(c);
+	id = f.q.id;
+	if (suspend_queues(&s, &id, 1, 0) != 1)
+		_exit(1);
+}
+
+static void nothing(int signal)
+{
+	(void)signal;
+}
+
+/* Interrupted calls on a queue whose save area cannot be written: another debugger goes on. */
+TEST_TIMEOUT(interrupted_calls_leave_others_alone, 120)
+{
+	const struct itimerval often = { { 0, 1000 }, { 0, 1000 } }, never = { 0 };
+	struct sigaction action = { .sa_handler = nothing };
+	struct session s;
+	struct fixture f;
+	struct child c;
+	uint32_t id;
+	int file;
+
+	start_child(&c, suspend_own_queue);
+	debug_queue(&s, &f);
+	expect_event(&s, EC(QUEUE_NEW), f.k.node.gpu_id, f.q.id);
+	file = hold_save_area(&f);
+	ASSERT(!sigaction(SIGALRM, &action, NULL));
+	ASSERT(!setitimer(ITIMER_REAL, &often, NULL));
+	/* A work queue has 1,024 active items. */
+	for (unsigned int i = 0; i < 1100; i++) {
+		id = f.q.id;
+		ASSERT_RET(suspend_queues(&s, &id, 1, 0), -EINTR);
+	}
+	ASSERT(!setitimer(ITIMER_REAL, &never, NULL));
+	wait_for_child(&c);
+	child_goes_on(&c);
+	expect_exit(&c, 0);
+	close(file);
+	EXPECT_RET(suspend_queues(&s, &id, 1, 0), 1);
 }
 
 static void *destroy_queue(void *data)

@@ -159,6 +159,48 @@ TEST(wait_of_the_runtime_is_interrupted)
 	expect_no_event(&s);
 }
 
+/* A session that ends after a signal has ended the wait of the runtime. */
+static void end_session_after_a_signal(struct session *s, struct kfd *k)
+{
+	struct sigaction action = { .sa_handler = nothing };
+	struct caller c;
+
+	sigaction(SIGUSR1, &action, NULL);
+	debug_self(s, k);
+	start_call(&c, k, KFD_RUNTIME_ENABLE_MODE_ENABLE_MASK);
+	ASSERT_EQ(notified(s), 1);
+	usleep(100000);
+	pthread_kill(c.thread, SIGUSR1);
+	EXPECT_RET(end_call(&c), -EINTR);
+	ASSERT_OK(dbg_trap_plain(s, KFD_IOC_DBG_TRAP_DISABLE));
+}
+
+/* The runtime is enabled: there is nothing to wait for. */
+TEST(session_ends_after_an_interrupted_wait)
+{
+	struct session s;
+	struct kfd k;
+
+	end_session_after_a_signal(&s, &k);
+	EXPECT_OK(runtime_enable(&k, KFD_RUNTIME_ENABLE_MODE_ENABLE_MASK));
+}
+
+/* The next debugger is told of changes. */
+TEST(session_after_an_interrupted_wait)
+{
+	struct session s;
+	struct caller c;
+	struct kfd k;
+
+	end_session_after_a_signal(&s, &k);
+	ASSERT_OK(session_enable(&s, ALL_EVENTS));
+	start_call(&c, &k, 0);
+	ASSERT_EQ(notified(&s), 1);
+	expect_event(&s, EC(PROCESS_RUNTIME), 0, 0);
+	ASSERT_OK(send_event(&s, EC(PROCESS_RUNTIME), 0, 0));
+	EXPECT_OK(end_call(&c));
+}
+
 /* A debugger that attaches later sees the runtime, without an event. */
 TEST(attach_to_a_running_runtime)
 {
