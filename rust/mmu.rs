@@ -12,6 +12,7 @@ pub(crate) mod pasid;
 mod peer;
 mod pgtable;
 mod placement;
+mod pte;
 mod space;
 pub(crate) mod tlb;
 pub(crate) mod usage;

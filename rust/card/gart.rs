@@ -186,16 +186,16 @@ impl Gart {
     /// Maps `count` pages of system memory from bus address `dma` on, at a multiple of `align`
     /// pages.
     fn map(self: &Arc<Self>, dma: u64, count: usize, align: usize) -> Result<Mapping> {
-        self.map_runs(count, align, |f| f(dma, count))
+        self.map_runs(count, align, core::iter::once((dma, count)))
     }
 
-    /// Maps `count` pages of system memory. `runs` calls its argument with bus address and number
-    /// of pages of each contiguous part of them. `ENOMEM` when the aperture is full.
+    /// Maps `count` pages of system memory: bus address and number of pages of each contiguous
+    /// part of them. `ENOMEM` when the aperture is full.
     fn map_runs(
         self: &Arc<Self>,
         count: usize,
         align: usize,
-        runs: impl FnOnce(&mut dyn FnMut(u64, usize) -> Result) -> Result,
+        runs: impl Iterator<Item = (u64, usize)>,
     ) -> Result<Mapping> {
         let page = self.pages.lock().take(count, align)?;
         // Dropped on error, which unmaps.
@@ -208,12 +208,12 @@ impl Gart {
         let flags = gmc.gart_flags();
         self.write(page, count, |ptes| {
             let mut left = ptes.iter_mut();
-            runs(&mut |dma, len| {
+            for (dma, len) in runs {
                 for (i, pte) in (0u64..).zip(left.by_ref().take(len)) {
                     *pte = gmc.leaf(0, dma + i * PAGE_SIZE as u64, flags, 0);
                 }
-                Ok(())
-            })
+            }
+            Ok(())
         })?;
         self.flush()?;
         Ok(mapping)
@@ -230,7 +230,7 @@ impl Gart {
     ) -> Result<GartMapping> {
         let first = usize::try_from(at)? / PAGE_SIZE;
         let count = usize::try_from(len)?.div_ceil(PAGE_SIZE);
-        self.map_runs(count, 1, |f| pages.for_runs(first..first + count, f))
+        self.map_runs(count, 1, pages.dma_runs(first..first + count)?)
             .map(GartMapping)
     }
 

@@ -26,6 +26,6 @@ mod registers;
 pub(crate) use coherent::{Access, Coherent};
 pub(crate) use device::Device;
 pub(super) use mapping::{Extent, Mapping};
-pub(crate) use mapping::{PeerMapping, Runs};
+pub(crate) use mapping::{DmaRuns, PeerMapping, Runs};
 pub(crate) use pages::Pages;
 pub(crate) use registers::Registers;

@@ -43,7 +43,7 @@ use kernel::{
 };
 
 use super::{
-    dma::{self, Extent, Mapping, PeerMapping, Runs},
+    dma::{self, DmaRuns, Extent, Mapping, PeerMapping, Runs},
     module_use::ModuleUse,
     sched_mm, //
 };
@@ -434,8 +434,8 @@ impl Runs for Mapped {
         self.0.dma_run(page)
     }
 
-    fn for_runs(&self, pages: Range<usize>, f: &mut dyn FnMut(u64, usize) -> Result) -> Result {
-        self.0.for_runs(pages, f)
+    fn dma_runs(&self, pages: Range<usize>) -> Result<DmaRuns<'_>> {
+        self.0.dma_runs(pages)
     }
 }
 
@@ -468,8 +468,8 @@ impl Runs for Faulted {
         self.mapped.dma_run(page)
     }
 
-    fn for_runs(&self, pages: Range<usize>, f: &mut dyn FnMut(u64, usize) -> Result) -> Result {
-        self.mapped.for_runs(pages, f)
+    fn dma_runs(&self, pages: Range<usize>) -> Result<DmaRuns<'_>> {
+        self.mapped.dma_runs(pages)
     }
 }
 

@@ -15,7 +15,8 @@ use kernel::{
 
 use super::{
     pages::{MirrorOwner, Mirrored, Pages, BLOCK_BYTES, BLOCK_PAGES},
-    pgtable::{Span, Update},
+    pgtable::Update,
+    pte::{self, Span, ENTRY_BYTES},
     space::{Before, Inner},
     tlb,
     vm::Vm,
@@ -24,9 +25,6 @@ use crate::{
     gpu::Gpu,
     hw::{FlushType, PteAttrs},
 };
-
-/// Bytes of a PTE.
-const PTE_BYTES: u64 = 8;
 
 impl Vm {
     /// Sets the owner of the mirrors. Returns false if there is one already.
@@ -182,9 +180,8 @@ impl Mirror {
         let gpu = self.gpu();
         let gmc = gpu.generation().gmc;
         let flags = gmc.pte_flags(attrs);
-        let at = usize::try_from(self.table + first as u64 * PTE_BYTES)?;
         let (mut next, mut order) = (0, 0);
-        gpu.vram().bar().write64s(at, count, |i| {
+        pte::write(gpu, self.pte(first), count, |i| {
             let pa = addr + (i * PAGE_SIZE) as u64;
             if i == next {
                 // The largest fragment that is aligned in both addresses.
@@ -197,12 +194,17 @@ impl Mirror {
         })
     }
 
+    /// Returns the offset of a PTE in VRAM.
+    fn pte(&self, page: usize) -> u64 {
+        self.table + (page * ENTRY_BYTES) as u64
+    }
+
     /// Zaps the PTEs of `pages`. Does not allocate. Complete after [`Self::flush`].
     pub(crate) fn clear(&self, pages: Pages) -> Result {
         let gpu = self.gpu();
         let empty = gpu.generation().gmc.empty(0);
         pages.runs(|first, end| {
-            Span::new(self.table + first as u64 * PTE_BYTES, end - first, empty).clear(gpu)
+            Span::new(self.pte(first), end - first, empty).clear(gpu)
         })
     }
 

@@ -11,20 +11,20 @@ use core::ops::Range;
 
 use kernel::{page::PAGE_SIZE, prelude::*, sizes::SZ_4K, sync::Arc};
 
-use super::{peer::PeerUse, placement::Placement};
+use super::{
+    peer::PeerUse,
+    placement::Placement,
+    pte::{self, Row, Span, Writer, ENTRY_BYTES},
+};
 use crate::{
     card::vram::VramRange,
-    gpu::{
-        dma::{self, PteRun},
-        Gpu, //
-    },
+    gpu::Gpu,
     hw::{Level, PteAttrs},
 };
 
 /// Entries per table.
 const ENTRIES: usize = 512;
 const ENTRY_BITS: u32 = 9;
-const ENTRY_BYTES: usize = 8;
 const PAGE_BITS: u32 = 12;
 /// Level of the root (PDB2).
 const ROOT: Level = 3;
@@ -32,11 +32,6 @@ const ROOT: Level = 3;
 const BLOCK: Level = 1;
 /// Largest fragment, in log2 pages.
 const MAX_FRAGMENT: u32 = 9;
-
-/// Minimum size of a change, in bytes, for SDMA to write its rows.
-const DMA_MIN_BYTES: u64 = 4096 * PAGE_SIZE as u64;
-/// Minimum entries of a row for SDMA: shorter ones cost less to write than to submit.
-const DMA_MIN_ROW: usize = 32;
 
 /// Returns the bytes mapped by an entry at `level`.
 const fn span(level: Level) -> u64 {
@@ -94,22 +89,6 @@ impl Spare {
     }
 }
 
-/// Consecutive entries of a table: address of the first and increment per entry.
-struct Row {
-    first: usize,
-    count: usize,
-    addr: u64,
-    step: u64,
-    /// Other bits of all entries.
-    flags: u64,
-}
-
-impl Row {
-    fn entry(&self, i: usize) -> u64 {
-        (self.addr + i as u64 * self.step) | self.flags
-    }
-}
-
 impl Table {
     fn new(gpu: &Gpu, memory: Option<u32>, level: Level) -> Result<KBox<Self>> {
         let range = gpu.vram().alloc_table(SZ_4K as u64, memory)?;
@@ -130,53 +109,31 @@ impl Table {
             GFP_KERNEL,
         )?;
         let empty = gpu.generation().gmc.empty(level);
-        table.write(gpu, 0, ENTRIES, |_| empty)?;
+        pte::write(gpu, table.start, ENTRIES, |_| empty)?;
         Ok(table)
     }
 
-    fn write(
-        &self,
-        gpu: &Gpu,
-        first: usize,
-        count: usize,
-        value: impl FnMut(usize) -> u64,
-    ) -> Result {
-        let at = usize::try_from(self.start)? + first * ENTRY_BYTES;
-        gpu.vram().bar().write64s(at, count, value)
+    /// Returns the offset of an entry in VRAM.
+    fn offset(&self, i: usize) -> u64 {
+        self.start + (i * ENTRY_BYTES) as u64
     }
 
-    /// Prepares to map `count` entries from `first` on by rows that follow each other. `ENOMEM`
-    /// without memory for entries that must be deferred.
-    fn begin_rows(&self, cx: &mut Update<'_>, first: usize, count: usize) -> Result {
-        let Some(deferred) = &mut cx.deferred else {
-            return Ok(());
-        };
-        let empty = cx.gpu.generation().gmc.empty(self.level);
-        let offset = self.start + (first * ENTRY_BYTES) as u64;
-        deferred.begin(Span::new(offset, count, empty))
+    /// Writes an entry at once.
+    fn write(&self, gpu: &Gpu, i: usize, entry: u64) -> Result {
+        pte::write(gpu, self.offset(i), 1, |_| entry)
     }
 
-    /// Writes a row of entries, immediately or by [`Update::write_out`] or [`Update::write_all`].
-    /// `ENOMEM` for one that must be deferred and is not within [`Self::begin_rows`].
-    fn write_row(&self, cx: &mut Update<'_>, row: &Row) -> Result {
-        if let Some(deferred) = &mut cx.deferred {
-            return deferred.fill(row);
-        }
-        let offset = self.start + (row.first * ENTRY_BYTES) as u64;
-        if cx.by_dma && row.count >= DMA_MIN_ROW {
-            let run = run(cx.gpu, offset, row);
-            if cx.rows.push((offset, run), GFP_KERNEL).is_ok() {
-                return Ok(());
-            }
-        }
-        self.write(cx.gpu, row.first, row.count, |i| row.entry(i))
+    /// Returns `count` entries from `first` on.
+    fn span(&self, gpu: &Gpu, first: usize, count: usize) -> Span {
+        let empty = gpu.generation().gmc.empty(self.level);
+        Span::new(self.offset(first), count, empty)
     }
 
     /// Writes the table and its children with their PDEs only, without PTEs.
     fn rewrite(&self, gpu: &Gpu) -> Result {
         let gmc = gpu.generation().gmc;
         let empty = gmc.empty(self.level);
-        self.write(gpu, 0, ENTRIES, |i| match self.child(i) {
+        pte::write(gpu, self.start, ENTRIES, |i| match self.child(i) {
             Some(child) => gmc.table(self.level, gpu.vram_pa(child.start)),
             None => empty,
         })?;
@@ -238,12 +195,23 @@ impl Table {
     ) -> Result {
         if self.level == 0 {
             let (first, count) = (index(0, va), ((end - va) / PAGE_SIZE as u64) as usize);
-            self.begin_rows(cx, first, count)?;
+            let mut rows = cx.ptes.rows(self.span(cx.gpu, first, count))?;
             // After an error the caller unmaps the range.
             self.set_leaves(first, count, true);
-            return source.for_runs(va, end, |at, end, pa| {
-                self.map_pages(cx, at, end, pa, flags)
-            });
+            let gmc = cx.gpu.generation().gmc;
+            let page = gmc.leaf(0, 0, flags, 0);
+            source.for_runs(va, end, |at, end, pa| match end - at == PAGE_SIZE as u64 {
+                true => rows.one(pa | page),
+                false => for_fragments(at..end, pa, |addr, count, fragment| {
+                    rows.push(&Row {
+                        count,
+                        addr,
+                        step: PAGE_SIZE as u64,
+                        flags: gmc.leaf(0, 0, flags, fragment),
+                    })
+                }),
+            })?;
+            return rows.end();
         }
         let gmc = cx.gpu.generation().gmc;
         let step = span(self.level);
@@ -255,26 +223,21 @@ impl Table {
             if self.level == BLOCK && next - at == step {
                 let (phys, run) = source.run(at)?;
                 // Reserve first: once the child is detached its PDE has to be overwritten.
-                block = (run >= step && phys % step == 0 && cx.reserve_row())
+                block = (run >= step && phys % step == 0 && cx.ptes.reserve())
                     .then_some(phys)
                     .filter(|_| self.clear_child(cx, i));
             }
             if let Some(phys) = block {
-                let row = Row {
-                    first: i,
-                    count: 1,
-                    addr: phys,
-                    step: 0,
-                    flags: gmc.leaf(self.level, 0, flags, MAX_FRAGMENT),
-                };
-                self.begin_rows(cx, i, 1)?;
-                self.write_row(cx, &row)?;
+                let entry = gmc.leaf(self.level, phys, flags, MAX_FRAGMENT);
+                let mut rows = cx.ptes.rows(self.span(cx.gpu, i, 1))?;
+                rows.one(entry)?;
+                rows.end()?;
                 self.set_leaf(i, true);
             } else {
                 if self.child(i).is_none() {
                     let child = cx.table(self.level - 1)?;
                     let entry = gmc.table(self.level, cx.gpu.vram_pa(child.start));
-                    self.write(cx.gpu, i, 1, |_| entry)?;
+                    self.write(cx.gpu, i, entry)?;
                     self.set_leaf(i, false);
                     self.replace_child(i, Some(child));
                 }
@@ -300,48 +263,17 @@ impl Table {
             .is_none_or(|child| cx.garbage.push_within_capacity(child).is_ok())
     }
 
-    fn map_pages(&self, cx: &mut Update<'_>, va: u64, end: u64, pa: u64, flags: u64) -> Result {
-        let gmc = cx.gpu.generation().gmc;
-        let mut at = va;
-        while at < end {
-            let phys = pa + (at - va);
-            let pages = (end - at) / PAGE_SIZE as u64;
-            // Largest fragment aligned in virtual and physical address.
-            let fragment = ((at | phys) >> PAGE_BITS)
-                .trailing_zeros()
-                .min(pages.ilog2())
-                .min(MAX_FRAGMENT);
-            let count = 1usize << fragment;
-            let row = Row {
-                first: index(0, at),
-                count,
-                addr: phys,
-                step: PAGE_SIZE as u64,
-                flags: gmc.leaf(0, 0, flags, fragment),
-            };
-            self.write_row(cx, &row)?;
-            at += (count * PAGE_SIZE) as u64;
-        }
-        Ok(())
-    }
-
     /// Clears the entries from `va` to `end`. `EINVAL` for a 2 MiB page that is only partly within:
     /// mappings are removed as they were made.
     fn unmap(&mut self, cx: &mut Update<'_>, va: u64, end: u64) -> Result {
         let empty = cx.gpu.generation().gmc.empty(self.level);
         let step = span(self.level);
         if self.level == 0 {
-            let row = Row {
-                first: index(0, va),
-                count: ((end - va) / step) as usize,
-                addr: 0,
-                step: 0,
-                flags: empty,
-            };
-            self.set_leaves(row.first, row.count, false);
+            let (first, count) = (index(0, va), ((end - va) / step) as usize);
+            self.set_leaves(first, count, false);
             return match cx.zapped {
                 true => Ok(()),
-                false => self.write_row(cx, &row),
+                false => cx.ptes.row(self.offset(first), &Row::same(count, empty)),
             };
         }
         let mut at = va;
@@ -352,13 +284,13 @@ impl Table {
                 if at % step != 0 || next - at != step {
                     return Err(EINVAL);
                 }
-                self.write(cx.gpu, i, 1, |_| empty)?;
+                self.write(cx.gpu, i, empty)?;
                 self.set_leaf(i, false);
             } else if let Some(child) = self.child_mut(i) {
                 child.unmap(cx, at, next)?;
                 // Without memory for the list the empty table stays attached.
                 if child.used == 0 && cx.garbage.reserve(1, GFP_KERNEL).is_ok() {
-                    self.write(cx.gpu, i, 1, |_| empty)?;
+                    self.write(cx.gpu, i, empty)?;
                     if let Some(child) = self.replace_child(i, None) {
                         cx.garbage.push(child, GFP_KERNEL)?;
                     }
@@ -400,7 +332,7 @@ impl Table {
         // Without memory for the list the empty table stays attached.
         if child.used == 0 && cx.garbage.reserve(1, GFP_KERNEL).is_ok() {
             let empty = cx.gpu.generation().gmc.empty(self.level);
-            self.write(cx.gpu, i, 1, |_| empty)?;
+            self.write(cx.gpu, i, empty)?;
             if let Some(child) = self.replace_child(i, None) {
                 cx.garbage.push(child, GFP_KERNEL)?;
             }
@@ -412,7 +344,7 @@ impl Table {
     fn put(&mut self, cx: &mut Update<'_>, va: u64, entry: u64) -> Result {
         let i = index(self.level, va);
         if self.level == 0 {
-            self.write(cx.gpu, i, 1, |_| entry)?;
+            self.write(cx.gpu, i, entry)?;
             self.set_leaf(i, true);
             return Ok(());
         }
@@ -428,7 +360,7 @@ impl Table {
             let child = cx.table(self.level - 1)?;
             let gmc = cx.gpu.generation().gmc;
             let entry = gmc.table(self.level, cx.gpu.vram_pa(child.start));
-            self.write(cx.gpu, i, 1, |_| entry)?;
+            self.write(cx.gpu, i, entry)?;
             self.replace_child(i, Some(child));
         }
         self.child_mut(i).ok_or(EINVAL)
@@ -462,15 +394,26 @@ impl Table {
     }
 }
 
-/// Returns the SDMA request for a row at `offset` of VRAM.
-fn run(gpu: &Gpu, offset: u64, row: &Row) -> PteRun {
-    PteRun {
-        pe: gpu.vram_mc(offset),
-        addr: row.addr,
-        flags: row.flags,
-        incr: row.step,
-        count: row.count as u32,
+/// Calls `f` with the physical address, pages and log2 of them of each fragment of `va`: the largest
+/// ones that are aligned in virtual and physical address. Returns its first error.
+fn for_fragments(
+    va: Range<u64>,
+    pa: u64,
+    mut f: impl FnMut(u64, usize, u32) -> Result,
+) -> Result {
+    let mut at = va.start;
+    while at < va.end {
+        let phys = pa + (at - va.start);
+        let pages = (va.end - at) / PAGE_SIZE as u64;
+        let fragment = ((at | phys) >> PAGE_BITS)
+            .trailing_zeros()
+            .min(pages.ilog2())
+            .min(MAX_FRAGMENT);
+        let count = 1usize << fragment;
+        f(phys, count, fragment)?;
+        at += (count * PAGE_SIZE) as u64;
     }
+    Ok(())
 }
 
 /// An update of page tables. Holds the tables that it detached; drop it after the TLB flush.
@@ -482,74 +425,9 @@ pub(super) struct Update<'a> {
     spare: Spare,
     /// Kept tables of the tree, during the update.
     kept: Kept,
-    /// Rows that SDMA writes, with their offsets in VRAM.
-    rows: KVVec<(u64, PteRun)>,
-    by_dma: bool,
-    /// `Some`: all PTEs are deferred to [`Update::write_all`].
-    deferred: Option<Deferred>,
+    ptes: Writer<'a>,
     /// The PTEs that are unmapped are invalid already.
     zapped: bool,
-}
-
-/// PTEs that [`Update::write_all`] writes.
-struct Deferred {
-    spans: KVVec<Span>,
-    /// Those of all spans.
-    entries: KVVec<u64>,
-}
-
-impl Deferred {
-    /// Adds a span, whose PTEs follow by [`Self::fill`]. `ENOMEM` without memory.
-    fn begin(&mut self, span: Span) -> Result {
-        self.entries.reserve(span.count, GFP_KERNEL)?;
-        match self.spans.last_mut() {
-            Some(last) if last.empty == span.empty && last.end() == span.offset => {
-                last.count += span.count;
-            }
-            _ => self.spans.push(span, GFP_KERNEL)?,
-        }
-        Ok(())
-    }
-
-    /// Adds PTEs of the last span.
-    fn fill(&mut self, row: &Row) -> Result {
-        for i in 0..row.count {
-            self.entries.push_within_capacity(row.entry(i))?;
-        }
-        Ok(())
-    }
-}
-
-/// Consecutive PTEs.
-#[derive(Clone, Copy)]
-pub(super) struct Span {
-    /// Offset in VRAM, in bytes.
-    offset: u64,
-    count: usize,
-    /// Value of an invalid entry.
-    empty: u64,
-}
-
-impl Span {
-    /// Returns `count` PTEs at an offset in VRAM.
-    pub(super) fn new(offset: u64, count: usize, empty: u64) -> Self {
-        Self {
-            offset,
-            count,
-            empty,
-        }
-    }
-
-    /// Returns the offset of the end in VRAM, in bytes.
-    fn end(&self) -> u64 {
-        self.offset + (self.count * ENTRY_BYTES) as u64
-    }
-
-    /// Zaps the PTEs.
-    pub(super) fn clear(&self, gpu: &Gpu) -> Result {
-        let at = usize::try_from(self.offset)?;
-        gpu.vram().bar().write64s(at, self.count, |_| self.empty)
-    }
 }
 
 impl<'a> Update<'a> {
@@ -566,9 +444,7 @@ impl<'a> Update<'a> {
             garbage: KVec::new(),
             spare,
             kept: Kept::default(),
-            rows: KVVec::new(),
-            by_dma: bytes >= DMA_MIN_BYTES && dma::is_up(gpu),
-            deferred: None,
+            ptes: Writer::new(gpu, bytes),
             zapped: false,
         }
     }
@@ -586,61 +462,19 @@ impl<'a> Update<'a> {
     /// Starts an update whose PTEs are written by [`Self::write_all`] only.
     pub(super) fn deferred(gpu: &'a Arc<Gpu>) -> Self {
         Self {
-            deferred: Some(Deferred {
-                spans: KVVec::new(),
-                entries: KVVec::new(),
-            }),
+            ptes: Writer::deferred(gpu),
             ..Self::by_cpu(gpu)
         }
     }
 
-    /// Reserves memory for a PTE that must be deferred. Returns false without memory. An entry that
-    /// is written at once needs none: a rewrite after a reset must not fail.
-    fn reserve_row(&mut self) -> bool {
-        let Some(deferred) = &mut self.deferred else {
-            return true;
-        };
-        let Deferred { spans, entries } = deferred;
-        spans.reserve(1, GFP_KERNEL).is_ok() && entries.reserve(1, GFP_KERNEL).is_ok()
-    }
-
     /// Returns the PTEs that [`Self::write_all`] writes. `ENOMEM` without memory.
     pub(super) fn spans(&self) -> Result<KVVec<Span>> {
-        let deferred = self.deferred.iter().flat_map(|all| &all.spans);
-        let mut spans = KVVec::new();
-        for span in deferred {
-            spans.push(*span, GFP_KERNEL)?;
-        }
-        Ok(spans)
+        self.ptes.spans()
     }
 
     /// Writes the deferred PTEs with the CPU. Allocates no memory.
     pub(super) fn write_all(&mut self) -> Result {
-        let Some(Deferred { spans, entries }) = &mut self.deferred else {
-            return Ok(());
-        };
-        let bar = self.gpu.vram().bar();
-        let mut rest = &entries[..];
-        for span in &*spans {
-            let (here, tail) = rest.split_at_checked(span.count).ok_or(EINVAL)?;
-            bar.write64s(usize::try_from(span.offset)?, span.count, |i| here[i])?;
-            rest = tail;
-        }
-        spans.clear();
-        entries.clear();
-        Ok(())
-    }
-
-    /// Writes the rows for SDMA with the CPU. Allocates no memory.
-    fn write_rows(&mut self) -> Result {
-        for (offset, run) in &self.rows {
-            let value = |i| (run.addr + i as u64 * run.incr) | run.flags;
-            let at = usize::try_from(*offset)?;
-            let count = run.count as usize;
-            self.gpu.vram().bar().write64s(at, count, value)?;
-        }
-        self.rows.clear();
-        Ok(())
+        self.ptes.write_deferred()
     }
 
     /// Returns an empty table. `ENOMEM` without memory.
@@ -661,28 +495,13 @@ impl<'a> Update<'a> {
 
     /// Drops the rows for SDMA: the addresses are unmapped next.
     pub(super) fn discard_rows(&mut self) {
-        self.rows.clear();
+        self.ptes.discard_rows();
     }
 
     /// Writes the rows with SDMA, or with the CPU if that fails. The tables are complete on return.
     /// Errors as [`Self::write_all`].
     pub(super) fn write_out(&mut self) -> Result {
-        if self.rows.is_empty() {
-            return Ok(());
-        }
-        let mut runs: KVVec<PteRun> = KVVec::new();
-        let listed = self
-            .rows
-            .iter()
-            .try_for_each(|(_, run)| runs.push(*run, GFP_KERNEL).map_err(Error::from));
-        if listed
-            .and_then(|()| dma::write_ptes(self.gpu, &runs))
-            .is_err()
-        {
-            return self.write_rows();
-        }
-        self.rows.clear();
-        Ok(())
+        self.ptes.write_out()
     }
 }
 

@@ -364,8 +364,7 @@ impl Placement {
             }
         };
         let page = |at: u64| usize::try_from(at / PAGE_SIZE as u64);
-        runs.for_runs(page(part.start)?..page(part.end)?, &mut |dma, count| {
-            f(dma, (count * PAGE_SIZE) as u64)
-        })
+        let mut runs = runs.dma_runs(page(part.start)?..page(part.end)?)?;
+        runs.try_for_each(|(dma, count)| f(dma, (count * PAGE_SIZE) as u64))
     }
 }

@@ -21,8 +21,9 @@ use super::{
     pages::{MirrorOwner, Mirrored, Pages, BLOCK_BYTES},
     pasid::Pasid,
     peer::PeerUse,
-    pgtable::{Span, Spare, Target, Tree, Update},
+    pgtable::{Spare, Target, Tree, Update},
     placement::{Access, Placement},
+    pte::Span,
     tlb,
     userptr::UserMemory,
 };

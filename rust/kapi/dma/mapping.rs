@@ -69,9 +69,30 @@ pub(crate) trait Runs {
     /// on, itself included. `EINVAL` out of bounds. The address is not valid after the unbind.
     fn dma_run(&self, page: usize) -> Result<(u64, usize)>;
 
-    /// Calls `f` with the DMA address and the number of pages of each contiguous part of some
-    /// pages. Returns its first error, `EINVAL` out of bounds.
-    fn for_runs(&self, pages: Range<usize>, f: &mut dyn FnMut(u64, usize) -> Result) -> Result;
+    /// Returns the DMA address and the number of pages of each contiguous part of some pages, in
+    /// order. Errors as those of [`Self::dma_run`].
+    fn dma_runs(&self, pages: Range<usize>) -> Result<DmaRuns<'_>>;
+}
+
+/// See [`Runs::dma_runs`].
+pub(crate) struct DmaRuns<'a> {
+    runs: core::slice::Iter<'a, Run>,
+    pages: Range<usize>,
+}
+
+impl Iterator for DmaRuns<'_> {
+    type Item = (u64, usize);
+
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.pages.is_empty() {
+            return None;
+        }
+        let run = self.runs.next()?;
+        let skip = self.pages.start - run.first;
+        let count = (run.count - skip).min(self.pages.len());
+        self.pages.start += count;
+        Some((run.dma + (skip * PAGE_SIZE) as u64, count))
+    }
 }
 
 /// A mapping of pages for another device than the one that they were mapped for first.
@@ -96,8 +117,8 @@ impl Runs for PeerMapping {
         self.mapping.dma_run(page)
     }
 
-    fn for_runs(&self, pages: Range<usize>, f: &mut dyn FnMut(u64, usize) -> Result) -> Result {
-        self.mapping.for_runs(pages, f)
+    fn dma_runs(&self, pages: Range<usize>) -> Result<DmaRuns<'_>> {
+        self.mapping.dma_runs(pages)
     }
 }
 
@@ -153,29 +174,20 @@ impl Mapping {
         Ok((run.dma + (skip * PAGE_SIZE) as u64, run.count - skip))
     }
 
-    /// See [`Runs::for_runs`].
-    pub(in crate::kapi) fn for_runs(
-        &self,
-        pages: Range<usize>,
-        f: &mut dyn FnMut(u64, usize) -> Result,
-    ) -> Result {
+    /// See [`Runs::dma_runs`].
+    pub(in crate::kapi) fn dma_runs(&self, pages: Range<usize>) -> Result<DmaRuns<'_>> {
         let Some(Memory::Runs(runs)) = self.0.memory() else {
             return Err(EINVAL);
         };
-        let mut at = pages.start;
-        let first = runs.partition_point(|run| run.first + run.count <= at);
-        for run in runs.get(first..).unwrap_or_default() {
-            if at >= pages.end {
-                break;
-            }
-            let skip = at.checked_sub(run.first).ok_or(EINVAL)?;
-            let count = (run.count - skip).min(pages.end - at);
-            f(run.dma + (skip * PAGE_SIZE) as u64, count)?;
-            at += count;
-        }
-        if at < pages.end {
+        // Runs follow each other from page 0 on.
+        let count = runs.last().map_or(0, |run| run.first + run.count);
+        if pages.end > count {
             return Err(EINVAL);
         }
-        Ok(())
+        let first = runs.partition_point(|run| run.first + run.count <= pages.start);
+        Ok(DmaRuns {
+            runs: runs.get(first..).unwrap_or_default().iter(),
+            pages,
+        })
     }
 }

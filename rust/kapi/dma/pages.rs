@@ -13,7 +13,7 @@ use kernel::{
 
 use super::{
     device::Device,
-    mapping::{Extent, Mapping, PeerMapping, Runs},
+    mapping::{DmaRuns, Extent, Mapping, PeerMapping, Runs},
 };
 use crate::bindings as ours;
 
@@ -218,7 +218,7 @@ impl Runs for Pages {
         self.mapping.dma_run(page)
     }
 
-    fn for_runs(&self, pages: Range<usize>, f: &mut dyn FnMut(u64, usize) -> Result) -> Result {
-        self.mapping.for_runs(pages, f)
+    fn dma_runs(&self, pages: Range<usize>) -> Result<DmaRuns<'_>> {
+        self.mapping.dma_runs(pages)
     }
 }

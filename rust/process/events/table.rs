@@ -16,7 +16,7 @@ use super::{
         CreatedEvent, EventKind, EventPayload, HwException, MemoryException, SignalPage,
         FIRST_OTHER_ID, PAGE_SIZE_MIN, SIGNAL_LIMIT, UNSIGNALED,
     },
-    waiters::WaitList,
+    waiters::Waiters,
 };
 
 /// With fewer events than this, checking the slot of each is cheaper than checking all slots.
@@ -34,7 +34,7 @@ pub(super) struct Event {
     pub(super) serial: u64,
     memory: MemoryException,
     hw: HwException,
-    pub(super) waiters: WaitList,
+    pub(super) waiters: Waiters,
 }
 
 impl Event {
@@ -47,7 +47,7 @@ impl Event {
             serial,
             memory: Default::default(),
             hw: Default::default(),
-            waiters: WaitList::new(),
+            waiters: Waiters::new(),
         }
     }
 

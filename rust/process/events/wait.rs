@@ -2,9 +2,11 @@
 
 //! WAIT_EVENTS.
 //!
-//! A wait links one [`WaitNode`] per request into the list of the event and sleeps on its own
-//! condition variable. Signalling an event marks the waits in its list as activated, destroying it
-//! marks them as failed. All nodes are allocated before the lock is taken.
+//! A wait adds each of its requests to the [`Waiters`] of the event and sleeps on its own condition
+//! variable. Signalling an event marks its requests as activated, destroying it marks them as
+//! failed. Memory is allocated before the lock is taken.
+//!
+//! [`Waiters`]: super::waiters::Waiters
 
 use kernel::{
     num::casts::u32_as_usize,
@@ -16,7 +18,7 @@ use kernel::{
 use super::{
     table::{Event, EventTable, Events},
     types::{EventPayload, SIGNAL_LIMIT},
-    waiters::{Wait, WaitList, WaitNode},
+    waiters::{Link, Wait},
 };
 
 /// `timeout` of a wait that polls.
@@ -52,31 +54,24 @@ struct Waiting<'a> {
     /// Serial number of the event of each request: an id may be reused while the wait sleeps.
     serials: KVec<u64>,
     payloads: KVec<EventPayload>,
-    nodes: KVec<KBox<WaitNode>>,
-    /// Whether the node of a request is in the list of its event. The list of an event that is
-    /// named by several requests is walked once for all of them.
-    linked: KVec<bool>,
-    /// Unlinked nodes, freed after the lock is released.
-    done: WaitList,
+    /// Memory for requests that are not linked.
+    links: KVec<Link>,
 }
 
 impl<'a> Waiting<'a> {
     fn new(requests: &'a [WaitRequest]) -> Result<Self> {
         let count = requests.len();
         let wait = Wait::new(count)?;
-        let mut nodes = KVec::with_capacity(count, GFP_KERNEL)?;
-        for index in (0..count).rev() {
-            let node = WaitNode::new(&wait, index);
-            nodes.push(KBox::new(node, GFP_KERNEL)?, GFP_KERNEL)?;
+        let mut links = KVec::with_capacity(count, GFP_KERNEL)?;
+        for _ in 0..count {
+            links.push_within_capacity(Link::new(GFP_KERNEL)?)?;
         }
         Ok(Self {
             wait,
             requests,
             serials: KVec::with_capacity(count, GFP_KERNEL)?,
             payloads: KVec::with_capacity(count, GFP_KERNEL)?,
-            nodes,
-            linked: KVec::from_elem(false, count, GFP_KERNEL)?,
-            done: WaitList::new(),
+            links,
         })
     }
 
@@ -87,20 +82,14 @@ impl<'a> Waiting<'a> {
             let event = table.events.get(&request.id).ok_or(EINVAL)?;
             self.serials.push_within_capacity(event.serial)?;
         }
-        // Nodes are popped in the order of the requests; no failure is possible from here on.
-        for request in self.requests {
-            let (Some(node), Some(event)) = (self.nodes.pop(), table.events.get_mut(&request.id))
-            else {
-                return Err(EINVAL);
-            };
+        // No failure is possible from here on.
+        for (index, request) in self.requests.iter().enumerate() {
+            let event = table.events.get_mut(&request.id).ok_or(EINVAL)?;
             if event.begin_wait(request.last_age) {
-                self.wait.activate(node.index);
-                self.done.push(node);
+                self.wait.activate(index);
             } else {
-                if let Some(linked) = self.linked.get_mut(node.index) {
-                    *linked = true;
-                }
-                event.waiters.push(node);
+                let link = self.links.pop().ok_or(EINVAL)?;
+                event.waiters.add(&self.wait, index, link);
             }
         }
         Ok(())
@@ -115,21 +104,19 @@ impl<'a> Waiting<'a> {
     /// Unlinks the wait. With `restarts`, signals consumed from auto-reset events are restored for
     /// the restarted system call.
     fn unlink(&mut self, table: &mut EventTable, restarts: bool) {
-        let mut done = core::mem::replace(&mut self.done, WaitList::new());
-        let mut linked = core::mem::take(&mut self.linked);
         for index in 0..self.serials.len() {
             let activated = self.wait.is_activated(index);
-            if let Some(event) = self.event(table, index) {
-                if linked.get(index).copied().unwrap_or(false) {
-                    event.waiters.unlink(&self.wait, &mut done, &mut linked);
-                }
-                if restarts && activated && event.auto_reset {
-                    event.set();
-                }
+            let Some(event) = self.event(table, index) else {
+                continue;
+            };
+            if let Some(link) = event.waiters.remove(&self.wait, index) {
+                // Freed after the lock is released.
+                let _ = self.links.push_within_capacity(link);
+            }
+            if restarts && activated && event.auto_reset {
+                event.set();
             }
         }
-        self.done = done;
-        self.linked = linked;
     }
 
     /// Collects the payloads of activated events. `EINVAL` if an event was destroyed.

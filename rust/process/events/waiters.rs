@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Waits and the lists that link them to events.
+//! Waits, and the waits of an event.
 
 use kernel::{
     new_condvar,
     prelude::*,
+    rbtree::{RBTree, RBTreeNodeReservation},
     sync::{
         atomic::{Atomic, Relaxed},
         Arc, CondVar,
@@ -75,57 +76,46 @@ impl Wait {
     }
 }
 
-/// Links a wait into the list of an event.
-pub(super) struct WaitNode {
-    next: Option<KBox<WaitNode>>,
-    wait: Arc<Wait>,
-    /// Index of the request.
-    pub(super) index: usize,
+/// A request of a wait: the address of the wait, and the index of the request.
+type Key = (usize, usize);
+
+/// Memory to add a request to the waits of an event.
+pub(super) type Link = RBTreeNodeReservation<Key, Arc<Wait>>;
+
+/// The requests that wait for an event. A tree, as thousands of threads may wait for thousands of
+/// events, and each removes its own requests under the lock of all events.
+pub(super) struct Waiters(RBTree<Key, Arc<Wait>>);
+
+fn key(wait: &Arc<Wait>, index: usize) -> Key {
+    (Arc::as_ptr(wait) as usize, index)
 }
 
-impl WaitNode {
-    /// Returns a node for request `index` of `wait`.
-    pub(super) fn new(wait: &Arc<Wait>, index: usize) -> Self {
-        Self {
-            next: None,
-            wait: wait.clone(),
-            index,
-        }
-    }
-}
-
-/// The waits of one event.
-pub(super) struct WaitList(Option<KBox<WaitNode>>);
-
-impl WaitList {
-    /// Returns an empty list.
-    pub(super) const fn new() -> Self {
-        Self(None)
+impl Waiters {
+    /// Returns none.
+    pub(super) fn new() -> Self {
+        Self(RBTree::new())
     }
 
     /// Returns whether nothing waits for the event.
     pub(super) fn is_empty(&self) -> bool {
-        self.0.is_none()
+        self.0.is_empty()
     }
 
-    /// Adds a node in front.
-    pub(super) fn push(&mut self, mut node: KBox<WaitNode>) {
-        node.next = self.0.take();
-        self.0 = Some(node);
+    /// Adds request `index` of a wait.
+    pub(super) fn add(&mut self, wait: &Arc<Wait>, index: usize, link: Link) {
+        self.0.insert(link.into_node(key(wait, index), wait.clone()));
     }
 
-    fn pop(&mut self) -> Option<KBox<WaitNode>> {
-        let mut node = self.0.take()?;
-        self.0 = node.next.take();
-        Some(node)
+    /// Removes request `index` of a wait. Returns the memory if it was there.
+    pub(super) fn remove(&mut self, wait: &Arc<Wait>, index: usize) -> Option<Link> {
+        let node = self.0.remove_node(&key(wait, index))?;
+        Some(node.into_reservation())
     }
 
     fn mark(&self, state: u32) {
-        let mut at = self.0.as_ref();
-        while let Some(node) = at {
-            node.wait.mark(node.index, state);
-            node.wait.wake.notify_all();
-            at = node.next.as_ref();
+        for ((_, index), wait) in &self.0 {
+            wait.mark(*index, state);
+            wait.wake.notify_all();
         }
     }
 
@@ -134,33 +124,8 @@ impl WaitList {
         self.mark(ACTIVATED);
     }
 
-    /// Marks the events as destroyed and wakes the waiters.
+    /// Marks the requests as failed, as the event is destroyed, and wakes the waiters.
     pub(super) fn fail(&self) {
         self.mark(DESTROYED);
-    }
-
-    /// Moves all nodes of `wait` to `out` and clears their flags in `linked`.
-    pub(super) fn unlink(&mut self, wait: &Arc<Wait>, out: &mut WaitList, linked: &mut [bool]) {
-        let mut kept = WaitList::new();
-        while let Some(node) = self.pop() {
-            if Arc::ptr_eq(&node.wait, wait) {
-                if let Some(linked) = linked.get_mut(node.index) {
-                    *linked = false;
-                }
-                out.push(node);
-            } else {
-                kept.push(node);
-            }
-        }
-        while let Some(node) = kept.pop() {
-            self.push(node);
-        }
-    }
-}
-
-impl Drop for WaitList {
-    // Not recursive, as the list may be long.
-    fn drop(&mut self) {
-        while self.pop().is_some() {}
     }
 }

@@ -10,6 +10,9 @@ mod pages;
 mod pgtable;
 #[cfg(test)]
 mod pgtable_check;
+#[allow(clippy::all)]
+#[path = "../../../rust/mmu/pte.rs"]
+mod pte;
 
 pub(crate) use pages::{Pages, BLOCK_PAGES};
 

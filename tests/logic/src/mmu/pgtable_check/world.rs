@@ -17,7 +17,8 @@ use kernel::{prelude::*, sync::Arc};
 use rkfd_abi::pte;
 
 use super::super::{
-    pgtable::{Span, Spare, Target, Tree, Update},
+    pgtable::{Spare, Target, Tree, Update},
+    pte::Span,
     placement::Placement,
 };
 use super::memory::{Found, Memory};

@@ -1,0 +1,304 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Writes of PTEs: at once by the CPU through the BAR, in rows by SDMA, or deferred.
+
+use kernel::{page::PAGE_SIZE, prelude::*};
+
+use crate::gpu::{
+    dma::{self, PteRun},
+    Gpu, //
+};
+
+pub(super) const ENTRY_BYTES: usize = 8;
+
+/// Minimum size of a change, in bytes, for SDMA to write its rows.
+const DMA_MIN_BYTES: u64 = 4096 * PAGE_SIZE as u64;
+/// Minimum entries of a row for SDMA: shorter ones cost less to write than to submit.
+const DMA_MIN_ROW: usize = 32;
+
+/// Entries of short rows that are collected before they are written.
+const BATCH: usize = 16;
+
+/// Writes `count` entries at an offset in VRAM; `value(i)` returns them.
+pub(super) fn write(
+    gpu: &Gpu,
+    offset: u64,
+    count: usize,
+    value: impl FnMut(usize) -> u64,
+) -> Result {
+    let bar = gpu.vram().bar();
+    bar.write64s(usize::try_from(offset)?, count, value)
+}
+
+/// Consecutive entries: address of the first and increment per entry.
+pub(super) struct Row {
+    pub(super) count: usize,
+    pub(super) addr: u64,
+    pub(super) step: u64,
+    /// Other bits of all entries.
+    pub(super) flags: u64,
+}
+
+impl Row {
+    /// Returns `count` times the same entry.
+    pub(super) fn same(count: usize, entry: u64) -> Self {
+        Self {
+            count,
+            addr: 0,
+            step: 0,
+            flags: entry,
+        }
+    }
+
+    fn entry(&self, i: usize) -> u64 {
+        (self.addr + i as u64 * self.step) | self.flags
+    }
+}
+
+/// Consecutive PTEs.
+#[derive(Clone, Copy)]
+pub(super) struct Span {
+    /// Offset in VRAM, in bytes.
+    offset: u64,
+    count: usize,
+    /// Value of an invalid entry.
+    empty: u64,
+}
+
+impl Span {
+    /// Returns `count` PTEs at an offset in VRAM.
+    pub(super) fn new(offset: u64, count: usize, empty: u64) -> Self {
+        Self {
+            offset,
+            count,
+            empty,
+        }
+    }
+
+    /// Returns the offset of the end in VRAM, in bytes.
+    fn end(&self) -> u64 {
+        self.offset + (self.count * ENTRY_BYTES) as u64
+    }
+
+    /// Zaps the PTEs.
+    pub(super) fn clear(&self, gpu: &Gpu) -> Result {
+        write(gpu, self.offset, self.count, |_| self.empty)
+    }
+}
+
+/// PTEs that [`Writer::write_deferred`] writes.
+struct Deferred {
+    spans: KVVec<Span>,
+    /// Those of all spans.
+    entries: KVVec<u64>,
+}
+
+impl Deferred {
+    /// Adds a span, whose PTEs follow by [`Self::fill`]. `ENOMEM` without memory.
+    fn begin(&mut self, span: Span) -> Result {
+        self.entries.reserve(span.count, GFP_KERNEL)?;
+        match self.spans.last_mut() {
+            Some(last) if last.empty == span.empty && last.end() == span.offset => {
+                last.count += span.count;
+            }
+            _ => self.spans.push(span, GFP_KERNEL)?,
+        }
+        Ok(())
+    }
+
+    /// Adds PTEs of the last span. `ENOMEM` for more than it has.
+    fn fill(&mut self, row: &Row) -> Result {
+        for i in 0..row.count {
+            self.entries.push_within_capacity(row.entry(i))?;
+        }
+        Ok(())
+    }
+}
+
+/// Writes entries of page tables.
+pub(super) struct Writer<'a> {
+    gpu: &'a Gpu,
+    /// Rows that SDMA writes, with their offsets in VRAM.
+    rows: KVVec<(u64, PteRun)>,
+    by_dma: bool,
+    /// `Some`: all PTEs are deferred.
+    deferred: Option<Deferred>,
+}
+
+impl<'a> Writer<'a> {
+    /// Starts a change of `bytes` of addresses.
+    pub(super) fn new(gpu: &'a Gpu, bytes: u64) -> Self {
+        Self {
+            gpu,
+            rows: KVVec::new(),
+            by_dma: bytes >= DMA_MIN_BYTES && dma::is_up(gpu),
+            deferred: None,
+        }
+    }
+
+    /// Starts a change that is written by [`Self::write_deferred`] only.
+    pub(super) fn deferred(gpu: &'a Gpu) -> Self {
+        Self {
+            deferred: Some(Deferred {
+                spans: KVVec::new(),
+                entries: KVVec::new(),
+            }),
+            ..Self::new(gpu, 0)
+        }
+    }
+
+    /// Starts rows of PTEs that replace or are replaced by others. `ENOMEM` without memory for PTEs
+    /// that must be deferred.
+    pub(super) fn rows(&mut self, span: Span) -> Result<Rows<'_, 'a>> {
+        if let Some(deferred) = &mut self.deferred {
+            deferred.begin(span)?;
+        }
+        Ok(Rows {
+            next: span.offset,
+            writer: self,
+            batch: [0; BATCH],
+            len: 0,
+        })
+    }
+
+    /// Reserves memory for a PTE that must be deferred. Returns false without memory. An entry that
+    /// is written at once needs none: a rewrite after a reset must not fail.
+    pub(super) fn reserve(&mut self) -> bool {
+        let Some(deferred) = &mut self.deferred else {
+            return true;
+        };
+        let Deferred { spans, entries } = deferred;
+        spans.reserve(1, GFP_KERNEL).is_ok() && entries.reserve(1, GFP_KERNEL).is_ok()
+    }
+
+    /// Writes a row of entries at an offset in VRAM, which cannot be deferred, at once or by
+    /// [`Self::write_out`].
+    pub(super) fn row(&mut self, offset: u64, row: &Row) -> Result {
+        if self.by_dma && row.count >= DMA_MIN_ROW {
+            let run = PteRun {
+                pe: self.gpu.vram_mc(offset),
+                addr: row.addr,
+                flags: row.flags,
+                incr: row.step,
+                count: row.count as u32,
+            };
+            if self.rows.push((offset, run), GFP_KERNEL).is_ok() {
+                return Ok(());
+            }
+        }
+        write(self.gpu, offset, row.count, |i| row.entry(i))
+    }
+
+    /// Returns the deferred PTEs. `ENOMEM` without memory.
+    pub(super) fn spans(&self) -> Result<KVVec<Span>> {
+        let deferred = self.deferred.iter().flat_map(|all| &all.spans);
+        let mut spans = KVVec::new();
+        for span in deferred {
+            spans.push(*span, GFP_KERNEL)?;
+        }
+        Ok(spans)
+    }
+
+    /// Writes the deferred PTEs with the CPU. Allocates no memory.
+    pub(super) fn write_deferred(&mut self) -> Result {
+        let Some(Deferred { spans, entries }) = &mut self.deferred else {
+            return Ok(());
+        };
+        let mut rest = &entries[..];
+        for span in &*spans {
+            let (here, tail) = rest.split_at_checked(span.count).ok_or(EINVAL)?;
+            write(self.gpu, span.offset, span.count, |i| here[i])?;
+            rest = tail;
+        }
+        spans.clear();
+        entries.clear();
+        Ok(())
+    }
+
+    /// Drops the rows for SDMA: the addresses are unmapped next.
+    pub(super) fn discard_rows(&mut self) {
+        self.rows.clear();
+    }
+
+    /// Writes the rows with SDMA, or with the CPU if that fails. All are written on return. Errors
+    /// as those of [`Self::write_deferred`].
+    pub(super) fn write_out(&mut self) -> Result {
+        if self.rows.is_empty() {
+            return Ok(());
+        }
+        let mut runs: KVVec<PteRun> = KVVec::new();
+        let listed = self
+            .rows
+            .iter()
+            .try_for_each(|(_, run)| runs.push(*run, GFP_KERNEL).map_err(Error::from));
+        let written = listed.and_then(|()| dma::write_ptes(self.gpu, &runs));
+        if written.is_err() {
+            self.write_rows()?;
+        }
+        self.rows.clear();
+        Ok(())
+    }
+
+    /// Writes the rows for SDMA with the CPU. Allocates no memory.
+    fn write_rows(&self) -> Result {
+        self.rows.iter().try_for_each(|(offset, run)| {
+            let value = |i| (run.addr + i as u64 * run.incr) | run.flags;
+            write(self.gpu, *offset, run.count as usize, value)
+        })
+    }
+}
+
+/// Rows of PTEs that follow each other. Call [`Self::end`] after the last one.
+pub(super) struct Rows<'w, 'a> {
+    writer: &'w mut Writer<'a>,
+    /// Offset in VRAM behind the last row that is written.
+    next: u64,
+    /// Entries of short rows that are not written yet: an access to the BAR is checked for the
+    /// unbind, which costs more than a PTE.
+    batch: [u64; BATCH],
+    len: usize,
+}
+
+impl Rows<'_, '_> {
+    /// Adds a row. `ENOMEM` for one that must be deferred and is beyond the span.
+    pub(super) fn push(&mut self, row: &Row) -> Result {
+        if let Some(deferred) = &mut self.writer.deferred {
+            return deferred.fill(row);
+        }
+        if row.count >= BATCH {
+            self.write_batch()?;
+            self.writer.row(self.next, row)?;
+            self.next += (row.count * ENTRY_BYTES) as u64;
+            return Ok(());
+        }
+        (0..row.count).try_for_each(|i| self.one(row.entry(i)))
+    }
+
+    /// Adds an entry. Errors as those of [`Self::push`].
+    pub(super) fn one(&mut self, entry: u64) -> Result {
+        if let Some(deferred) = &mut self.writer.deferred {
+            return Ok(deferred.entries.push_within_capacity(entry)?);
+        }
+        if self.len == BATCH {
+            self.write_batch()?;
+        }
+        self.batch[self.len] = entry;
+        self.len += 1;
+        Ok(())
+    }
+
+    /// Writes what is left.
+    pub(super) fn end(mut self) -> Result {
+        self.write_batch()
+    }
+
+    fn write_batch(&mut self) -> Result {
+        let Self { batch, len, .. } = self;
+        if *len != 0 {
+            write(self.writer.gpu, self.next, *len, |i| batch[i])?;
+        }
+        self.next += (self.len * ENTRY_BYTES) as u64;
+        self.len = 0;
+        Ok(())
+    }
+}
