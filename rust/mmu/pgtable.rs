@@ -229,9 +229,7 @@ impl Table {
             }
             if let Some(phys) = block {
                 let entry = gmc.leaf(self.level, phys, flags, MAX_FRAGMENT);
-                let mut rows = cx.ptes.rows(self.span(cx.gpu, i, 1))?;
-                rows.one(entry)?;
-                rows.end()?;
+                cx.ptes.one(self.span(cx.gpu, i, 1), entry)?;
                 self.set_leaf(i, true);
             } else {
                 if self.child(i).is_none() {

@@ -161,6 +161,15 @@ impl<'a> Writer<'a> {
         })
     }
 
+    /// Writes a single PTE. `ENOMEM` without memory for one that must be deferred.
+    pub(super) fn one(&mut self, span: Span, entry: u64) -> Result {
+        let Some(deferred) = &mut self.deferred else {
+            return write(self.gpu, span.offset, 1, |_| entry);
+        };
+        deferred.begin(span)?;
+        deferred.fill(&Row::same(1, entry))
+    }
+
     /// Reserves memory for a PTE that must be deferred. Returns false without memory. An entry that
     /// is written at once needs none: a rewrite after a reset must not fail.
     pub(super) fn reserve(&mut self) -> bool {
