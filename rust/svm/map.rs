@@ -28,7 +28,10 @@ use super::{
 use crate::{
     gpu::{migrated::MoveTrigger, Gpu},
     hw::PteAttrs,
-    kapi::hmm::{FoundPage, Mapped, Wanted},
+    kapi::{
+        hmm::{FoundPage, Mapped, Wanted},
+        task,
+    },
     mmu::{Mirror, Pages, BLOCK_PAGES},
     uapi,
 };
@@ -219,17 +222,29 @@ impl Svm {
         Ok(segments)
     }
 
-    /// Returns the pages of a part of a block to which GPUs have access, but not the process.
-    fn absent(attributes: &AttributeMap, target: &Target, segments: &[Segment]) -> Pages {
+    /// Returns the pages of a part of a block to which other joined GPUs than those of `target` have
+    /// access.
+    fn of_others(&self, attributes: &AttributeMap, target: &Target) -> Pages {
+        let others = self.joined() & !target.gpus;
+        Self::accessible(attributes, target, others)
+    }
+
+    /// Returns the pages of a part of a block to which any of `gpus` has access.
+    fn accessible(attributes: &AttributeMap, target: &Target, gpus: u64) -> Pages {
         let base = target.base;
         let (first, end) = (base + target.first as u64, base + target.end as u64);
         let ranges = attributes.overlapping(first, end).iter();
-        let wanted = ranges
-            .filter(|range| range.attributes.gpus() & target.gpus != 0)
+        ranges
+            .filter(|range| range.attributes.gpus() & gpus != 0)
             .fold(Pages::NONE, |sum, range| {
                 let (from, to) = (range.first.max(first) - base, range.end.min(end) - base);
                 sum.or(Pages::range(from as usize, to as usize))
-            });
+            })
+    }
+
+    /// Returns the pages of a part of a block to which GPUs have access, but not the process.
+    fn absent(attributes: &AttributeMap, target: &Target, segments: &[Segment]) -> Pages {
+        let wanted = Self::accessible(attributes, target, target.gpus);
         segments
             .iter()
             .fold(wanted, |rest, segment| rest.without(segment.pages()))
@@ -395,12 +410,15 @@ impl Svm {
                 other => other?,
             }
             let mut prepared = self.prepare(target.gpus, &segments, &found)?;
+            let part = Pages::range(target.first, target.end);
             let absent = Self::absent(attributes, target, &segments);
+            // What another GPU has to map again stays invalid.
+            let kept = self.of_others(attributes, target);
             if self.show(
                 &window,
                 index,
                 target,
-                absent,
+                (part.without(kept), absent.without(kept)),
                 &segments,
                 &found,
                 &mut prepared,
@@ -411,14 +429,15 @@ impl Svm {
         Err(EAGAIN)
     }
 
-    /// Writes the PTEs if none of the pages was invalidated. Returns whether it did.
+    /// Writes the PTEs if none of the pages was invalidated. `settled` pages are mapped then, except
+    /// for `absent` ones. Returns whether it did.
     #[allow(clippy::too_many_arguments, reason = "one step of `map_block`")]
     fn show(
         &self,
         window: &WindowRef,
         index: usize,
         target: &Target,
-        absent: Pages,
+        (settled, absent): (Pages, Pages),
         segments: &[Segment],
         found: &Found,
         prepared: &mut [Prepared],
@@ -439,7 +458,7 @@ impl Svm {
         }
         block.set_always(segments);
         if result.is_ok() {
-            block.settle(part, absent);
+            block.settle(settled, absent);
         }
         drop(state);
         drop(unused);
@@ -450,7 +469,7 @@ impl Svm {
         Ok(true)
     }
 
-    /// Calls `f` with each block of some pages, and the pages in it.
+    /// Calls `f` with each block of some pages, and the pages in it. `EINTR` after SIGKILL.
     pub(super) fn for_blocks(
         pages: Range<u64>,
         mut f: impl FnMut(u64, usize, usize) -> Result,
@@ -458,6 +477,9 @@ impl Svm {
         let mut at = pages.start;
         let mut result = Ok(());
         while at < pages.end {
+            if task::fatal_signal_pending() {
+                return Err(EINTR);
+            }
             let base = at / BLOCK_PAGES as u64 * BLOCK_PAGES as u64;
             let end = pages.end.min(base + BLOCK_PAGES as u64);
             // The other blocks nevertheless, as in the C driver.

@@ -22,7 +22,7 @@ use crate::{
         global::global_mutex,
         workqueue::{Builder, Delayed, DelayedItem, OwnedQueue},
     },
-    mmu::BLOCK_PAGES,
+    mmu::{Pages, BLOCK_PAGES},
 };
 
 /// Delay of the worker after an invalidation (`AMDGPU_SVM_RANGE_RESTORE_DELAY_MS`), doubled after
@@ -57,19 +57,27 @@ impl Svm {
         }
     }
 
-    /// Marks everything as invalid that was mapped on GPUs whose page tables were lost.
+    /// Invalidates everything that was mapped on GPUs whose page tables were lost. PTEs that were
+    /// written since are valid, and TLBs may have them.
     fn forget_lost(&self) {
         let lost = self.lost.xchg(0, ordering::Full);
         if lost == 0 {
             return;
         }
         self.for_windows(|window| {
-            for (_, block) in window.watch().lock().blocks() {
+            let mut state = window.watch().lock();
+            let mut stale = 0;
+            for (_, block) in state.blocks() {
                 for gpu in gpus_in(lost) {
-                    let valid = block.map(gpu).map(|map| map.lose());
-                    block.spoil(valid.unwrap_or_default());
+                    let zapped = block.map(gpu).map(|map| map.zap(Pages::ALL));
+                    let zapped = zapped.unwrap_or_default();
+                    if !zapped.is_empty() {
+                        block.spoil(zapped);
+                        stale |= 1 << gpu;
+                    }
                 }
             }
+            state.flush(stale);
         });
     }
 

@@ -33,6 +33,7 @@ use crate::{
     kapi::{
         hmm::{self, Interval},
         sched_mm::NoReclaim,
+        task,
         workqueue::Delayed,
     },
     mmu::{MirrorOwner, Pages, Vm, BLOCK_PAGES},
@@ -404,7 +405,7 @@ impl Svm {
         }
     }
 
-    /// Creates the windows of the pages from `first` to below `end`.
+    /// Creates the windows of the pages from `first` to below `end`. `EINTR` after SIGKILL.
     pub(super) fn add_windows(
         this: &Arc<Delayed<Self>>,
         mm: &MmWithUser,
@@ -412,6 +413,9 @@ impl Svm {
         end: u64,
     ) -> Result {
         for number in first / WINDOW_PAGES..end.div_ceil(WINDOW_PAGES) {
+            if task::fatal_signal_pending() {
+                return Err(EINTR);
+            }
             if this.windows.lock().get(&number).is_some() {
                 continue;
             }
@@ -458,7 +462,8 @@ impl Svm {
 
     /// Removes what the process has unmapped from the attributes. `ENOMEM` without memory.
     ///
-    /// With the mmap lock held, notifiers of earlier unmaps have run wherever there is memory.
+    /// With the mmap lock held, notifiers of earlier unmaps have run wherever there is memory, and
+    /// those of others run meanwhile: munmap() calls them with the lock held for reading.
     fn reap(&self, state: &mut State) -> Result {
         let mut result = Ok(());
         self.for_windows(|window| {
@@ -469,15 +474,16 @@ impl Svm {
             state.stale = true;
             for index in 0..BLOCKS {
                 let base = window.first() + (index * BLOCK_PAGES) as u64;
-                let gone = window.lock().gone(index);
+                // A notifier may add pages at any time.
+                let gone = window.lock().take_gone(index);
                 let removed = gone.runs(|first, end| {
                     let (first, end) = (base + first as u64, base + end as u64);
                     state.attributes.remove(first, end)
                 });
+                if removed.is_err() {
+                    window.lock().add_gone(index, gone);
+                }
                 result = result.and(removed);
-            }
-            if result.is_ok() {
-                window.lock().forget_gone();
             }
         });
         result
@@ -584,32 +590,39 @@ impl Svm {
         this.changes.fetch_add(1, Relaxed);
         let mut guard = this.lock()?;
         let state: &mut State = &mut guard;
-        this.check(&mm.mmap_read_lock(), first, end)?;
-        Self::add_windows(this, &mm, first, end)?;
+        // Before windows are created: there may be a million of them.
+        this.admit(state, &mm.mmap_read_lock(), first, end)?;
         let mut old = KVVec::new();
-        {
+        let added = Self::add_windows(this, &mm, first, end);
+        let changed = added.and_then(|()| {
             let locked = mm.mmap_read_lock();
             // Again: windows report what is unmapped from here on.
-            this.check(&locked, first, end)?;
-            this.reap(state)?;
-            this.charge(state)?;
+            this.admit(state, &locked, first, end)?;
             let before = state.attributes.overlapping(first, end);
             old.extend_from_slice(before, GFP_KERNEL)?;
-            let new = (end - first - state.attributes.pages(first, end)) << PAGE_SHIFT;
-            if !this.retries() {
-                let bytes = state.attributes.bytes() + new;
-                state.charged.set(bytes)?;
-            }
-            let changed = state
-                .attributes
-                .change(first, end, &this.default(), changes);
-            if changed.is_err() {
-                this.charge(state)?;
-            }
-            changed?;
+            let attributes = &mut state.attributes;
+            attributes.change(first, end, &this.default(), changes)
+        });
+        if changed.is_err() {
+            state.stale = true;
+            // Cannot fail: it becomes less.
+            let _ = this.charge(state);
         }
         this.collect(state);
+        changed?;
         this.apply(&mm, state, &old, first..end, changes)
+    }
+
+    /// Checks pages that are to be registered, and accounts for them. Errors as [`Self::set`].
+    fn admit(&self, state: &mut State, mm: &MmapReadGuard<'_>, first: u64, end: u64) -> Result {
+        self.check(mm, first, end)?;
+        self.reap(state)?;
+        self.charge(state)?;
+        if self.retries() {
+            return Ok(());
+        }
+        let new = (end - first - state.attributes.pages(first, end)) << PAGE_SHIFT;
+        state.charged.set(state.attributes.bytes() + new)
     }
 
     /// Returns whether any of the pages from `first` to below `end` is registered. `ENOMEM` without

@@ -162,7 +162,7 @@ impl BlockMap {
 
     /// Zaps the PTEs of `pages`, and of all fragments that contain one of them. Returns those that
     /// were valid. The caller flushes the TLBs if there are any.
-    fn zap(&mut self, pages: Pages) -> Pages {
+    pub(super) fn zap(&mut self, pages: Pages) -> Pages {
         if self.valid.and(pages).is_empty() {
             return Pages::NONE;
         }
@@ -173,13 +173,6 @@ impl BlockMap {
         self.writable = self.writable.without(zapped);
         self.heads = self.heads.without(zapped);
         zapped
-    }
-
-    /// Forgets that PTEs are valid: the page tables were lost.
-    pub(super) fn lose(&mut self) -> Pages {
-        self.heads = Pages::NONE;
-        self.writable = Pages::NONE;
-        core::mem::replace(&mut self.valid, Pages::NONE)
     }
 
     /// Replaces DMA mappings of the pages of `new` by it. Returns those that are not used any more.
@@ -545,20 +538,24 @@ impl WindowState {
         Some(map)
     }
 
-    /// Returns the pages of a block that the process has unmapped.
-    pub(super) fn gone(&self, index: usize) -> Pages {
-        self.gone.get(index).copied().unwrap_or_default()
+    /// Takes the pages of a block that the process has unmapped.
+    pub(super) fn take_gone(&mut self, index: usize) -> Pages {
+        let gone = self.gone.get_mut(index).map(core::mem::take);
+        self.any_gone = self.gone.iter().any(|pages| !pages.is_empty());
+        gone.unwrap_or_default()
+    }
+
+    /// Adds pages of a block that the process has unmapped.
+    pub(super) fn add_gone(&mut self, index: usize, pages: Pages) {
+        if let Some(gone) = self.gone.get_mut(index) {
+            *gone = gone.or(pages);
+        }
+        self.any_gone = true;
     }
 
     /// Returns whether the process has unmapped any page.
     pub(super) fn any_gone(&self) -> bool {
         self.any_gone
-    }
-
-    /// Clears the pages of [`Self::gone`].
-    pub(super) fn forget_gone(&mut self) {
-        *self.gone = [Pages::NONE; BLOCKS];
-        self.any_gone = false;
     }
 
     /// Flushes the TLBs of some GPUs.
@@ -670,10 +667,7 @@ impl Watch for Window {
         for index in blocks.clone() {
             let pages = inside(index);
             if unmapped {
-                if let Some(gone) = state.gone.get_mut(index) {
-                    *gone = gone.or(pages);
-                }
-                state.any_gone = true;
+                state.add_gone(index, pages);
             }
             let Some(block) = state.block(index) else {
                 continue;

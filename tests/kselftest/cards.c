@@ -202,6 +202,31 @@ TEST_TIMEOUT(svm_on_both, 120)
 }
 
 /* A buffer of the other GPU in place of one of this GPU, with the same content. */
+/*
+ * A change for one card does not make the driver forget that the other one has to map memory of the
+ * same 2 MiB again.
+ */
+TEST_TIMEOUT(svm_of_each_in_one_block, 120)
+{
+	const size_t half = 64 * KFD_PAGE;
+	struct fixture f[2];
+	struct pages second;
+	char *p;
+
+	cards_launch(f);
+	svm_needed(&f[0].k);
+	p = anonymous_huge();
+	second = svm_pages(p + half, half);
+	ASSERT_OK(svm_access(&f[0].k, p, half));
+	ASSERT_OK(svm_access(&f[1].k, p + half, half));
+	for (uint32_t i = 0; i < 20; i++) {
+		ASSERT(gpu_writes(&f[1], &second, 0, 64, i));
+		ASSERT(!madvise(p + half, half, MADV_DONTNEED));
+		ASSERT_OK(svm_access(&f[0].k, p, half));
+		ASSERT(gpu_reads(&f[1], &second, KFD_PAGE, i));
+	}
+}
+
 static struct kfd_bo *replace(struct fixture f[2], struct kfd_bo *bo)
 {
 	struct kfd_bo *new;

@@ -2,6 +2,9 @@
 /* Tests the attributes of shared virtual memory: values, errors, splits, and the XNACK mode. */
 #define _GNU_SOURCE
 #include <limits.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -285,6 +288,101 @@ TEST(munmap_ends_ranges)
 }
 
 /* An address is either a BO's or that of a range. */
+#define SMALL_RANGES 8000
+
+static struct kfd *shared_kfd;
+static char *others;
+static atomic_bool over;
+
+/* Unmaps registered memory in the block behind that of `others`. */
+static void *unmap_behind(void *data)
+{
+	char *p = others + 4 * MIB;
+
+	(void)data;
+	while (!over) {
+		ASSERT(mmap(p, KFD_PAGE, PROT_READ | PROT_WRITE,
+			    MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) == p);
+		ASSERT_OK(svm_access(shared_kfd, p, KFD_PAGE));
+		ASSERT(!munmap(p, KFD_PAGE));
+	}
+	return NULL;
+}
+
+static void *get_attributes(void *data)
+{
+	struct svm_state s;
+
+	(void)data;
+	while (!over)
+		ASSERT_OK(svm_get(shared_kfd, others, KFD_PAGE, &s));
+	return NULL;
+}
+
+/* A call that looks for unmapped memory does not miss what is unmapped meanwhile. */
+TEST_TIMEOUT(munmap_while_others_look_for_it, 120)
+{
+	pthread_t unmapping, getting;
+	struct svm_state s;
+	char *start, *first;
+	struct kfd k;
+
+	open_svm(&k);
+	shared_kfd = &k;
+	/* In a window of 64 MiB: the page that is checked is in the first block. */
+	start = anonymous(256 * MIB);
+	first = (char *)((kfd_va(start) + 64 * MIB - 1) & ~(64 * MIB - 1));
+	others = first + 2 * MIB;
+	/* Many ranges, which take time to change. */
+	for (uint32_t i = 0; i < SMALL_RANGES; i++)
+		ASSERT_OK(svm_set(&k, first + 64 * MIB + 2 * i * KFD_PAGE, KFD_PAGE,
+				  { GRANULARITY, 1 + i % 2 }));
+	ASSERT(!pthread_create(&unmapping, NULL, unmap_behind, NULL));
+	ASSERT(!pthread_create(&getting, NULL, get_attributes, NULL));
+	for (int i = 0; i < 1000; i++) {
+		ASSERT(mmap(first, KFD_PAGE, PROT_READ | PROT_WRITE,
+			    MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) == first);
+		ASSERT_OK(svm_get(&k, first, KFD_PAGE, &s));
+		ASSERT_EQ(s.access, NO_ACCESS);
+		ASSERT_OK(svm_access(&k, first, KFD_PAGE));
+		ASSERT(!munmap(first, KFD_PAGE));
+	}
+	over = true;
+	pthread_join(unmapping, NULL);
+	pthread_join(getting, NULL);
+}
+
+/* Returns the slabs of the machine in KiB. */
+static long slab_kib(void)
+{
+	FILE *f = fopen("/proc/meminfo", "re");
+	char line[128];
+	long kib = -1;
+
+	ASSERT(f != NULL);
+	while (kib < 0 && fgets(line, sizeof(line), f))
+		if (sscanf(line, "Slab: %ld kB", &kib) != 1)
+			kib = -1;
+	fclose(f);
+	return kib;
+}
+
+/* More memory than there is, of which none is present, costs the kernel none. */
+TEST_TIMEOUT(more_than_the_machine_has, 120)
+{
+	size_t size = 4ul << 40;
+	struct kfd k;
+	long before;
+	char *p;
+
+	open_svm(&k);
+	p = mmap(NULL, size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	ASSERT(p != MAP_FAILED);
+	before = slab_kib();
+	EXPECT_RET(svm_access(&k, p, size), -ENOMEM);
+	EXPECT(slab_kib() < before + 8192, "%ld KiB before, %ld after", before, slab_kib());
+}
+
 TEST(ranges_and_bos_exclude_each_other)
 {
 	struct kfd_ioctl_alloc_memory_of_gpu_args args;
