@@ -390,9 +390,8 @@ impl Card {
 
     /// Accounts for `bytes` of system memory of a BO, until [`Card::put_gtt`].
     ///
-    /// `ENOMEM` beyond the limit of GTT, rather than to invoke the OOM killer.
-    pub(crate) fn take_gtt(&self, bytes: u64) -> Result {
-        let limit = account::gtt_limit();
+    /// `ENOMEM` beyond `limit`, rather than to invoke the OOM killer.
+    pub(crate) fn take_gtt(&self, bytes: u64, limit: u64) -> Result {
         // Checked first: the sum of concurrent requests must not wrap.
         if bytes > limit {
             return Err(ENOMEM);

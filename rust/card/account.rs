@@ -326,6 +326,12 @@ pub(crate) fn gtt_limit() -> u64 {
     SYSTEM.lock().gtt_limit
 }
 
+/// Returns the bytes of system memory that the BOs of a card may have together with those that were
+/// evicted: BOs in GTT do not prevent evictions.
+pub(crate) fn evicted_limit() -> u64 {
+    gtt_limit() / 2 * 3
+}
+
 /// Returns bytes reserved and their limit: of system memory, then of GTT BOs.
 pub(crate) fn system() -> [(u64, u64); 2] {
     let system = *SYSTEM.lock();

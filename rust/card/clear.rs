@@ -277,12 +277,13 @@ impl Clearing {
         }
     }
 
-    /// Waits until the next batch is freed. Returns false when the list is empty, `ERESTARTSYS`
-    /// after a signal.
-    pub(super) fn wait_for_batch(&self) -> Result<bool> {
+    /// Waits until the next batch is freed, also if that waits `for_fences`. Returns false when there
+    /// is none, `ERESTARTSYS` after a signal.
+    pub(super) fn wait_for_batch(&self, for_fences: bool) -> Result<bool> {
         let mut state = self.state.lock();
         let round = state.rounds;
-        if state.list.is_empty() && state.in_work == 0 {
+        let mut list = state.list.iter();
+        if state.in_work == 0 && !list.any(|entry| for_fences || entry.is_ready()) {
             return Ok(false);
         }
         while state.rounds == round {

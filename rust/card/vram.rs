@@ -250,9 +250,14 @@ impl Vram {
     }
 
     /// Waits until some freed memory was cleared and can be allocated. Returns false when there is
-    /// none, `ERESTARTSYS` after a signal.
+    /// none that is not in use, `ERESTARTSYS` after a signal.
     pub(crate) fn wait_for_cleared(&self) -> Result<bool> {
-        self.clearing.wait_for_batch()
+        self.clearing.wait_for_batch(false)
+    }
+
+    /// As [`Self::wait_for_cleared`], also for memory that the GPU uses.
+    pub(crate) fn wait_for_freed(&self) -> Result<bool> {
+        self.clearing.wait_for_batch(true)
     }
 
     /// See [`Clearing::begin_loss`].

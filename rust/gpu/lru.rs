@@ -230,6 +230,10 @@ impl EvictionLru {
                     return Err(ERESTARTSYS);
                 }
                 let Some((key, victim)) = self.find(after, is_victim) else {
+                    // Jobs of other processes may take long: after everything else.
+                    if vram.wait_for_freed()? {
+                        continue;
+                    }
                     break;
                 };
                 after = key;

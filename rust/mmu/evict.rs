@@ -75,7 +75,7 @@ impl EvictableBo for BoInner {
         if !bo.in_vram() || bo.is_retired() {
             return Ok(());
         }
-        let system = SystemPages::new(gpu.card(), bo.size())?;
+        let system = SystemPages::for_eviction(gpu.card(), bo.size())?;
         evict_queues(bo)?;
         wait_idle(bo)?;
         bo.relocate(Placement::System(system))?;

@@ -81,7 +81,7 @@ impl Spare {
         while tables.len() < count {
             match Table::new(gpu, memory, 0) {
                 Ok(table) => tables.push_within_capacity(table)?,
-                Err(e) if e == ENOMEM && gpu.vram().wait_for_cleared()? => {}
+                Err(e) if e == ENOMEM && gpu.vram().wait_for_freed()? => {}
                 Err(e) => return Err(e),
             }
         }

@@ -16,7 +16,7 @@ use super::{
     userptr::UserPages,
 };
 use crate::{
-    card::{gart::GartMapping, vram::VramRange, Card},
+    card::{account, gart::GartMapping, vram::VramRange, Card},
     doorbell::DoorbellPages,
     kapi::{
         dma::{self, Pages, PeerMapping, Runs},
@@ -99,8 +99,8 @@ struct GttBytes {
 }
 
 impl GttBytes {
-    fn take(card: &Arc<Card>, bytes: u64) -> Result<Self> {
-        card.take_gtt(bytes)?;
+    fn take(card: &Arc<Card>, bytes: u64, limit: u64) -> Result<Self> {
+        card.take_gtt(bytes, limit)?;
         Ok(Self {
             card: card.clone(),
             bytes,
@@ -163,7 +163,16 @@ pub(super) struct SystemPages {
 impl SystemPages {
     /// Allocates `bytes` of zeroed system memory. `ENOMEM` without memory or beyond the GTT limit.
     pub(super) fn new(card: &Arc<Card>, bytes: u64) -> Result<Arc<Self>> {
-        let gtt = GttBytes::take(card, bytes)?;
+        Self::within(card, bytes, account::gtt_limit())
+    }
+
+    /// As [`Self::new`], for memory that leaves VRAM: with the limit of evictions.
+    pub(super) fn for_eviction(card: &Arc<Card>, bytes: u64) -> Result<Arc<Self>> {
+        Self::within(card, bytes, account::evicted_limit())
+    }
+
+    fn within(card: &Arc<Card>, bytes: u64, limit: u64) -> Result<Arc<Self>> {
+        let gtt = GttBytes::take(card, bytes, limit)?;
         let pages = Pages::new(card.dma(), usize::try_from(bytes)?)?;
         Arc::pin_init(
             pin_init!(Self {

@@ -318,20 +318,6 @@ TEST(timeline_syncobjs)
 	EXPECT_EQ(cs.data.words[2], 2);
 }
 
-static int to_handle(struct cs *cs, uint64_t number, uint32_t what, uint32_t *handle)
-{
-	union drm_amdgpu_fence_to_handle args = { 0 };
-	int ret;
-
-	args.in.fence.ctx_id = cs->ctx;
-	args.in.fence.ip_type = AMDGPU_HW_IP_DMA;
-	args.in.fence.seq_no = number;
-	args.in.what = what;
-	ret = kfd_ioctl(cs->fd, DRM_IOCTL_AMDGPU_FENCE_TO_HANDLE, &args);
-	*handle = args.out.handle;
-	return ret;
-}
-
 TEST(fence_to_handle)
 {
 	struct drm_syncobj_handle import = { 0 };
@@ -342,13 +328,13 @@ TEST(fence_to_handle)
 
 	cs_open(&cs);
 	leader = hold(&cs, 0);
-	ASSERT_OK(to_handle(&cs, leader, AMDGPU_FENCE_TO_HANDLE_GET_SYNCOBJ, &syncobj));
-	ASSERT_OK(to_handle(&cs, leader, AMDGPU_FENCE_TO_HANDLE_GET_SYNCOBJ_FD, &syncobj_fd));
-	ASSERT_OK(to_handle(&cs, leader, AMDGPU_FENCE_TO_HANDLE_GET_SYNC_FILE_FD, &sync_file));
-	ASSERT_OK(to_handle(&cs, 0, AMDGPU_FENCE_TO_HANDLE_GET_SYNCOBJ, &over));
-	EXPECT_RET(to_handle(&cs, leader, 9, &over), -EINVAL);
-	EXPECT_RET(to_handle(&cs, leader + 1, AMDGPU_FENCE_TO_HANDLE_GET_SYNCOBJ, &over), -EINVAL);
-	ASSERT_OK(to_handle(&cs, 0, AMDGPU_FENCE_TO_HANDLE_GET_SYNCOBJ, &over));
+	ASSERT_OK(cs_to_handle(&cs, leader, AMDGPU_FENCE_TO_HANDLE_GET_SYNCOBJ, &syncobj));
+	ASSERT_OK(cs_to_handle(&cs, leader, AMDGPU_FENCE_TO_HANDLE_GET_SYNCOBJ_FD, &syncobj_fd));
+	ASSERT_OK(cs_to_handle(&cs, leader, AMDGPU_FENCE_TO_HANDLE_GET_SYNC_FILE_FD, &sync_file));
+	ASSERT_OK(cs_to_handle(&cs, 0, AMDGPU_FENCE_TO_HANDLE_GET_SYNCOBJ, &over));
+	EXPECT_RET(cs_to_handle(&cs, leader, 9, &over), -EINVAL);
+	EXPECT_RET(cs_to_handle(&cs, leader + 1, AMDGPU_FENCE_TO_HANDLE_GET_SYNCOBJ, &over), -EINVAL);
+	ASSERT_OK(cs_to_handle(&cs, 0, AMDGPU_FENCE_TO_HANDLE_GET_SYNCOBJ, &over));
 	import.fd = (int)syncobj_fd;
 	ASSERT_OK(kfd_ioctl(cs.fd, DRM_IOCTL_SYNCOBJ_FD_TO_HANDLE, &import));
 	p.fd = (int)sync_file;

@@ -92,6 +92,8 @@ int cs_wait(struct cs *cs, uint32_t ring, uint64_t handle, uint64_t timeout, uin
 /* Waits for a job without a timeout; a failure is a failure of the test. */
 void cs_done(struct cs *cs, uint32_t ring, uint64_t handle);
 uint64_t cs_now(void);
+/* FENCE_TO_HANDLE of a job on the first ring. */
+int cs_to_handle(struct cs *cs, uint64_t job, uint32_t what, uint32_t *handle);
 
 int syncobj_create(int fd, uint32_t flags, uint32_t *handle);
 int syncobj_wait(int fd, uint32_t handle, int64_t timeout);

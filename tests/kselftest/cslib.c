@@ -272,6 +272,20 @@ void cs_done(struct cs *cs, uint32_t ring, uint64_t handle)
 	EXPECT_EQ(busy, 0);
 }
 
+int cs_to_handle(struct cs *cs, uint64_t job, uint32_t what, uint32_t *handle)
+{
+	union drm_amdgpu_fence_to_handle args = { 0 };
+	int ret;
+
+	args.in.fence.ctx_id = cs->ctx;
+	args.in.fence.ip_type = AMDGPU_HW_IP_DMA;
+	args.in.fence.seq_no = job;
+	args.in.what = what;
+	ret = kfd_ioctl(cs->fd, DRM_IOCTL_AMDGPU_FENCE_TO_HANDLE, &args);
+	*handle = args.out.handle;
+	return ret;
+}
+
 uint64_t cs_now(void)
 {
 	struct timespec t;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 /* Tests eviction from small VRAM: BOs move to GTT and back, user queues are stopped meanwhile. */
 #define _GNU_SOURCE
+#include <fcntl.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <sys/mman.h>
@@ -8,9 +9,10 @@
 #include <unistd.h>
 
 #include <drm/amdgpu_drm.h>
+#include <linux/dma-buf.h>
 
+#include "cs.h"
 #include "device.h"
-#include "fixture.h"
 
 #define MIB (1ull << 20)
 #define SIZE (8 * MIB)
@@ -121,6 +123,90 @@ TEST_TIMEOUT(kfd_bos_evict_render_bos, 120)
 		ASSERT(is_marked(buffers[i].words, SIZE, i));
 	EXPECT(is_marked(bo->va, bo->size, 1000));
 	EXPECT_OK(kfd_bo_free(&k, bo));
+}
+
+/* BOs of another process that fill VRAM, and then GTT up to its limit, leave VRAM nevertheless. */
+TEST_TIMEOUT(full_gtt_does_not_prevent_evictions, 120)
+{
+	uint64_t vram, available;
+	struct drm_gem_close close_args;
+	uint32_t handles[MAX], gtt = 0;
+	struct kfd_bo *bo;
+	struct kfd k;
+
+	fixture_open(&k);
+	vram = small_vram_bytes(&k);
+	for (unsigned int i = 0; i < vram / SIZE; i++) {
+		create(&k, &buffers[i]);
+		mark(buffers[i].words, SIZE, i);
+	}
+	while (gtt < MAX && !cs_bo_create(k.drm, SIZE, AMDGPU_GEM_DOMAIN_GTT, 0, &handles[gtt]))
+		gtt++;
+	ASSERT(gtt < MAX, "no limit of GTT");
+	ASSERT_OK(kfd_available(&k, &available));
+	EXPECT_OK(kfd_bo_create(&k, available, KFD_FLAGS_VRAM, &bo));
+	for (unsigned int i = 0; i < vram / SIZE; i++)
+		ASSERT(is_marked(buffers[i].words, SIZE, i));
+	while (gtt--) {
+		close_args = (struct drm_gem_close){ .handle = handles[gtt] };
+		EXPECT_OK(kfd_ioctl(k.drm, DRM_IOCTL_GEM_CLOSE, &close_args));
+	}
+}
+
+/* Frees a BO that waits for a job. */
+static void free_behind(struct cs *cs, uint64_t job)
+{
+	struct dma_buf_import_sync_file import = { .flags = DMA_BUF_SYNC_WRITE };
+	struct drm_prime_handle prime = { .flags = DRM_CLOEXEC | DRM_RDWR };
+	uint32_t fence;
+
+	ASSERT_OK(cs_to_handle(cs, job, AMDGPU_FENCE_TO_HANDLE_GET_SYNC_FILE_FD, &fence));
+	ASSERT_OK(cs_bo_create(cs->fd, 4096, AMDGPU_GEM_DOMAIN_VRAM, 0, &prime.handle));
+	ASSERT_OK(kfd_ioctl(cs->fd, DRM_IOCTL_PRIME_HANDLE_TO_FD, &prime));
+	import.fd = (int)fence;
+	ASSERT_OK(kfd_ioctl(prime.fd, DMA_BUF_IOCTL_IMPORT_SYNC_FILE, &import));
+	close(prime.fd);
+	close((int)fence);
+	ASSERT_OK(cs_bo_close(cs->fd, prime.handle));
+}
+
+/* Returns whether memory is allocated by evictions while freed memory waits for a job. */
+static bool evicted_before_the_end_of_a_job(uint64_t vram)
+{
+	uint64_t job = 0, busy = 0;
+	unsigned int count = (unsigned int)(5 * vram / 4 / SIZE);
+	uint32_t handle;
+	struct cs cs;
+
+	cs_open(&cs);
+	ASSERT_OK(cs_run(&cs, 0, cs_poll(&cs, cs.data.va, 1), &job));
+	free_behind(&cs, job);
+	for (unsigned int i = 0; i < count; i++)
+		ASSERT_OK(cs_bo_create(cs.fd, SIZE, AMDGPU_GEM_DOMAIN_VRAM, 0, &handle));
+	if (cs_wait(&cs, 0, job, 0, &busy))
+		busy = 0;
+	cs.data.words[0] = 1;
+	if (busy)
+		cs_done(&cs, 0, job);
+	close(cs.fd);
+	return busy;
+}
+
+/*
+ * Memory that was freed while a job uses it: VRAM of others is evicted before that job ends. Jobs
+ * of the driver may follow the job on its engine, but not each time.
+ */
+TEST_TIMEOUT(evictions_do_not_wait_for_jobs, 120)
+{
+	bool evicted = false;
+	uint64_t vram;
+	struct kfd k;
+
+	fixture_open(&k);
+	vram = small_vram_bytes(&k);
+	for (int i = 0; i < 6 && !evicted; i++)
+		evicted = evicted_before_the_end_of_a_job(vram);
+	EXPECT(evicted);
 }
 
 /* Allocates so much VRAM from the render node that everything else is evicted, repeatedly. */
