@@ -6,6 +6,7 @@ use core::ops::Range;
 
 use kernel::{
     prelude::*,
+    rbtree::{RBTree, RBTreeNodeReservation},
     sync::{aref::ARef, Mutex},
 };
 
@@ -50,33 +51,95 @@ impl Mapping {
     }
 }
 
-/// All mappings that `GEM_VA` made in an address space.
-pub(super) struct Mappings(KVec<Mapping>);
+/// Mappings of a closed buffer that are removed together.
+const BATCH: usize = 32;
+
+/// Memory for a mapping in [`Mappings`].
+struct Nodes {
+    mapping: RBTreeNodeReservation<u64, Mapping>,
+    object: RBTreeNodeReservation<(usize, u64), ()>,
+}
+
+impl Nodes {
+    fn new() -> Result<Self> {
+        Ok(Self {
+            mapping: RBTreeNodeReservation::new(GFP_KERNEL)?,
+            object: RBTreeNodeReservation::new(GFP_KERNEL)?,
+        })
+    }
+}
+
+/// All mappings that `GEM_VA` made in an address space, by address. They do not overlap.
+pub(super) struct Mappings {
+    all: RBTree<u64, Mapping>,
+    /// Keys of objects, and addresses of their mappings.
+    of_objects: RBTree<(usize, u64), ()>,
+}
 
 impl Mappings {
-    /// Returns an empty list.
-    pub(super) const fn new() -> Self {
-        Self(KVec::new())
+    /// Returns none.
+    pub(super) fn new() -> Self {
+        Self {
+            all: RBTree::new(),
+            of_objects: RBTree::new(),
+        }
+    }
+
+    fn insert(&mut self, nodes: Nodes, mapping: Mapping) {
+        let (va, object) = (mapping.va, mapping.object.key());
+        self.of_objects
+            .insert(nodes.object.into_node((object, va), ()));
+        self.all.insert(nodes.mapping.into_node(va, mapping));
+    }
+
+    /// Removes a mapping from the list. Returns the memory for another one.
+    fn take(&mut self, va: u64) -> Option<Nodes> {
+        let object = self.all.get(&va)?.object.key();
+        let object = self.of_objects.remove_node(&(object, va))?;
+        let mapping = self.all.remove_node(&va)?;
+        Some(Nodes {
+            mapping: mapping.into_reservation(),
+            object: object.into_reservation(),
+        })
+    }
+
+    /// Returns the first mapping that overlaps a range.
+    fn first_in(&self, range: &Range<u64>) -> Option<&Mapping> {
+        let (below, at) = match self.all.cursor_lower_bound(&range.start) {
+            Some(next) => (
+                next.peek_prev().map(|(va, _)| *va),
+                Some(*next.current().0),
+            ),
+            None => (self.all.cursor_back().map(|last| *last.current().0), None),
+        };
+        let mut found = [below, at].into_iter().flatten();
+        found.find_map(|va| self.all.get(&va).filter(|m| m.overlaps(range)))
+    }
+
+    /// Returns the first mapping of an object at or above an address.
+    fn first_of(&self, object: usize, from: u64) -> Option<&Mapping> {
+        let first = self.of_objects.cursor_lower_bound(&(object, from))?;
+        let (key, va) = *first.current().0;
+        self.all.get(&va).filter(|_| key == object)
     }
 
     /// Adds a mapping. `ENOMEM` without memory, else the error of [`Vm::map`].
     pub(super) fn map(&mut self, vm: &Vm, new: Mapping) -> Result {
-        self.0.reserve(1, GFP_KERNEL)?;
+        let nodes = Nodes::new()?;
         vm.map(new.va, new.object.bo(), new.offset, new.len, new.access)?;
-        // Reserved above.
-        self.0.push_within_capacity(new)?;
+        self.insert(nodes, new);
         Ok(())
     }
 
-    /// Removes the mapping at index `at`. User queues that use it are stopped.
-    fn remove(&mut self, vm: &Vm, queues: &Mutex<UserQueues>, at: usize) -> Result {
-        let mapping = self.0.get(at).ok_or(ENOENT)?;
+    /// Removes the mapping at `va`. User queues that use it are stopped.
+    fn remove(&mut self, vm: &Vm, queues: &Mutex<UserQueues>, va: u64) -> Result {
+        let mapping = self.all.get(&va).ok_or(ENOENT)?;
         let mut queues = queues.lock();
-        queues.stop_users(mapping.va);
+        queues.stop_users(va);
         // No queue is created with the mapping meanwhile.
-        vm.unmap(mapping.va, mapping.len)?;
+        vm.unmap(va, mapping.len)?;
         drop(queues);
-        self.0.remove(at).map_err(|_| ENOENT)?;
+        self.take(va).ok_or(ENOENT)?;
         Ok(())
     }
 
@@ -88,12 +151,11 @@ impl Mappings {
         object: &Object,
         va: u64,
     ) -> Result {
-        let at = self
-            .0
-            .iter()
-            .position(|m| m.va == va && m.object.key() == object.key())
+        let mapping = self.all.get(&va);
+        mapping
+            .filter(|m| m.object.key() == object.key())
             .ok_or(ENOENT)?;
-        self.remove(vm, queues, at)
+        self.remove(vm, queues, va)
     }
 
     /// Removes all mappings in a range; the caller has waited for the jobs that use them. Parts of
@@ -109,76 +171,100 @@ impl Mappings {
         range: &Range<u64>,
     ) -> Result {
         let mut result = Ok(());
-        while let Some(at) = self.0.iter().position(|m| m.overlaps(range)) {
-            let whole = self.0.get(at).ok_or(ENOENT)?.clone();
+        while let Some(whole) = self.first_in(range).cloned() {
             let below = whole.part(whole.va, range.start);
             let above = whole.part(range.end, whole.end());
             let is_within = below.is_none() && above.is_none();
             let rest = Iterator::chain(below.into_iter(), above);
             if is_within || whole.object.bo().is_user() {
-                self.remove(vm, queues, at)?;
+                self.remove(vm, queues, whole.va)?;
                 for part in rest {
                     result = result.and(self.map(vm, part));
                 }
             } else {
-                self.cut(vm, queues, at, range, rest)?;
+                self.cut(vm, queues, &whole, range, rest)?;
             }
         }
         result
     }
 
-    /// Unmaps the part of the mapping at index `at` in a range; `rest` is what stays. User queues
-    /// that use the mapping are stopped.
+    /// Unmaps the part of a mapping in a range; `rest` is what stays. User queues that use the
+    /// mapping are stopped.
     fn cut(
         &mut self,
         vm: &Vm,
         queues: &Mutex<UserQueues>,
-        at: usize,
+        whole: &Mapping,
         range: &Range<u64>,
         rest: impl Iterator<Item = Mapping>,
     ) -> Result {
-        self.0.reserve(1, GFP_KERNEL)?;
-        let whole = self.0.get(at).ok_or(ENOENT)?;
+        let more = Nodes::new()?;
         let part = range.start.max(whole.va)..range.end.min(whole.end());
         let mut queues = queues.lock();
         queues.stop_users(whole.va);
         // No queue is created with the mapping meanwhile.
         vm.cut(whole.va, whole.end(), whole.object.bo(), &part)?;
         drop(queues);
-        self.0.remove(at).map_err(|_| ENOENT)?;
-        for mapping in rest {
-            // Reserved above.
-            self.0.push_within_capacity(mapping)?;
+        let nodes = [self.take(whole.va).ok_or(ENOENT)?, more];
+        for (nodes, mapping) in nodes.into_iter().zip(rest) {
+            self.insert(nodes, mapping);
         }
         Ok(())
     }
 
     /// Returns the buffers that are mapped in a range.
-    pub(super) fn objects(&self, range: &Range<u64>) -> Result<KVec<ARef<Object>>> {
-        let mut objects = KVec::new();
-        for mapping in self.0.iter().filter(|m| m.overlaps(range)) {
+    pub(super) fn objects(&self, range: &Range<u64>) -> Result<KVVec<ARef<Object>>> {
+        let mut objects = KVVec::new();
+        let mut next = self.first_in(range);
+        while let Some(mapping) = next {
             objects.push(mapping.object.clone(), GFP_KERNEL)?;
+            next = self.first_in(&(mapping.end()..range.end));
         }
         Ok(objects)
     }
 
     /// Removes all mappings of an object whose last handle in the file is closed.
     pub(super) fn remove_object(&mut self, vm: &Vm, queues: &Mutex<UserQueues>, object: usize) {
-        while let Some(at) = self.0.iter().position(|m| m.object.key() == object) {
-            if let Err(e) = self.remove(vm, queues, at) {
-                // A queue still uses the mapping, which stays until the address space is destroyed.
-                pr_debug!("mapping of a closed buffer not removed: {e:?}\n");
-                if self.0.remove(at).is_err() {
-                    return;
-                }
+        loop {
+            // One flush of the TLBs for each batch.
+            let mut batch = [(0, 0); BATCH];
+            let count = self.some_of(object, &mut batch);
+            let batch = batch.get(..count).unwrap_or_default();
+            if batch.is_empty() {
+                return;
+            }
+            let mut queues = queues.lock();
+            batch.iter().for_each(|(va, _)| queues.stop_users(*va));
+            // No queue is created with the mappings meanwhile.
+            if let Err(e) = vm.unmap_all(batch) {
+                // A queue still uses a mapping, which stays until the address space is destroyed.
+                pr_debug!("mappings of a closed buffer not removed: {e:?}\n");
+            }
+            drop(queues);
+            for (va, _) in batch {
+                self.take(*va);
             }
         }
     }
 
+    /// Stores address and size of the first mappings of an object. Returns their number.
+    fn some_of(&self, object: usize, out: &mut [(u64, u64)]) -> usize {
+        let mut from = 0;
+        let mut count = 0;
+        for out in out {
+            let Some(mapping) = self.first_of(object, from) else {
+                break;
+            };
+            *out = (mapping.va, mapping.len);
+            from = mapping.end();
+            count += 1;
+        }
+        count
+    }
+
     /// Returns an object if it is mapped.
     pub(super) fn find(&self, object: usize) -> Option<ARef<Object>> {
-        let mapping = self.0.iter().find(|m| m.object.key() == object)?;
-        Some(mapping.object.clone())
+        Some(self.first_of(object, 0)?.object.clone())
     }
 }
 

@@ -40,7 +40,7 @@ use kernel::{
     prelude::*,
     sync::{
         aref::{ARef, AlwaysRefCounted},
-        atomic::{Atomic, Full},
+        atomic::{Atomic, AtomicFlag, Full, Relaxed},
         Arc,
     },
     transmute::FromBytes,
@@ -78,8 +78,8 @@ pub(crate) trait Driver: Sized + Send + Sync + 'static {
     /// Called at the release of a file, before its handles are closed.
     fn release(file: &File<Self>);
 
-    /// Called when a file closes its handle of the GEM object with key `object`
-    /// ([`super::gem::Object::key`]), and at the release of the file for all that are left.
+    /// Called when a file closes its last handle of the GEM object with key `object`
+    /// ([`super::gem::Object::key`]), and at the release of the file for each handle that is left.
     fn handle_closed(file: &File<Self>, object: usize);
 
     /// Prints what `/proc/PID/fdinfo` shows of a file behind the lines of the core. An error ends
@@ -255,6 +255,8 @@ struct Header {
     release: unsafe fn(*mut bindings::drm_file),
     /// Calls [`Driver::handle_closed`].
     handle_closed: unsafe fn(*mut bindings::drm_file, usize),
+    /// The file is being released: its handles may refer to objects that are freed.
+    released: AtomicFlag,
 }
 
 /// The private data of an open file.
@@ -284,9 +286,23 @@ unsafe extern "C" fn release(inode: *mut bindings::inode, file: *mut bindings::f
     // SAFETY: As in `flush`. The file is still open for the DRM core, whose function comes last.
     unsafe {
         let of_drm: *mut bindings::drm_file = (*file).private_data.cast();
-        ((*(*of_drm).driver_priv.cast::<Header>()).release)(of_drm);
+        let header = &*(*of_drm).driver_priv.cast::<Header>();
+        (header.release)(of_drm);
+        header.released.store(true, Relaxed);
         bindings::drm_release(inode, file)
     }
+}
+
+/// Returns whether a file is being released: its handles may refer to objects that are freed.
+///
+/// # Safety
+///
+/// `file` is an open file of a device of this module.
+pub(super) unsafe fn is_released(file: *mut bindings::drm_file) -> bool {
+    // SAFETY: `Table::open` set the private data of such a file, which start with a header.
+    unsafe { &*(*file).driver_priv.cast::<Header>() }
+        .released
+        .load(Relaxed)
 }
 
 /// Calls [`Driver::handle_closed`] of the driver of an open file.
@@ -348,6 +364,7 @@ impl<D: Driver> Table<D> {
                     flush: Self::flush,
                     release: Self::release_file,
                     handle_closed: Self::handle_closed,
+                    released: AtomicFlag::new(false),
                 };
                 let Ok(private) = KBox::new(Private { header, data }, GFP_KERNEL) else {
                     return ENOMEM.to_errno();

@@ -220,11 +220,22 @@ impl Fence {
         waited(unsafe { bindings::dma_fence_wait_timeout(self.raw(), true, timeout.raw()) })
     }
 
+    /// Most fences to wait for any of: the kernel allocates 32 bytes for each in one piece of up to
+    /// 4 MiB, and warns about more.
+    pub(crate) const MAX_ANY: usize = 1 << 17;
+
     /// Waits for the first of several fences, and returns its index; `None` on timeout and for an
-    /// empty slice, `ERESTARTSYS` on a signal, `ENOMEM` without memory.
-    pub(crate) fn wait_any(fences: &[ARef<Fence>], timeout: Timeout) -> Result<Option<usize>> {
-        if fences.is_empty() {
+    /// empty slice, `ERESTARTSYS` on a signal, `ENOMEM` without memory or for more than
+    /// [`Self::MAX_ANY`].
+    pub(crate) fn wait_any<'a>(
+        fences: impl ExactSizeIterator<Item = &'a Fence>,
+        timeout: Timeout,
+    ) -> Result<Option<usize>> {
+        if fences.len() == 0 {
             return Ok(None);
+        }
+        if fences.len() > Self::MAX_ANY {
+            return Err(ENOMEM);
         }
         let mut raw = KVec::with_capacity(fences.len(), GFP_KERNEL)?;
         for fence in fences {

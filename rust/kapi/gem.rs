@@ -18,7 +18,11 @@
 //! f(self.memory.frame(first)?, Caching::WriteBack);
 //! ```
 
-use core::{any::TypeId, ops::Deref, ptr::NonNull};
+use core::{
+    any::TypeId,
+    ops::Deref,
+    ptr::{self, NonNull},
+};
 
 use kernel::{
     bindings,
@@ -110,6 +114,53 @@ unsafe impl<T: DriverObject> AlwaysRefCounted for Object<T> {
         // SAFETY: The caller gives up one reference, so the count is not zero before.
         unsafe { ours::rkfd_helper_drm_gem_object_put(obj.cast().as_ptr()) }
     }
+}
+
+/// Returns the object of the first handle of a file from `handle` on, with a reference, and moves
+/// `handle` behind it. `None` if there is none, and during the release of the file.
+///
+/// # Safety
+///
+/// `file` is an open file of a device of this module.
+unsafe fn next_handle(
+    file: *mut bindings::drm_file,
+    handle: &mut c_int,
+) -> Option<NonNull<bindings::drm_gem_object>> {
+    // SAFETY: By the safety requirement.
+    if unsafe { drm::is_released(file) } {
+        return None;
+    }
+    // SAFETY: The file is open, and its handles refer to valid objects.
+    let object = NonNull::new(unsafe { ours::rkfd_helper_drm_gem_next(file, handle) })?;
+    *handle += 1;
+    Some(object)
+}
+
+/// Returns whether a file that closes a handle of an object has another one. False during the
+/// release of the file.
+///
+/// # Safety
+///
+/// `object` is the object of a handle of `file`, which is an open file of a device of this module.
+unsafe fn has_other_handle(
+    object: *mut bindings::drm_gem_object,
+    file: *mut bindings::drm_file,
+) -> bool {
+    // SAFETY: The object is valid. The count may change: that of a handle is decreased after its
+    // entry was removed and this function was called.
+    if unsafe { ptr::read_volatile(&raw const (*object).handle_count) } < 2 {
+        return false;
+    }
+    let mut handle = 0;
+    // SAFETY: The file is open.
+    while let Some(other) = unsafe { next_handle(file, &mut handle) } {
+        // SAFETY: The reference is given up, and the object only compared after.
+        unsafe { ours::rkfd_helper_drm_gem_object_put(other.as_ptr()) };
+        if other.as_ptr() == object {
+            return true;
+        }
+    }
+    false
 }
 
 impl<T: DriverObject> Deref for Object<T> {
@@ -255,17 +306,15 @@ impl<T: DriverObject> Object<T> {
         unsafe { Self::from_reference(NonNull::new(raw)?) }
     }
 
-    /// Returns the objects of this type that a file has handles of, once for each handle. Handles
-    /// that are created or closed meanwhile may be missing.
+    /// Returns the objects of this type that a file has handles of, once for each handle: none
+    /// during its release. Handles that are created or closed meanwhile may be missing.
     pub(crate) fn all_of<D: drm::Driver>(
         file: &drm::File<D>,
     ) -> impl Iterator<Item = ARef<Self>> + '_ {
         let mut handle = 0;
         core::iter::from_fn(move || loop {
             // SAFETY: The file is open during the borrow.
-            let raw = unsafe { ours::rkfd_helper_drm_gem_next(file.raw(), &mut handle) };
-            let raw = NonNull::new(raw)?;
-            handle += 1;
+            let raw = unsafe { next_handle(file.raw(), &mut handle)? };
             // SAFETY: The function took a reference, which is handed over.
             if let Some(object) = unsafe { Self::from_reference(raw) } {
                 return Some(object);
@@ -319,7 +368,11 @@ impl<T: DriverObject> Object<T> {
     unsafe extern "C" fn close(raw: *mut bindings::drm_gem_object, file: *mut bindings::drm_file) {
         // SAFETY: Only files of devices of this module have handles of such objects, and the file
         // is open by the safety requirement.
-        unsafe { drm::handle_closed(file, raw as usize) };
+        unsafe {
+            if !has_other_handle(raw, file) {
+                drm::handle_closed(file, raw as usize);
+            }
+        }
     }
 
     /// Creates the DMA buffer of an object. Its mappings join those of the device: [`View::zap`]

@@ -12,6 +12,7 @@ use kernel::{
     new_mutex,
     page::PAGE_SIZE,
     prelude::*,
+    rbtree::{RBTree, RBTreeNode},
     sync::{
         atomic::{Atomic, AtomicFlag, Relaxed},
         Arc, Mutex, SetOnce,
@@ -36,7 +37,6 @@ use crate::{
         fence::Timeout,
         gem::{Frame, RemoteAccess, View},
         resv::{Resv, Usage},
-        sched_mm::NoReclaim,
     },
     trace,
 };
@@ -98,6 +98,32 @@ pub(super) trait BoMapper: Send + Sync {
     fn update(&self, va: u64, bo: &BoInner, spare: Spare) -> Result;
 }
 
+/// Address of a [`BoMapper`], and a VA.
+type MappingKey = (usize, u64);
+
+fn mapping_key(space: &dyn BoMapper, va: u64) -> MappingKey {
+    (ptr::from_ref(space).addr(), va)
+}
+
+/// An address space that maps a BO at some VA.
+struct Mapped {
+    space: Arc<dyn BoMapper>,
+    /// Number of [`BoInner::add_mapping`] calls that were not undone.
+    count: usize,
+}
+
+/// The mappings of a BO. A tree, as there may be many.
+struct Mappings {
+    all: RBTree<MappingKey, Mapped>,
+    len: usize,
+}
+
+impl Mappings {
+    fn iter(&self) -> impl Iterator<Item = (&Arc<dyn BoMapper>, u64)> {
+        self.all.iter().map(|((_, va), mapped)| (&mapped.space, *va))
+    }
+}
+
 /// The pending update of the PTEs of one mapping.
 struct PteUpdate {
     space: Arc<dyn BoMapper>,
@@ -123,7 +149,7 @@ pub(super) struct BoInner {
     user: Option<Arc<UserMemory>>,
     /// Address spaces that map it, and the VA: a superset.
     #[pin]
-    mappings: Mutex<KVVec<(Arc<dyn BoMapper>, u64)>>,
+    mappings: Mutex<Mappings>,
     /// CPU mappings.
     view: SetOnce<View>,
     /// Returned with the memory, not with the handle.
@@ -191,7 +217,10 @@ impl BoInner {
                 placement <- new_mutex!(placement),
                 fixed,
                 user,
-                mappings <- new_mutex!(KVVec::new()),
+                mappings <- new_mutex!(Mappings {
+                    all: RBTree::new(),
+                    len: 0,
+                }),
                 view: SetOnce::new(),
                 reservation,
                 stamp: Atomic::new(0),
@@ -251,7 +280,7 @@ impl BoInner {
         let mut handlers: KVVec<Arc<dyn EvictionHandler>> = KVVec::new();
         loop {
             let mappings = self.mappings.lock();
-            let len = mappings.len() * QUEUE_OWNERS;
+            let len = mappings.len * QUEUE_OWNERS;
             if handlers.capacity() < len {
                 drop(mappings);
                 handlers.reserve(len, GFP_KERNEL)?;
@@ -406,21 +435,39 @@ impl BoInner {
     /// Records that `space` maps the BO at `va`. The caller holds the reservation. `ENOMEM` without
     /// memory.
     pub(super) fn add_mapping(&self, space: Arc<dyn BoMapper>, va: u64) -> Result {
-        let mut mappings = self.mappings.lock();
-        // MMU notifier invalidations take the lock.
-        let _no_reclaim = NoReclaim::new();
-        mappings.push((space, va), GFP_KERNEL)?;
+        let key = mapping_key(&*space, va);
+        let node = RBTreeNode::new(key, Mapped { space, count: 1 }, GFP_KERNEL)?;
+        let mut guard = self.mappings.lock();
+        let mappings: &mut Mappings = &mut guard;
+        let unused = match mappings.all.get_mut(&key) {
+            Some(known) => {
+                known.count += 1;
+                Some(node)
+            }
+            None => {
+                mappings.len += 1;
+                mappings.all.insert(node)
+            }
+        };
+        drop(guard);
+        drop(unused);
         Ok(())
     }
 
     /// Undoes [`Self::add_mapping`].
     pub(super) fn remove_mapping(&self, space: &dyn BoMapper, va: u64) {
-        let mut mappings = self.mappings.lock();
-        let at = mappings
-            .iter()
-            .position(|(s, v)| same(&**s, space) && *v == va);
-        let removed = at.and_then(|at| mappings.remove(at).ok());
-        drop(mappings);
+        let key = mapping_key(space, va);
+        let mut guard = self.mappings.lock();
+        let mappings: &mut Mappings = &mut guard;
+        let removed = match mappings.all.get_mut(&key) {
+            Some(known) if known.count > 1 => {
+                known.count -= 1;
+                None
+            }
+            _ => mappings.all.remove_node(&key),
+        };
+        mappings.len -= usize::from(removed.is_some());
+        drop(guard);
         drop(removed);
     }
 
@@ -429,13 +476,13 @@ impl BoInner {
         let mut spaces: KVVec<(Arc<dyn BoMapper>, u64)> = KVVec::new();
         loop {
             let mappings = self.mappings.lock();
-            if spaces.capacity() >= mappings.len() {
+            if spaces.capacity() >= mappings.len {
                 for (space, va) in mappings.iter() {
-                    spaces.push_within_capacity((space.clone(), *va))?;
+                    spaces.push_within_capacity((space.clone(), va))?;
                 }
                 return Ok(spaces);
             }
-            let len = mappings.len();
+            let len = mappings.len;
             drop(mappings);
             spaces.reserve(len, GFP_KERNEL)?;
         }
@@ -493,7 +540,7 @@ impl BoInner {
     /// Zaps all PTEs of a userptr BO. Called from the MMU notifier.
     pub(super) fn zap(&self) {
         for (space, va) in self.mappings.lock().iter() {
-            space.zap(*va);
+            space.zap(va);
         }
     }
 

@@ -13,6 +13,7 @@
 #define JOBS 20
 #define FENCE_BUFFERS 64
 #define VRAM_BUFFERS 20000
+#define MAPPINGS 65600
 #define SECOND 1000000000ull
 
 static int list_op(int fd, uint32_t op, uint32_t *handle, const void *entries, uint32_t count)
@@ -131,6 +132,20 @@ static uint64_t time_to_close(uint32_t count)
 TEST(time_to_close_is_linear_in_vram_buffers)
 {
 	expect_linear(time_to_close, VRAM_BUFFERS / ktap_time_factor());
+}
+
+/* The list of mappings is in many pieces. */
+TEST_TIMEOUT(a_buffer_may_be_mapped_many_times, 120)
+{
+	int fd = cs_open_file();
+	uint32_t handle;
+
+	ASSERT_OK(cs_bo_create(fd, 4096, AMDGPU_GEM_DOMAIN_GTT, 0, &handle));
+	for (uint32_t i = 0; i < MAPPINGS; i++)
+		ASSERT_OK(cs_va(fd, handle, AMDGPU_VA_OP_MAP, ACCESS, (1ull << 32) + i * 4096ull, 0,
+				4096));
+	EXPECT_OK(cs_bo_close(fd, handle));
+	close(fd);
 }
 
 /* Returns the pages in use of the GART of the first GPU. */

@@ -4,6 +4,8 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -388,6 +390,107 @@ TEST(gem_va_signals_timeline)
 	EXPECT_RET(kfd_ioctl(cs.fd, DRM_IOCTL_AMDGPU_GEM_VA, &args), -EINVAL);
 	args.input_fence_syncobj_handles = KERNEL_ADDRESS;
 	EXPECT_RET(kfd_ioctl(cs.fd, DRM_IOCTL_AMDGPU_GEM_VA, &args), -EFAULT);
+}
+
+/* A handle that is closed while the call waits for its input fence. */
+static void *map_behind_a_fence(void *data)
+{
+	struct drm_amdgpu_gem_va *args = data;
+
+	return (void *)(long)kfd_ioctl((int)args->vm_timeline_point, DRM_IOCTL_AMDGPU_GEM_VA,
+				       &(struct drm_amdgpu_gem_va){
+					       .handle = args->handle,
+					       .operation = AMDGPU_VA_OP_MAP,
+					       .flags = ACCESS,
+					       .va_address = args->va_address,
+					       .map_size = 4096,
+					       .num_syncobj_handles = 1,
+					       .input_fence_syncobj_handles =
+						       args->input_fence_syncobj_handles,
+				       });
+}
+
+TEST(closed_while_the_map_waits)
+{
+	struct drm_amdgpu_gem_va args = { .va_address = 0x7100000000ull };
+	uint32_t fence;
+	pthread_t thread;
+	uint64_t leader;
+	struct cs cs;
+	void *ret;
+
+	cs_open(&cs);
+	leader = hold(&cs, 0);
+	ASSERT_OK(cs_to_handle(&cs, leader, AMDGPU_FENCE_TO_HANDLE_GET_SYNCOBJ, &fence));
+	ASSERT_OK(cs_bo_create(cs.fd, 4096, AMDGPU_GEM_DOMAIN_GTT, 0, &args.handle));
+	args.vm_timeline_point = (uint64_t)cs.fd;
+	args.input_fence_syncobj_handles = kfd_va(&fence);
+	ASSERT(!pthread_create(&thread, NULL, map_behind_a_fence, &args));
+	usleep(200000);
+	ASSERT_OK(cs_bo_close(cs.fd, args.handle));
+	open_gate(&cs);
+	pthread_join(thread, &ret);
+	EXPECT_RET((int)(long)ret, -ENOENT);
+	/* Nothing is mapped there. */
+	EXPECT_OK(cs_va(cs.fd, cs.data.handle, AMDGPU_VA_OP_MAP, ACCESS, args.va_address, 0, 4096));
+}
+
+/* A mapping stays until the last handle of its buffer is closed. */
+TEST(one_of_two_handles_is_closed)
+{
+	int fd = open("/dev/dri/card0", O_RDWR | O_CLOEXEC);
+	struct drm_gem_flink flink = { 0 };
+	struct drm_gem_open again = { 0 };
+	const uint64_t va = 0x7100000000ull;
+
+	if (fd < 0)
+		SKIP("no /dev/dri/card0");
+	ASSERT_OK(cs_bo_create(fd, 4096, AMDGPU_GEM_DOMAIN_GTT, 0, &flink.handle));
+	ASSERT_OK(cs_va(fd, flink.handle, AMDGPU_VA_OP_MAP, ACCESS, va, 0, 4096));
+	ASSERT_OK(kfd_ioctl(fd, DRM_IOCTL_GEM_FLINK, &flink));
+	again.name = flink.name;
+	ASSERT_OK(kfd_ioctl(fd, DRM_IOCTL_GEM_OPEN, &again));
+	ASSERT(again.handle != flink.handle);
+	ASSERT_OK(cs_bo_close(fd, again.handle));
+	EXPECT_OK(cs_va(fd, flink.handle, AMDGPU_VA_OP_UNMAP, 0, va, 0, 4096));
+	ASSERT_OK(cs_bo_close(fd, flink.handle));
+	close(fd);
+}
+
+/* Whether the kernel has printed a warning with a stack trace. */
+static bool kernel_warned(void)
+{
+	FILE *f = fopen("/proc/sys/kernel/tainted", "re");
+	unsigned long taint = 0;
+
+	ASSERT(f && fscanf(f, "%lu", &taint) == 1);
+	fclose(f);
+	return taint & 1 << 9;
+}
+
+/* The kernel has no memory in one piece to wait for so many. */
+TEST(any_of_many_fences)
+{
+	const uint32_t count = 128 * 1024 + 1;
+	struct drm_amdgpu_fence *fences = calloc(count, sizeof(*fences));
+	bool warned = kernel_warned();
+	uint32_t status, first;
+	uint64_t job = 0;
+	struct cs cs;
+
+	ASSERT(fences);
+	cs_open(&cs);
+	ASSERT_OK(cs_run(&cs, 0, cs_write(&cs, cs.data.va, 1), &job));
+	cs_done(&cs, 0, job);
+	for (uint32_t i = 0; i < count; i++)
+		fences[i] = (struct drm_amdgpu_fence){ .ctx_id = cs.ctx,
+						       .ip_type = AMDGPU_HW_IP_DMA,
+						       .seq_no = job };
+	EXPECT_OK(wait_fences(&cs, fences, count, false, FOREVER, &status, &first));
+	EXPECT_EQ(status, 1);
+	EXPECT_EQ(first, 0);
+	EXPECT_EQ(kernel_warned(), warned);
+	free(fences);
 }
 
 /* Expects a word at `va`, which `bos` have; the last two are code and data. */

@@ -17,7 +17,7 @@ use super::{gem::lookup, info};
 use crate::{
     drm::{
         file::{FileData, Render},
-        mappings::{wait_for_jobs, Mapping},
+        mappings::{wait_for_jobs, Mapping, Mappings},
         syncobj_signal::SyncobjSignal,
         user,
     },
@@ -26,7 +26,7 @@ use crate::{
         fence::{Fence, Timeout},
         syncobj,
     },
-    mmu::{gem::Object, Access},
+    mmu::{gem::Object, Access, Vm},
     uapi,
 };
 
@@ -78,18 +78,36 @@ fn wait_for_input(file: &File<Render>, arg: &uapi::drm_amdgpu_gem_va) -> Result 
     Ok(())
 }
 
-/// Does the operation. `EINVAL` if its arguments are malformed, `ENOENT` for a mapping that does
-/// not exist.
+/// Adds a mapping of the object of a handle. `ENOENT` if the handle was closed meanwhile: the lock
+/// is held, and a handle that is closed from here on takes the mapping with it.
+fn map(
+    file: &File<Render>,
+    mappings: &mut Mappings,
+    vm: &Vm,
+    (handle, object): (u32, ARef<Object>),
+    input: &VaArgs,
+) -> Result {
+    if lookup(file, handle)?.key() != object.key() {
+        return Err(ENOENT);
+    }
+    mappings.map(vm, input.mapping(object))
+}
+
+/// Does the operation on the object of a handle. `EINVAL` if its arguments are malformed, `ENOENT`
+/// for a mapping that does not exist.
 fn apply(
-    data: &Arc<FileData>,
+    file: &File<Render>,
     operation: u32,
+    handle: u32,
     object: Option<ARef<Object>>,
     input: &VaArgs,
 ) -> Result {
+    let data: &Arc<FileData> = file.data();
     let vm = data.vm()?;
     match (operation, object) {
         (uapi::AMDGPU_VA_OP_MAP, Some(object)) => {
-            data.mappings.lock().map(&vm, input.mapping(object))
+            let mut mappings = data.mappings.lock();
+            map(file, &mut mappings, &vm, (handle, object), input)
         }
         (uapi::AMDGPU_VA_OP_UNMAP, Some(object)) => {
             wait_for_jobs(&object, true)?;
@@ -116,7 +134,7 @@ fn apply(
             let mut mappings = data.mappings.lock();
             mappings.clear(&vm, &data.queues, &range)?;
             match object {
-                Some(object) => mappings.map(&vm, input.mapping(object)),
+                Some(object) => map(file, &mut mappings, &vm, (handle, object), input),
                 None => Ok(()),
             }
         }
@@ -169,7 +187,7 @@ impl Handler<Render> for Va {
                 exec: has(uapi::AMDGPU_VM_PAGE_EXECUTABLE),
             },
         };
-        apply(data, arg.operation, object, &input)?;
+        apply(file, arg.operation, arg.handle, object, &input)?;
         // Page tables are updated already: a signaled fence.
         if let Some(signal) = signal {
             signal.signal_with(&Fence::stub());

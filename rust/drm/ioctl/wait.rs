@@ -107,6 +107,15 @@ fn wait_all(data: &FileData, fences: &[uapi::drm_amdgpu_fence], deadline: u64) -
     Ok(true)
 }
 
+/// Removes fences that are there several times, but for the first. Keeps their order.
+fn remove_duplicates(fences: &mut KVec<(usize, ARef<Fence>)>) {
+    let address = |fence: &ARef<Fence>| core::ptr::from_ref(&**fence) as usize;
+    fences.sort_unstable_by_key(|(i, fence)| (address(fence), *i));
+    let mut last = 0;
+    fences.retain(|(_, fence)| core::mem::replace(&mut last, address(fence)) != address(fence));
+    fences.sort_unstable_by_key(|(i, _)| *i);
+}
+
 /// Waits for the first fence. Returns its index, and itself if it is still kept; `None` at the
 /// deadline.
 fn wait_any(
@@ -117,12 +126,18 @@ fn wait_any(
     let mut found = KVec::with_capacity(fences.len(), user::sized())?;
     for (i, fence) in fences.iter().enumerate() {
         match JobId::from(fence).finished(data)? {
-            Some(fence) => found.push(fence, GFP_KERNEL)?,
+            Some(fence) => found.push((i, fence), GFP_KERNEL)?,
             None => return Ok(Some((i, None))),
         }
     }
-    let first = Fence::wait_any(&found, Timeout::until(deadline))?;
-    Ok(first.map(|i| (i, found.get(i).cloned())))
+    // A file has few fences, which it may name any number of times.
+    if found.len() > Fence::MAX_ANY {
+        remove_duplicates(&mut found);
+    }
+    let fences = found.iter().map(|(_, fence)| &**fence);
+    let first = Fence::wait_any(fences, Timeout::until(deadline))?;
+    let first = first.and_then(|at| found.get(at).cloned());
+    Ok(first.map(|(i, fence)| (i, Some(fence))))
 }
 
 impl Handler<Render> for WaitFences {
