@@ -106,10 +106,7 @@ impl Mappings {
     /// Returns the first mapping that overlaps a range.
     fn first_in(&self, range: &Range<u64>) -> Option<&Mapping> {
         let (below, at) = match self.all.cursor_lower_bound(&range.start) {
-            Some(next) => (
-                next.peek_prev().map(|(va, _)| *va),
-                Some(*next.current().0),
-            ),
+            Some(next) => (next.peek_prev().map(|(va, _)| *va), Some(*next.current().0)),
             None => (self.all.cursor_back().map(|last| *last.current().0), None),
         };
         let mut found = [below, at].into_iter().flatten();

@@ -25,7 +25,7 @@ mod registers;
 
 pub(crate) use coherent::{Access, Coherent};
 pub(crate) use device::Device;
-pub(super) use mapping::{Extent, Mapping};
 pub(crate) use mapping::{DmaRuns, PeerMapping, Runs};
+pub(super) use mapping::{Extent, Mapping};
 pub(crate) use pages::Pages;
 pub(crate) use registers::Registers;

@@ -39,13 +39,15 @@ use kernel::{
     page::PAGE_SIZE,
     prelude::*,
     sync::{aref::ARef, Arc},
+    time::{Instant, Monotonic},
     types::Opaque,
 };
 
 use super::{
     dma::{self, DmaRuns, Extent, Mapping, PeerMapping, Runs},
     module_use::ModuleUse,
-    sched_mm, //
+    sched_mm,
+    task, //
 };
 use crate::bindings as ours;
 
@@ -282,6 +284,9 @@ impl<T: Watch> Interval<T> {
     }
 
     /// Walks `pfns.len()` pages from page `first` on.
+    ///
+    /// A user task waits for pages that another one provides (userfaultfd), until `SIGKILL`. A
+    /// worker, which nothing interrupts, does not: `EFAULT`.
     fn fault_pages(
         &self,
         first: usize,
@@ -303,6 +308,9 @@ impl<T: Watch> Interval<T> {
             dev_private_owner: owner.map_or(ptr::null_mut(), |key| key.0),
             ..pin_init::zeroed()
         };
+        if task::is_kthread() {
+            return self.fault_locked(&mut range);
+        }
         // SAFETY: The array has an entry for each page of the range, which is part of the
         // notifier's; the caller holds a user reference of its mm. The timeout is in jiffies.
         let result = unsafe {
@@ -310,6 +318,24 @@ impl<T: Watch> Interval<T> {
             ours::hmm_range_fault_unlocked_timeout(&mut range, timeout)
         };
         to_result(result)
+    }
+
+    /// Walks a range with the mmap lock held throughout.
+    fn fault_locked(&self, range: &mut ours::hmm_range) -> Result {
+        let started = Instant::<Monotonic>::now();
+        loop {
+            // SAFETY: The notifier is registered by the type invariant.
+            range.notifier_seq = unsafe { bindings::mmu_interval_read_begin(range.notifier) };
+            // SAFETY: The caller of `fault_pages` holds a user reference.
+            let locked = unsafe { MmWithUser::from_raw(self.mm().as_raw()) }.mmap_read_lock();
+            // SAFETY: As in `fault_pages`; the mmap lock is held.
+            let result = to_result(unsafe { ours::hmm_range_fault(range) });
+            drop(locked);
+            let is_late = started.elapsed().as_millis() >= i64::from(FAULT_TIMEOUT_MS);
+            if result != Err(EBUSY) || is_late {
+                return result;
+            }
+        }
     }
 
     /// # Safety

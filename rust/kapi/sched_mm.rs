@@ -63,9 +63,8 @@ pub(crate) fn with_memory_of<T>(task: &Task, mm_key: usize, f: impl FnOnce() -> 
 /// Runs `f` with this user memory (`kthread_use_mm()`). `EINVAL` unless called by a kernel thread
 /// without user memory.
 pub(crate) fn with_memory<T>(mm: &MmWithUserAsync, f: impl FnOnce() -> T) -> Result<T> {
-    // SAFETY: Reads fields of the current task that only it changes. A user task that is exiting
-    // has no memory either, but must not call `kthread_use_mm()`.
-    if !unsafe { ours::rkfd_helper_is_kthread() } {
+    // A user task that is exiting has no memory either, but must not call `kthread_use_mm()`.
+    if !super::task::is_kthread() {
         return Err(EINVAL);
     }
     // SAFETY: There is a user reference. The current task is a kernel thread without user memory,

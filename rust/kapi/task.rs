@@ -37,6 +37,12 @@ pub(crate) fn is_traced_by_current(task: &Task) -> bool {
     unsafe { ours::rkfd_helper_is_traced_by_current(task.as_ptr().cast()) }
 }
 
+/// Returns whether the current task is a kernel thread without user memory.
+pub(crate) fn is_kthread() -> bool {
+    // SAFETY: Reads fields of the current task that only it changes.
+    unsafe { ours::rkfd_helper_is_kthread() }
+}
+
 /// Returns whether `SIGKILL` is pending for the current task (`__fatal_signal_pending()`).
 pub(crate) fn fatal_signal_pending() -> bool {
     let task: *const bindings::task_struct = kernel::current!().as_ptr();

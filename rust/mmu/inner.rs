@@ -120,7 +120,9 @@ struct Mappings {
 
 impl Mappings {
     fn iter(&self) -> impl Iterator<Item = (&Arc<dyn BoMapper>, u64)> {
-        self.all.iter().map(|((_, va), mapped)| (&mapped.space, *va))
+        self.all
+            .iter()
+            .map(|((_, va), mapped)| (&mapped.space, *va))
     }
 }
 

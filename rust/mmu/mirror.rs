@@ -203,9 +203,7 @@ impl Mirror {
     pub(crate) fn clear(&self, pages: Pages) -> Result {
         let gpu = self.gpu();
         let empty = gpu.generation().gmc.empty(0);
-        pages.runs(|first, end| {
-            Span::new(self.pte(first), end - first, empty).clear(gpu)
-        })
+        pages.runs(|first, end| Span::new(self.pte(first), end - first, empty).clear(gpu))
     }
 
     /// Makes written PTEs visible to the GPU.

@@ -145,7 +145,9 @@ pub(super) fn create_secondary(primary: &Arc<Process>) -> Result<Arc<Process>> {
         return Err(EINVAL);
     }
     let current = kernel::current!();
-    let mm = current.mm().filter(|mm| sched_mm::mm_key(mm) == primary.mm());
+    let mm = current
+        .mm()
+        .filter(|mm| sched_mm::mm_key(mm) == primary.mm());
     let rank = Rank::secondary(primary)?;
     let process = Process::new(primary.leader().into(), mm.ok_or(EBADF)?, rank)?;
     insert(&process, None)?;

@@ -4,8 +4,13 @@
  * mapped when its attributes are set, while the process changes it.
  */
 #define _GNU_SOURCE
+#include <fcntl.h>
+#include <linux/userfaultfd.h>
 #include <signal.h>
 #include <stdlib.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -274,6 +279,58 @@ static void waits_for(void *data)
 		fixture_fill_start(&f, &f.q, NULL, i, (uint32_t *)p, 64 * 1024, i);
 	if (data)
 		raise(SIGKILL);
+}
+
+/* Memory that the process has to provide itself (userfaultfd), and does not. */
+static void wait_for_own_page(int ready)
+{
+	struct uffdio_api api = { .api = UFFD_API };
+	struct uffdio_register range = { .mode = UFFDIO_REGISTER_MODE_MISSING };
+	int file = (int)syscall(SYS_userfaultfd, O_CLOEXEC);
+	struct svm_state s;
+	struct fixture f;
+	char *p;
+
+	svm_launch(&f);
+	p = anonymous(16 * KFD_PAGE);
+	memset(p, 1, 16 * KFD_PAGE);
+	ASSERT_OK(svm_access(&f.k, p, 16 * KFD_PAGE));
+	range.range.start = kfd_va(p);
+	range.range.len = 16 * KFD_PAGE;
+	ASSERT(!ioctl(file, UFFDIO_API, &api));
+	ASSERT(!ioctl(file, UFFDIO_REGISTER, &range));
+	ASSERT(!madvise(p, 16 * KFD_PAGE, MADV_DONTNEED));
+	usleep(300000);
+	ASSERT(write(ready, "", 1) == 1);
+	svm_get(&f.k, p, KFD_PAGE, &s);
+	pause();
+}
+
+TEST(killed_while_it_owes_pages)
+{
+	int file = (int)syscall(SYS_userfaultfd, O_CLOEXEC);
+	int ready[2], status = 0;
+	pid_t child;
+	struct kfd k;
+	char byte;
+
+	if (file < 0)
+		SKIP("no userfaultfd");
+	close(file);
+	fixture_open(&k);
+	svm_needed(&k);
+	ASSERT(!pipe(ready));
+	child = fork_child();
+	if (!child) {
+		wait_for_own_page(ready[1]);
+		_exit(1);
+	}
+	ASSERT(read(ready[0], &byte, 1) == 1);
+	usleep(200000);
+	kill(child, SIGKILL);
+	for (int i = 0; i < 2000 && !waitpid(child, &status, WNOHANG); i++)
+		usleep(10000);
+	EXPECT(WIFSIGNALED(status), "status %#x", status);
 }
 
 TEST(exit_with_ranges)

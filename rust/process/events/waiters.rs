@@ -103,7 +103,8 @@ impl Waiters {
 
     /// Adds request `index` of a wait.
     pub(super) fn add(&mut self, wait: &Arc<Wait>, index: usize, link: Link) {
-        self.0.insert(link.into_node(key(wait, index), wait.clone()));
+        self.0
+            .insert(link.into_node(key(wait, index), wait.clone()));
     }
 
     /// Removes request `index` of a wait. Returns the memory if it was there.

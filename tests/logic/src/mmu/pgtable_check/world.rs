@@ -18,8 +18,8 @@ use rkfd_abi::pte;
 
 use super::super::{
     pgtable::{Spare, Target, Tree, Update},
-    pte::Span,
     placement::Placement,
+    pte::Span,
 };
 use super::memory::{Found, Memory};
 use super::{BASE, BLOCK, BLOCKS, PAGE};
