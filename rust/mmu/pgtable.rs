@@ -392,8 +392,8 @@ impl Table {
     }
 }
 
-/// Calls `f` with the physical address, pages and log2 of them of each fragment of `va`: the largest
-/// ones that are aligned in virtual and physical address. Returns its first error.
+/// Calls `f` with the physical address, pages and log2 of them of each fragment of `va`: the
+/// largest ones that are aligned in virtual and physical address. Returns its first error.
 fn for_fragments(va: Range<u64>, pa: u64, mut f: impl FnMut(u64, usize, u32) -> Result) -> Result {
     let mut at = va.start;
     while at < va.end {

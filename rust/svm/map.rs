@@ -222,8 +222,8 @@ impl Svm {
         Ok(segments)
     }
 
-    /// Returns the pages of a part of a block to which other joined GPUs than those of `target` have
-    /// access.
+    /// Returns the pages of a part of a block to which other joined GPUs than those of `target`
+    /// have access.
     fn of_others(&self, attributes: &AttributeMap, target: &Target) -> Pages {
         let others = self.joined() & !target.gpus;
         Self::accessible(attributes, target, others)
@@ -429,8 +429,8 @@ impl Svm {
         Err(EAGAIN)
     }
 
-    /// Writes the PTEs if none of the pages was invalidated. `settled` pages are mapped then, except
-    /// for `absent` ones. Returns whether it did.
+    /// Writes the PTEs if none of the pages was invalidated. `settled` pages are mapped then,
+    /// except for `absent` ones. Returns whether it did.
     #[allow(clippy::too_many_arguments, reason = "one step of `map_block`")]
     fn show(
         &self,

@@ -31,6 +31,13 @@ impl<K, V> RBTreeNodeReservation<K, V> {
     }
 }
 
+impl<K, V> RBTreeNode<K, V> {
+    /// Drops the contents and returns the memory.
+    pub fn into_reservation(self) -> RBTreeNodeReservation<K, V> {
+        RBTreeNodeReservation(PhantomData)
+    }
+}
+
 impl<K: Ord, V> Default for RBTree<K, V> {
     fn default() -> Self {
         Self::new()
@@ -41,6 +48,11 @@ impl<K: Ord, V> RBTree<K, V> {
     /// Returns an empty tree.
     pub fn new() -> Self {
         Self(BTreeMap::new())
+    }
+
+    /// Returns whether there is no node.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
     }
 
     /// Adds a node and returns the one of its key before.

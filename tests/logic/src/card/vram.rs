@@ -151,8 +151,8 @@ impl Vram {
         }
     }
 
-    /// Nothing is being cleared.
-    pub(crate) fn wait_for_cleared(&self) -> Result<bool> {
+    /// Nothing was freed that is in use or being cleared.
+    pub(crate) fn wait_for_freed(&self) -> Result<bool> {
         Ok(false)
     }
 
