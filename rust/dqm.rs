@@ -357,7 +357,7 @@ impl Dqm {
     /// Allocates an SDMA queue slot for a user queue. `EINVAL` without such an engine, `ENOMEM`
     /// when none is free, `EPERM` when the GPU has the maximum number of queues.
     pub(crate) fn take_sdma(&self, wanted: SdmaEngineChoice) -> Result<SdmaQueueSlot> {
-        let inner = self.lock();
+        let mut inner = self.lock();
         inner.queues.check_total(&self.gpu)?;
         inner.queues.sdma.take(wanted).inspect_err(|_| {
             dev_dbg!(&self.gpu.dev(), "no SDMA queue slot free for {wanted:?}\n");

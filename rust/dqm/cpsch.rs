@@ -14,6 +14,7 @@ use super::{
 use crate::{
     gpu::Gpu,
     hw::SdmaQueueId,
+    kapi::log_limit::LogLimit,
     mqd::Mqd,
     ring::{
         hiq::Hiq,
@@ -46,6 +47,8 @@ pub(super) struct Cpsch {
     /// all. (Compute queues have left its slots with their reset.)
     kept_mqds: KVec<Arc<Mqd>>,
     oversubscribed: bool,
+    /// Rate limit of the message about it.
+    warnings: LogLimit,
     /// One process at a time.
     single_process: bool,
     /// Register (dword address for packets) and value of the waits for waves, without a grace
@@ -66,6 +69,7 @@ impl Cpsch {
             active: false,
             kept_mqds: KVec::new(),
             oversubscribed: false,
+            warnings: LogLimit::new(),
             single_process: false,
             dequeue_wait: (0, 0),
             sent: 0,
@@ -350,7 +354,8 @@ impl SchedOps for Cpsch {
         }
         let buffer = self.list.as_mut().ok_or(ENOMEM)?;
         let list = runlist::build(gpu, max_processes, queues, buffer)?;
-        if list.oversubscribed && !self.oversubscribed {
+        let begins = list.oversubscribed && !self.oversubscribed;
+        if begins && self.warnings.allows().is_some() {
             dev_warn!(
                 gpu.dev(),
                 "runlist is oversubscribed: {}; expect reduced performance\n",

@@ -23,7 +23,7 @@ use crate::{
     card::gart::Buffer,
     gpu::{dump, Gpu},
     hw::{MapProcess, QueueFormat, QueueSpec},
-    kapi::task::Pids,
+    kapi::{log_limit::LogLimit, task::Pids},
     mmu::{QueueOwner, Vm},
     mqd::{Mqd, QueuePlace},
 };
@@ -327,6 +327,7 @@ pub(super) struct Queues {
     pub(super) gws: usize,
     /// Queues of all processes, active or not.
     pub(super) total: usize,
+    refusals: LogLimit,
 }
 
 impl DqmProcess {
@@ -360,18 +361,21 @@ impl Queues {
             compute: 0,
             gws: 0,
             total: 0,
+            refusals: LogLimit::new(),
         }
     }
 
     /// Returns whether another queue can be created. `EPERM` when the GPU has the maximum number of
     /// queues.
-    pub(super) fn check_total(&self, gpu: &Gpu) -> Result {
+    pub(super) fn check_total(&mut self, gpu: &Gpu) -> Result {
         let limit = crate::module_parameters::max_num_of_queues_per_device.value();
         if self.total >= limit as usize {
-            dev_warn!(
-                gpu.dev(),
-                "cannot create another queue: limit of {limit} reached\n"
-            );
+            if self.refusals.allows().is_some() {
+                dev_warn!(
+                    gpu.dev(),
+                    "cannot create another queue: limit of {limit} reached\n"
+                );
+            }
             return Err(EPERM);
         }
         Ok(())
