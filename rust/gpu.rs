@@ -337,6 +337,13 @@ impl Gpu {
         self.sdma.as_ref().map(|sdma| &**sdma).ok_or(ENODEV)
     }
 
+    /// Reverts [`Sdma::pause`], also on a hung card.
+    fn unpause_sdma(&self) {
+        if let Some(sdma) = self.sdma.as_ref() {
+            sdma.unpause();
+        }
+    }
+
     /// Flushes the TLBs of a process in all VMIDs that the firmware assigned to it, on all XCCs.
     /// Complete on return. `ETIMEDOUT` when a KIQ or MES does not respond, `EIO` when the device is
     /// hung.

@@ -60,11 +60,12 @@ impl Gpu {
         self.vram().detach();
         let saved = self
             .sdma()
-            .and_then(|sdma| sdma.drain())
+            .and_then(|sdma| sdma.pause().and_then(|()| sdma.drain()))
             .and_then(|()| save_vram(self));
         match saved {
             Ok(image) => *self.image.lock() = Some(image),
             Err(e) => {
+                self.unpause_sdma();
                 self.vram().attach(self.clone())?;
                 return Err(e);
             }
@@ -85,6 +86,8 @@ impl Gpu {
             self.vram().end_loss();
             self.wedge("it did not come back from a suspend");
         }
+        // They fail on a hung card.
+        self.unpause_sdma();
         up
     }
 

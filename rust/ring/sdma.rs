@@ -146,6 +146,19 @@ impl Sdma {
         self.shared.reset(card, ring, |_, selected| selected)
     }
 
+    /// Keeps jobs of user space that are not on a ring yet from being run until [`Self::unpause`].
+    /// `ENOMEM` without memory.
+    pub(crate) fn pause(&self) -> Result {
+        self.shared.pause()?;
+        self.schedulers.iter().for_each(|s| s.flush());
+        Ok(())
+    }
+
+    /// Reverts [`Self::pause`].
+    pub(crate) fn unpause(&self) {
+        self.shared.unpause();
+    }
+
     /// Waits until all jobs have ended. The caller prevents new ones. `ETIME` after 30 s.
     pub(crate) fn drain(&self) -> Result {
         for ring in &self.rings {

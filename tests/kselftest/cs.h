@@ -77,6 +77,8 @@ struct cs_ib {
 
 struct cs_ib cs_write(struct cs *cs, uint64_t to, uint32_t value);
 struct cs_ib cs_copy(struct cs *cs, uint64_t from, uint64_t to, uint32_t count);
+/* The same copy several times. */
+struct cs_ib cs_copies(struct cs *cs, uint64_t from, uint64_t to, uint32_t count, uint32_t times);
 /* Polls until the dword at `at` is `value`. */
 struct cs_ib cs_poll(struct cs *cs, uint64_t at, uint32_t value);
 

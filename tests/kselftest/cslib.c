@@ -3,6 +3,7 @@
 #define _GNU_SOURCE
 #include <linux/sync_file.h>
 #include <sys/ioctl.h>
+#include <stdlib.h>
 #include <sys/mman.h>
 #include <time.h>
 #include <unistd.h>
@@ -156,14 +157,30 @@ struct cs_ib cs_write(struct cs *cs, uint64_t to, uint32_t value)
 	return put(cs, words, 5);
 }
 
+struct cs_ib cs_copies(struct cs *cs, uint64_t from, uint64_t to, uint32_t count, uint32_t times)
+{
+	uint32_t *words = calloc(times, 7 * sizeof(*words));
+	struct cs_ib ib;
+
+	ASSERT(words);
+	for (uint32_t i = 0; i < times; i++) {
+		uint32_t *w = words + 7 * i;
+
+		w[0] = SDMA_COPY;
+		w[1] = count - 1;
+		w[3] = (uint32_t)from;
+		w[4] = (uint32_t)(from >> 32);
+		w[5] = (uint32_t)to;
+		w[6] = (uint32_t)(to >> 32);
+	}
+	ib = put(cs, words, 7 * times);
+	free(words);
+	return ib;
+}
+
 struct cs_ib cs_copy(struct cs *cs, uint64_t from, uint64_t to, uint32_t count)
 {
-	uint32_t words[] = {
-		SDMA_COPY,    count - 1,	   0, (uint32_t)from, (uint32_t)(from >> 32),
-		(uint32_t)to, (uint32_t)(to >> 32)
-	};
-
-	return put(cs, words, 7);
+	return cs_copies(cs, from, to, count, 1);
 }
 
 struct cs_ib cs_poll(struct cs *cs, uint64_t at, uint32_t value)

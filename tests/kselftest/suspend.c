@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "cs.h"
 #include "debugger.h"
 #include "device.h"
 
@@ -68,6 +69,57 @@ TEST_TIMEOUT(queue_and_vram_survive, 180)
 	}
 	EXPECT_OK(kfd_queue_destroy(&f.q));
 	ASSERT_OK(ktap_in_child(fixture_lives, NULL));
+}
+
+#define PART (2u << 20)
+
+/* Submits a number of copies to a BO on a new context, after other jobs. */
+static uint64_t copy_after(struct cs *cs, const struct cs_bo *from, const struct cs_bo *to,
+			   uint32_t count, const struct drm_amdgpu_cs_chunk_dep *after,
+			   uint32_t deps, uint32_t *context)
+{
+	struct drm_amdgpu_bo_list_entry bos[] = { { cs->code.handle, 0 },
+						  { from->handle, 0 },
+						  { to->handle, 0 } };
+	struct cs_job job;
+	uint64_t handle = 0;
+
+	ASSERT_OK(cs_ctx_alloc(cs->fd, context));
+	cs_job(&job, cs, 0);
+	job.ctx = *context;
+	cs_add_bos(&job, bos, 3);
+	cs_add_ib(&job, cs_copies(cs, from->va, to->va, PART, count));
+	if (deps)
+		cs_add(&job, AMDGPU_CHUNK_ID_DEPENDENCIES, after, deps * (uint32_t)sizeof(*after));
+	ASSERT_OK(cs_submit(&job, &handle));
+	return handle;
+}
+
+/* A job that waits for others when the machine suspends runs after it, and what it writes stays. */
+TEST_TIMEOUT(queued_job_survives, 180)
+{
+	struct drm_amdgpu_cs_chunk_dep deps[2] = { { .ip_type = AMDGPU_HW_IP_DMA },
+						   { .ip_type = AMDGPU_HW_IP_DMA } };
+	struct cs_bo source, vram, other;
+	uint64_t job, busy;
+	struct cs cs;
+
+	cs_open(&cs);
+	cs_bo_new(&cs, &vram, PART, AMDGPU_GEM_DOMAIN_VRAM);
+	cs_bo_new(&cs, &other, PART, AMDGPU_GEM_DOMAIN_VRAM);
+	cs_bo_new(&cs, &source, PART, AMDGPU_GEM_DOMAIN_GTT);
+	for (uint32_t i = 0; i < PART / 4; i++)
+		source.words[i] = 0x5a5a0000 + i;
+	/* The first engine, on which the job runs, has less to do than the second one. */
+	deps[0].handle = copy_after(&cs, &source, &other, 1, NULL, 0, &deps[0].ctx_id);
+	deps[1].handle = copy_after(&cs, &source, &other, 1500, NULL, 0, &deps[1].ctx_id);
+	job = copy_after(&cs, &source, &vram, 500, deps, 2, &cs.ctx);
+	ASSERT_OK(cs_wait(&cs, 0, job, 0, &busy));
+	ASSERT_EQ(busy, 1);
+	ASSERT_OK(sleep_and_wake("devices"));
+	cs_done(&cs, 0, job);
+	for (uint32_t i = 0; i < PART / 4; i += 1021)
+		ASSERT(vram.words[i] == 0x5a5a0000 + i, "word %u: %#x", i, vram.words[i]);
 }
 
 /* Limits of clocks and power, which firmware loses, are set again. */

@@ -168,6 +168,17 @@ impl<J: JobOps> Scheduler<J> {
         &self.reaper
     }
 
+    /// Waits until each job that was prepared was run, too: those that run from now on are prepared
+    /// after this call. Callers do not overlap.
+    pub(crate) fn flush(&self) {
+        // SAFETY: `raw` is initialized by the type invariant. Stopping waits for the worker, which
+        // prepares and runs a job at once.
+        unsafe {
+            ours::drm_sched_wqueue_stop(self.raw());
+            ours::drm_sched_wqueue_start(self.raw());
+        }
+    }
+
     fn raw(&self) -> *mut ours::drm_gpu_scheduler {
         self.raw.get()
     }

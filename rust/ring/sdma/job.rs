@@ -180,6 +180,9 @@ impl JobOps for Job {
         if vmid.is_some() {
             return Ok(None);
         }
+        if let Some(fence) = queue.shared.paused() {
+            return Ok(Some(fence));
+        }
         // The job depends on the results of a job that failed.
         cx.entity_error()?;
         *context = cx.entity_context();

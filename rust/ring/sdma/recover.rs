@@ -6,6 +6,7 @@ use kernel::{
     new_mutex,
     prelude::*,
     sync::{
+        aref::ARef,
         atomic::{Atomic, Relaxed},
         Arc,
         Mutex, //
@@ -13,7 +14,14 @@ use kernel::{
 };
 
 use super::{ring::Ring, vmid::Vmids};
-use crate::{card::Card, trace};
+use crate::{
+    card::Card,
+    kapi::fence::{
+        hw::{HwFence, Timeline, UnusedFence},
+        Fence,
+    },
+    trace,
+};
 
 /// State shared by all rings of a card.
 #[pin_data]
@@ -26,6 +34,10 @@ pub(super) struct Shared {
     #[pin]
     pub(super) resetting: Mutex<()>,
     resets: Atomic<u32>,
+    /// During a suspend: signaled at its end, which jobs of user space wait for. A leaf.
+    #[pin]
+    paused: Mutex<Option<HwFence>>,
+    pauses: Timeline,
 }
 
 impl Shared {
@@ -49,9 +61,33 @@ impl Shared {
                 hubs,
                 resetting <- new_mutex!(()),
                 resets: Atomic::new(0),
+                paused <- new_mutex!(None, "rkfd_sdma_paused"),
+                pauses: Timeline::new(c"sdma_paused"),
             }),
             GFP_KERNEL,
         )
+    }
+
+    /// Makes jobs of user space that are prepared from now on wait for [`Self::unpause`]. `ENOMEM`
+    /// without memory.
+    pub(super) fn pause(&self) -> Result {
+        let memory = UnusedFence::new()?;
+        *self.paused.lock() = Some(self.pauses.emit(memory));
+        Ok(())
+    }
+
+    /// Reverts [`Self::pause`].
+    pub(super) fn unpause(&self) {
+        let fence = self.paused.lock().take();
+        if let Some(fence) = fence {
+            fence.signal();
+        }
+    }
+
+    /// Returns the fence that jobs of user space have to wait for.
+    pub(super) fn paused(&self) -> Option<ARef<Fence>> {
+        let paused = self.paused.lock();
+        paused.as_ref().map(|fence| fence.fence().clone())
     }
 
     /// Returns the VMIDs of the hub of an engine. `EINVAL` without such an engine.
