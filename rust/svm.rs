@@ -17,6 +17,6 @@ pub(crate) use self::{
     attributes::{Change, Summary},
     fault::FaultReport,
     restore::{init, new_workqueue, set_workqueue},
-    shared::{Queues, Svm, SvmPin},
+    shared::{Queues, RetriesGuard, Svm, SvmPin},
     window::UnmapTrigger,
 };

@@ -186,13 +186,15 @@ pub(super) fn set_xnack_mode(
     process: &Arc<Process>,
     args: &mut kfd_ioctl_set_xnack_mode_args,
 ) -> Result {
-    let state = process.lock()?;
     if args.xnack_enabled < 0 {
+        let _state = process.lock()?;
         args.xnack_enabled = i32::from(process.svm().retries());
         return Ok(());
     }
+    let mut retries = process.svm().lock_retries();
+    let state = process.lock()?;
     if !state.queues.is_empty() {
         return Err(EBUSY);
     }
-    process.set_xnack(args.xnack_enabled != 0)
+    process.set_xnack(&mut retries, args.xnack_enabled != 0)
 }

@@ -40,7 +40,7 @@ use crate::{
     },
     node,
     queue::QueueTable,
-    svm::Svm,
+    svm::{RetriesGuard, Svm},
     trace,
 };
 
@@ -342,14 +342,14 @@ impl Process {
 
     /// Sets whether waves of the process wait for pages (XNACK). `EPERM` if a GPU has no retry
     /// faults, `ENOMEM` if memory exceeds a limit. The process has no queues.
-    pub(crate) fn set_xnack(&self, xnack: bool) -> Result {
+    pub(crate) fn set_xnack(&self, retries: &mut RetriesGuard<'_>, xnack: bool) -> Result {
         if self.svm.retries() == xnack {
             return Ok(());
         }
         if xnack && !self.devices.iter().all(has_retries) {
             return Err(EPERM);
         }
-        self.svm.set_retries(xnack)?;
+        retries.set(xnack)?;
         for device in &self.devices {
             device.set_xnack(xnack);
         }

@@ -637,14 +637,12 @@ impl Svm {
         Ok(!state.attributes.overlapping(first, end).is_empty())
     }
 
-    /// Sets whether GPUs repeat accesses to memory that is not mapped. The process has no queues.
-    /// `ENOMEM` if the registered memory exceeds the limit.
-    pub(crate) fn set_retries(&self, retries: bool) -> Result {
-        let mut state = self.state.lock();
-        self.retries.store(retries, Relaxed);
-        self.charge(&mut state).inspect_err(|_| {
-            self.retries.store(!retries, Relaxed);
-        })
+    /// Takes the lock of the attributes, to change [`Self::retries`].
+    pub(crate) fn lock_retries(&self) -> RetriesGuard<'_> {
+        RetriesGuard {
+            svm: self,
+            state: self.state.lock(),
+        }
     }
 
     /// Pins memory that a queue on a GPU cannot run without: if the process unmaps it, the queues
@@ -725,6 +723,24 @@ impl Svm {
             sum += maps.map(|map| map.valid().count()).sum::<usize>();
         });
         sum
+    }
+}
+
+/// The lock that is held while [`Svm::retries`] changes.
+pub(crate) struct RetriesGuard<'a> {
+    svm: &'a Svm,
+    state: MutexGuard<'a, State>,
+}
+
+impl RetriesGuard<'_> {
+    /// Sets whether GPUs repeat accesses to memory that is not mapped. The process has no queues.
+    /// `ENOMEM` if the registered memory exceeds the limit.
+    pub(crate) fn set(&mut self, retries: bool) -> Result {
+        let svm = self.svm;
+        svm.retries.store(retries, Relaxed);
+        svm.charge(&mut self.state).inspect_err(|_| {
+            svm.retries.store(!retries, Relaxed);
+        })
     }
 }
 
