@@ -67,7 +67,7 @@ impl Vm {
         let node: RBTreeNode<u64, Mirrored> = node.into_node(va, Mirrored { owned });
         inner.mirrored.insert(node);
         self.space
-            .finish(&mut inner.tree, update, Before::Invalid)?;
+            .finish(&mut inner.tree, &mut update, Before::Invalid)?;
         Ok(table)
     }
 
@@ -88,7 +88,7 @@ impl Vm {
             }
             let mut update = Update::by_cpu(gpu);
             inner.tree.refuse(&mut update, va)?;
-            self.space.finish(&mut inner.tree, update, Before::Valid)
+            self.space.finish(&mut inner.tree, &mut update, Before::Valid)
         })
     }
 
@@ -103,7 +103,7 @@ impl Vm {
             let mut update = Update::by_cpu(&self.space.gpu);
             inner.tree.unpin(&mut update, va)?;
             self.space
-                .finish(&mut inner.tree, update, Before::Invalid)?;
+                .finish(&mut inner.tree, &mut update, Before::Invalid)?;
         }
         drop(guard);
         drop(removed);

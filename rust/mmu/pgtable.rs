@@ -621,7 +621,7 @@ impl Tree {
     }
 
     /// Ends an update after the TLB flush. An empty table of each level is kept, others are freed.
-    pub(super) fn end(&mut self, mut update: Update<'_>) {
+    pub(super) fn end(&mut self, update: &mut Update<'_>) {
         while let Some(table) = update.garbage.pop() {
             let kept = &mut self.kept[table.level as usize];
             // A table replaced by a 2 MiB page still holds PTEs.

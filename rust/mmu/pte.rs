@@ -297,7 +297,7 @@ impl Rows<'_, '_> {
     }
 
     /// Writes what is left.
-    pub(super) fn end(mut self) -> Result {
+    pub(super) fn end(&mut self) -> Result {
         self.write_batch()
     }
 

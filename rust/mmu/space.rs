@@ -248,10 +248,10 @@ impl Space {
             // PTEs written so far must not stay.
             update.discard_rows();
             tree.unmap(&mut update, va, len)?;
-            self.finish(tree, update, Before::Valid)?;
+            self.finish(tree, &mut update, Before::Valid)?;
             return Err(e);
         }
-        self.finish(tree, update, Before::Invalid)
+        self.finish(tree, &mut update, Before::Invalid)
     }
 
     /// Writes the PTEs of a userptr mapping if its pages are still current; else, and after an
@@ -273,7 +273,7 @@ impl Space {
         let mapped = tree.map(&mut update, va, len, target);
         let written = mapped.and_then(|()| self.write_if_current(&mut update, va, target, memory));
         match written {
-            Ok(true) => self.finish(tree, update, before),
+            Ok(true) => self.finish(tree, &mut update, before),
             Ok(false) => {
                 // The notifier schedules another refresh.
                 self.clear(tree, va, len)
@@ -362,7 +362,7 @@ impl Space {
     fn clear(&self, tree: &mut Tree, va: u64, len: u64) -> Result {
         let mut update = Update::new(&self.gpu, len);
         self.invalidate(tree, &mut update, va, len)?;
-        self.finish(tree, update, Before::Valid)
+        self.finish(tree, &mut update, Before::Valid)
     }
 
     /// Unmaps exactly this range. `EINVAL` when it is not a mapping, `EBUSY` when it is pinned.
@@ -405,7 +405,7 @@ impl Space {
             result = result.and(done);
         }
         if usable {
-            result = result.and(self.finish(tree, update, Before::Valid));
+            result = result.and(self.finish(tree, &mut update, Before::Valid));
         }
         result
     }
@@ -460,7 +460,7 @@ impl Space {
             });
             let len = part.end - part.start;
             let done = written.and_then(|()| inner.tree.unmap(&mut update, part.start, len));
-            done.and(self.finish(&mut inner.tree, update, Before::Valid))?;
+            done.and(self.finish(&mut inner.tree, &mut update, Before::Valid))?;
         }
         let old = inner.mappings.remove(&va);
         for (rest, node) in parts.into_iter().flatten().zip(nodes) {
@@ -472,7 +472,12 @@ impl Space {
     }
 
     /// Makes an update visible to the GPU and frees page tables that became empty.
-    pub(super) fn finish(&self, tree: &mut Tree, mut update: Update<'_>, before: Before) -> Result {
+    pub(super) fn finish(
+        &self,
+        tree: &mut Tree,
+        update: &mut Update<'_>,
+        before: Before,
+    ) -> Result {
         update.write_out()?;
         if before == Before::Valid || update.has_garbage() {
             tlb::flush_pasid(&self.gpu, self.pasid.get(), FlushType::Heavyweight)?;
@@ -583,7 +588,7 @@ impl BoMapper for Space {
         let len = mapping.len;
         let mut update = Update::with_spare(&self.gpu, len, spare);
         let done = inner.tree.map(&mut update, va, len, &target);
-        done.and(self.finish(&mut inner.tree, update, Before::Valid))
+        done.and(self.finish(&mut inner.tree, &mut update, Before::Valid))
     }
 }
 

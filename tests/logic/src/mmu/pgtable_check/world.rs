@@ -147,7 +147,7 @@ impl World {
         if valid || update.has_garbage() {
             self.gpu.vram().flush();
         }
-        self.tree().end(update);
+        self.tree().end(&mut update);
     }
 
     /// As `Space::write()`.
