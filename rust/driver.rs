@@ -217,6 +217,7 @@ impl Hooks for Driver {
     fn resume(pdev: &pci::Device<Core<'_>>, this: Pin<&Self::Data<'_>>) -> Result {
         let gpu = &this.up.gpu;
         let back = if gpu.is_hung() {
+            gpu.unpause_sdma();
             Ok(())
         } else {
             gpu.resume(pdev)

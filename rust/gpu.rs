@@ -338,7 +338,7 @@ impl Gpu {
     }
 
     /// Reverts [`Sdma::pause`], also on a hung card.
-    fn unpause_sdma(&self) {
+    pub(crate) fn unpause_sdma(&self) {
         if let Some(sdma) = self.sdma.as_ref() {
             sdma.unpause();
         }

@@ -62,7 +62,7 @@ impl drm::Driver for Render {
     }
 
     fn handle_closed(file: &drm::File<Self>, object: usize) {
-        file.data().unmap_closed(object);
+        file.data().unmap_closed(object, || file.has_handle(object));
     }
 
     fn show_fdinfo(file: &drm::File<Self>, out: &mut Fdinfo<'_>) -> Result {

@@ -169,8 +169,9 @@ impl FileData {
         }
     }
 
-    /// Removes the mappings of a GEM object whose last handle in this file is closed.
-    pub(super) fn unmap_closed(&self, object: usize) {
+    /// Removes the mappings of a GEM object whose last handle in this file is closed, unless it
+    /// `has_handle` again.
+    pub(super) fn unmap_closed(&self, object: usize, has_handle: impl FnOnce() -> bool) {
         let Some(vm) = self.existing_vm() else {
             return;
         };
@@ -178,9 +179,10 @@ impl FileData {
         if let Some(mapped) = mapped {
             // Not interruptible: the mapping must not go before the jobs that use it.
             let _ = mappings::wait_for_jobs(&mapped, false);
-            self.mappings
-                .lock()
-                .remove_object(&vm, &self.queues, object);
+            let mut mappings = self.mappings.lock();
+            if !has_handle() {
+                mappings.remove_object(&vm, &self.queues, object);
+            }
         }
     }
 }

@@ -189,6 +189,7 @@ impl Gpu {
     pub(crate) fn stop(&self, pdev: &pci::Device<Core<'_>>) {
         self.vram().detach();
         if let Some(sdma) = self.sdma.as_ref() {
+            sdma.unpause();
             sdma.stop(self);
         }
         self.take_down_rest();

@@ -86,7 +86,7 @@ impl Gpu {
             self.vram().end_loss();
             self.wedge("it did not come back from a suspend");
         }
-        // They fail on a hung card.
+        // Also after an error: jobs on a hung card fail.
         self.unpause_sdma();
         up
     }

@@ -37,11 +37,13 @@ use kernel::{
     bindings, device,
     error::{from_err_ptr, to_result},
     fs::{self, LocalFile},
+    new_mutex,
     prelude::*,
+    rbtree::{RBTree, RBTreeNode},
     sync::{
         aref::{ARef, AlwaysRefCounted},
         atomic::{Atomic, AtomicFlag, Full, Relaxed},
-        Arc,
+        Arc, Mutex,
     },
     transmute::FromBytes,
     types::{ForeignOwnable, Opaque},
@@ -79,7 +81,8 @@ pub(crate) trait Driver: Sized + Send + Sync + 'static {
     fn release(file: &File<Self>);
 
     /// Called when a file closes its last handle of the GEM object with key `object`
-    /// ([`super::gem::Object::key`]), and at the release of the file for each handle that is left.
+    /// ([`super::gem::Object::key`]), also at the release of the file. Another thread may create a
+    /// new one meanwhile, see [`File::has_handle`].
     fn handle_closed(file: &File<Self>, object: usize);
 
     /// Prints what `/proc/PID/fdinfo` shows of a file behind the lines of the core. An error ends
@@ -247,6 +250,7 @@ static FOPS: Fops = Fops(bindings::file_operations {
 
 /// The start of the private data of an open file, the same for all drivers.
 #[repr(C)]
+#[pin_data]
 struct Header {
     driver: TypeId,
     /// Calls [`Driver::flush`].
@@ -257,11 +261,16 @@ struct Header {
     handle_closed: unsafe fn(*mut bindings::drm_file, usize),
     /// The file is being released: its handles may refer to objects that are freed.
     released: AtomicFlag,
+    /// Keys of GEM objects, and the number of handles of each. A leaf.
+    #[pin]
+    handles: Mutex<RBTree<usize, usize>>,
 }
 
 /// The private data of an open file.
 #[repr(C)]
+#[pin_data]
 struct Private<T> {
+    #[pin]
     header: Header,
     data: Arc<T>,
 }
@@ -305,7 +314,29 @@ pub(super) unsafe fn is_released(file: *mut bindings::drm_file) -> bool {
         .load(Relaxed)
 }
 
-/// Calls [`Driver::handle_closed`] of the driver of an open file.
+/// Counts a handle of an object that an open file gets. `ENOMEM` without memory.
+///
+/// # Safety
+///
+/// `file` is an open file of a device of this module.
+pub(super) unsafe fn handle_opened(file: *mut bindings::drm_file, object: usize) -> Result {
+    // SAFETY: `Table::open` set the private data of such a file, which start with a header.
+    let header = unsafe { &*(*file).driver_priv.cast::<Header>() };
+    let node = RBTreeNode::new(object, 1, GFP_KERNEL)?;
+    let mut handles = header.handles.lock();
+    let unused = match handles.get_mut(&object) {
+        Some(count) => {
+            *count += 1;
+            Some(node)
+        }
+        None => handles.insert(node),
+    };
+    drop(handles);
+    drop(unused);
+    Ok(())
+}
+
+/// Calls [`Driver::handle_closed`] of the driver of an open file for the last handle of an object.
 ///
 /// # Safety
 ///
@@ -313,6 +344,16 @@ pub(super) unsafe fn is_released(file: *mut bindings::drm_file) -> bool {
 pub(super) unsafe fn handle_closed(file: *mut bindings::drm_file, object: usize) {
     // SAFETY: `Table::open` set the private data of such a file, which start with a header.
     let header = unsafe { &*(*file).driver_priv.cast::<Header>() };
+    let mut handles = header.handles.lock();
+    let last = match handles.get_mut(&object) {
+        Some(count) if *count > 1 => {
+            *count -= 1;
+            return;
+        }
+        _ => handles.remove_node(&object),
+    };
+    drop(handles);
+    drop(last);
     // SAFETY: The function is that of the file's driver, and the file is open.
     unsafe { (header.handle_closed)(file, object) };
 }
@@ -359,14 +400,16 @@ impl<D: Driver> Table<D> {
         };
         match opened {
             Ok(data) => {
-                let header = Header {
+                let header = pin_init!(Header {
                     driver: TypeId::of::<D>(),
                     flush: Self::flush,
                     release: Self::release_file,
                     handle_closed: Self::handle_closed,
                     released: AtomicFlag::new(false),
-                };
-                let Ok(private) = KBox::new(Private { header, data }, GFP_KERNEL) else {
+                    handles <- new_mutex!(RBTree::new(), "rkfd_handles"),
+                });
+                let private = pin_init!(Private { header <- header, data });
+                let Ok(private) = KBox::pin_init(private, GFP_KERNEL) else {
                     return ENOMEM.to_errno();
                 };
                 // SAFETY: The file is being opened; this member is the driver's.
@@ -420,7 +463,7 @@ impl<D: Driver> Table<D> {
     /// Called by the DRM core for a file that `open` succeeded for, as the last use of it.
     unsafe extern "C" fn postclose(_dev: *mut bindings::drm_device, file: *mut bindings::drm_file) {
         // SAFETY: `open` stored a box of this type, and nothing uses the file after this.
-        drop(unsafe { KBox::<Private<D::File>>::from_foreign((*file).driver_priv) });
+        drop(unsafe { Pin::<KBox<Private<D::File>>>::from_foreign((*file).driver_priv) });
     }
 
     /// # Safety
@@ -659,7 +702,7 @@ impl Drop for Registration {
 ///
 /// # Invariants
 ///
-/// `raw` is an open file whose private data are a `KBox<Private<D::File>>`.
+/// `raw` is an open file whose private data are a `Pin<KBox<Private<D::File>>>`.
 #[repr(transparent)]
 pub(crate) struct File<D: Driver> {
     raw: Opaque<bindings::drm_file>,
@@ -673,6 +716,13 @@ impl<D: Driver> File<D> {
     unsafe fn from_raw<'a>(raw: *mut bindings::drm_file) -> &'a Self {
         // SAFETY: Valid by the safety requirement; the type is transparent.
         unsafe { &*raw.cast() }
+    }
+
+    /// Returns whether the file has a handle of the GEM object with this key.
+    pub(crate) fn has_handle(&self, object: usize) -> bool {
+        // SAFETY: The file is open during the borrow: its private data start with a header.
+        let header = unsafe { &*(*self.raw()).driver_priv.cast::<Header>() };
+        header.handles.lock().get(&object).is_some()
     }
 
     pub(super) fn raw(&self) -> *mut bindings::drm_file {

@@ -220,8 +220,8 @@ impl Fence {
         waited(unsafe { bindings::dma_fence_wait_timeout(self.raw(), true, timeout.raw()) })
     }
 
-    /// Most fences to wait for any of: the kernel allocates 32 bytes for each in one piece of up to
-    /// 4 MiB, and warns about more.
+    /// Maximum number of fences of [`Self::wait_any`]: the kernel allocates 32 bytes for each,
+    /// contiguous, and warns beyond 4 MiB.
     pub(crate) const MAX_ANY: usize = 1 << 17;
 
     /// Waits for the first of several fences, and returns its index; `None` on timeout and for an

@@ -18,11 +18,7 @@
 //! f(self.memory.frame(first)?, Caching::WriteBack);
 //! ```
 
-use core::{
-    any::TypeId,
-    ops::Deref,
-    ptr::{self, NonNull},
-};
+use core::{any::TypeId, ops::Deref, ptr::NonNull};
 
 use kernel::{
     bindings,
@@ -136,33 +132,6 @@ unsafe fn next_handle(
     Some(object)
 }
 
-/// Returns whether a file that closes a handle of an object has another one. False during the
-/// release of the file.
-///
-/// # Safety
-///
-/// `object` is the object of a handle of `file`, which is an open file of a device of this module.
-unsafe fn has_other_handle(
-    object: *mut bindings::drm_gem_object,
-    file: *mut bindings::drm_file,
-) -> bool {
-    // SAFETY: The object is valid. The count may change: that of a handle is decreased after its
-    // entry was removed and this function was called.
-    if unsafe { ptr::read_volatile(&raw const (*object).handle_count) } < 2 {
-        return false;
-    }
-    let mut handle = 0;
-    // SAFETY: The file is open.
-    while let Some(other) = unsafe { next_handle(file, &mut handle) } {
-        // SAFETY: The reference is given up, and the object only compared after.
-        unsafe { ours::rkfd_helper_drm_gem_object_put(other.as_ptr()) };
-        if other.as_ptr() == object {
-            return true;
-        }
-    }
-    false
-}
-
 impl<T: DriverObject> Deref for Object<T> {
     type Target = T;
 
@@ -177,6 +146,7 @@ const FAULT_AROUND: usize = 16;
 impl<T: DriverObject> Object<T> {
     const FUNCS: bindings::drm_gem_object_funcs = bindings::drm_gem_object_funcs {
         free: Some(Self::free),
+        open: Some(Self::open),
         close: Some(Self::close),
         export: Some(Self::export),
         mmap: Some(Self::mmap),
@@ -364,15 +334,26 @@ impl<T: DriverObject> Object<T> {
 
     /// # Safety
     ///
+    /// Called by the DRM core for an object of this type and an open file that gets a handle of it.
+    unsafe extern "C" fn open(
+        raw: *mut bindings::drm_gem_object,
+        file: *mut bindings::drm_file,
+    ) -> c_int {
+        // SAFETY: Only files of devices of this module get handles of such objects, and the file is
+        // open by the safety requirement.
+        match unsafe { drm::handle_opened(file, raw as usize) } {
+            Ok(()) => 0,
+            Err(e) => e.to_errno(),
+        }
+    }
+
+    /// # Safety
+    ///
     /// Called by the DRM core for an object of this type and an open file that closes its handle.
     unsafe extern "C" fn close(raw: *mut bindings::drm_gem_object, file: *mut bindings::drm_file) {
         // SAFETY: Only files of devices of this module have handles of such objects, and the file
         // is open by the safety requirement.
-        unsafe {
-            if !has_other_handle(raw, file) {
-                drm::handle_closed(file, raw as usize);
-            }
-        }
+        unsafe { drm::handle_closed(file, raw as usize) };
     }
 
     /// Creates the DMA buffer of an object. Its mappings join those of the device: [`View::zap`]

@@ -88,7 +88,8 @@ impl Vm {
             }
             let mut update = Update::by_cpu(gpu);
             inner.tree.refuse(&mut update, va)?;
-            self.space.finish(&mut inner.tree, &mut update, Before::Valid)
+            self.space
+                .finish(&mut inner.tree, &mut update, Before::Valid)
         })
     }
 

@@ -31,6 +31,7 @@ pub(super) fn write(
 }
 
 /// Consecutive entries: address of the first and increment per entry.
+#[derive(Clone, Copy)]
 pub(super) struct Row {
     pub(super) count: usize,
     pub(super) addr: u64,
@@ -119,7 +120,7 @@ impl Deferred {
 pub(super) struct Writer<'a> {
     gpu: &'a Gpu,
     /// Rows that SDMA writes, with their offsets in VRAM.
-    rows: KVVec<(u64, PteRun)>,
+    rows: KVVec<(u64, Row)>,
     by_dma: bool,
     /// `Some`: all PTEs are deferred.
     deferred: Option<Deferred>,
@@ -183,17 +184,9 @@ impl<'a> Writer<'a> {
     /// Writes a row of entries at an offset in VRAM, which cannot be deferred, at once or by
     /// [`Self::write_out`].
     pub(super) fn row(&mut self, offset: u64, row: &Row) -> Result {
-        if self.by_dma && row.count >= DMA_MIN_ROW {
-            let run = PteRun {
-                pe: self.gpu.vram_mc(offset),
-                addr: row.addr,
-                flags: row.flags,
-                incr: row.step,
-                count: row.count as u32,
-            };
-            if self.rows.push((offset, run), GFP_KERNEL).is_ok() {
-                return Ok(());
-            }
+        let by_dma = self.by_dma && row.count >= DMA_MIN_ROW;
+        if by_dma && self.rows.push((offset, *row), GFP_KERNEL).is_ok() {
+            return Ok(());
         }
         write(self.gpu, offset, row.count, |i| row.entry(i))
     }
@@ -239,7 +232,8 @@ impl<'a> Writer<'a> {
         let listed = self
             .rows
             .iter()
-            .try_for_each(|(_, run)| runs.push(*run, GFP_KERNEL).map_err(Error::from));
+            .try_for_each(|(offset, row)| runs.push(self.run(*offset, row), GFP_KERNEL));
+        let listed = listed.map_err(Error::from);
         let written = listed.and_then(|()| dma::write_ptes(self.gpu, &runs));
         if written.is_err() {
             self.write_rows()?;
@@ -250,10 +244,20 @@ impl<'a> Writer<'a> {
 
     /// Writes the rows for SDMA with the CPU. Allocates no memory.
     fn write_rows(&self) -> Result {
-        self.rows.iter().try_for_each(|(offset, run)| {
-            let value = |i| (run.addr + i as u64 * run.incr) | run.flags;
-            write(self.gpu, *offset, run.count as usize, value)
-        })
+        self.rows
+            .iter()
+            .try_for_each(|(offset, row)| write(self.gpu, *offset, row.count, |i| row.entry(i)))
+    }
+
+    /// Returns the SDMA request for a row at an offset in VRAM.
+    fn run(&self, offset: u64, row: &Row) -> PteRun {
+        PteRun {
+            pe: self.gpu.vram_mc(offset),
+            addr: row.addr,
+            flags: row.flags,
+            incr: row.step,
+            count: row.count as u32,
+        }
     }
 }
 

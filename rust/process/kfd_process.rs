@@ -277,7 +277,7 @@ impl Process {
         &self.leader
     }
 
-    /// Returns whether a worker writes to the memory of the process.
+    /// Returns the lock of the flag that is set while a worker writes to the memory of the process.
     pub(super) fn writing(&self) -> &Mutex<bool> {
         &self.writing
     }

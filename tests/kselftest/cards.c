@@ -201,11 +201,7 @@ TEST_TIMEOUT(svm_on_both, 120)
 	EXPECT(fixture_works(&f[1]));
 }
 
-/* A buffer of the other GPU in place of one of this GPU, with the same content. */
-/*
- * A change for one card does not make the driver forget that the other one has to map memory of the
- * same 2 MiB again.
- */
+/* Pages that one card has to map again stay invalid when the other one's part of the block changes. */
 TEST_TIMEOUT(svm_of_each_in_one_block, 120)
 {
 	const size_t half = 64 * KFD_PAGE;
@@ -227,6 +223,7 @@ TEST_TIMEOUT(svm_of_each_in_one_block, 120)
 	}
 }
 
+/* A buffer of the other GPU in place of one of this GPU, with the same content. */
 static struct kfd_bo *replace(struct fixture f[2], struct kfd_bo *bo)
 {
 	struct kfd_bo *new;

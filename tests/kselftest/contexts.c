@@ -11,7 +11,6 @@
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
-#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -311,19 +310,10 @@ static void live_with_context(int socket)
 /* A page whose first access waits for end_hold(). */
 static char *held_page(int *userfaults)
 {
-	struct uffdio_api api = { .api = UFFD_API };
-	struct uffdio_register range = { .mode = UFFDIO_REGISTER_MODE_MISSING };
 	char *page = mmap(NULL, KFD_PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 
 	ASSERT(page != MAP_FAILED);
-	/* poll() does not wait for a file without O_NONBLOCK. */
-	*userfaults = (int)syscall(SYS_userfaultfd, O_CLOEXEC | O_NONBLOCK);
-	if (*userfaults < 0)
-		SKIP("no userfaultfd");
-	range.range.start = kfd_va(page);
-	range.range.len = KFD_PAGE;
-	ASSERT(!ioctl(*userfaults, UFFDIO_API, &api));
-	ASSERT(!ioctl(*userfaults, UFFDIO_REGISTER, &range));
+	*userfaults = fixture_hold(page, KFD_PAGE);
 	return page;
 }
 

@@ -4,13 +4,9 @@
  * with a trap or in single-step mode, watchpoints. The process debugs itself.
  */
 #define _GNU_SOURCE
-#include <fcntl.h>
-#include <linux/userfaultfd.h>
 #include <pthread.h>
 #include <signal.h>
-#include <sys/ioctl.h>
 #include <sys/mman.h>
-#include <sys/syscall.h>
 #include <sys/time.h>
 #include <unistd.h>
 
@@ -112,18 +108,10 @@ TEST(queues_are_resumed_at_the_end)
 static int hold_save_area(struct fixture *f)
 {
 	size_t size = kfd_cwsr_bytes(&f->k.node);
-	struct uffdio_api api = { .api = UFFD_API };
-	struct uffdio_register range = { .mode = UFFDIO_REGISTER_MODE_MISSING,
-					 .range = { kfd_va(f->q.cwsr->va), size } };
-	int file = (int)syscall(SYS_userfaultfd, O_CLOEXEC);
 
-	if (file < 0)
-		SKIP("no userfaultfd");
 	ASSERT(mmap(f->q.cwsr->va, size, PROT_READ | PROT_WRITE,
 		    MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) == f->q.cwsr->va);
-	ASSERT(!ioctl(file, UFFDIO_API, &api));
-	ASSERT(!ioctl(file, UFFDIO_REGISTER, &range));
-	return file;
+	return fixture_hold(f->q.cwsr->va, size);
 }
 
 static void suspend_own_queue(struct child *c)

@@ -6,10 +6,13 @@
 #include <drm/amdgpu_drm.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/userfaultfd.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 /* Bound on a reset of the GPU. */
@@ -27,6 +30,21 @@ void fixture_open(struct kfd *k)
 {
 	fixture_open_only(k);
 	ASSERT_OK(kfd_acquire_vm(k));
+}
+
+int fixture_hold(void *start, size_t size)
+{
+	struct uffdio_api api = { .api = UFFD_API };
+	struct uffdio_register range = { .mode = UFFDIO_REGISTER_MODE_MISSING,
+					 .range = { kfd_va(start), size } };
+	/* poll() does not wait for a file without O_NONBLOCK. */
+	int file = (int)syscall(SYS_userfaultfd, O_CLOEXEC | O_NONBLOCK);
+
+	if (file < 0)
+		SKIP("no userfaultfd");
+	ASSERT(!ioctl(file, UFFDIO_API, &api));
+	ASSERT(!ioctl(file, UFFDIO_REGISTER, &range));
+	return file;
 }
 
 void fixture_use_node(int index)

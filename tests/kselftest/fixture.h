@@ -103,6 +103,11 @@ uint64_t small_vram_bytes(struct kfd *k);
 uint64_t all_vram_bytes(struct kfd *k);
 /* Whether the GPU of the tests is a gfx12; for those that do not open it. */
 bool gpu_is_gfx12(void);
+/*
+ * Makes accesses to memory wait for ever, also those of the kernel, until the result, a
+ * userfaultfd, is closed or provides pages. Skips the test if there is none.
+ */
+int fixture_hold(void *start, size_t size);
 /* Hangs a GPU that does not preempt queues (model knob hws.no_preempt); in a child. */
 void hang_gpu(void *unused);
 

@@ -4,13 +4,9 @@
  * mapped when its attributes are set, while the process changes it.
  */
 #define _GNU_SOURCE
-#include <fcntl.h>
-#include <linux/userfaultfd.h>
 #include <signal.h>
 #include <stdlib.h>
-#include <sys/ioctl.h>
 #include <sys/mman.h>
-#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -284,9 +280,6 @@ static void waits_for(void *data)
 /* Memory that the process has to provide itself (userfaultfd), and does not. */
 static void wait_for_own_page(int ready)
 {
-	struct uffdio_api api = { .api = UFFD_API };
-	struct uffdio_register range = { .mode = UFFDIO_REGISTER_MODE_MISSING };
-	int file = (int)syscall(SYS_userfaultfd, O_CLOEXEC);
 	struct svm_state s;
 	struct fixture f;
 	char *p;
@@ -295,10 +288,7 @@ static void wait_for_own_page(int ready)
 	p = anonymous(16 * KFD_PAGE);
 	memset(p, 1, 16 * KFD_PAGE);
 	ASSERT_OK(svm_access(&f.k, p, 16 * KFD_PAGE));
-	range.range.start = kfd_va(p);
-	range.range.len = 16 * KFD_PAGE;
-	ASSERT(!ioctl(file, UFFDIO_API, &api));
-	ASSERT(!ioctl(file, UFFDIO_REGISTER, &range));
+	fixture_hold(p, 16 * KFD_PAGE);
 	ASSERT(!madvise(p, 16 * KFD_PAGE, MADV_DONTNEED));
 	usleep(300000);
 	ASSERT(write(ready, "", 1) == 1);
@@ -306,17 +296,14 @@ static void wait_for_own_page(int ready)
 	pause();
 }
 
-TEST(killed_while_it_owes_pages)
+TEST(killed_with_missing_userfaultfd_pages)
 {
-	int file = (int)syscall(SYS_userfaultfd, O_CLOEXEC);
 	int ready[2], status = 0;
 	pid_t child;
 	struct kfd k;
 	char byte;
 
-	if (file < 0)
-		SKIP("no userfaultfd");
-	close(file);
+	close(fixture_hold(anonymous(KFD_PAGE), KFD_PAGE));
 	fixture_open(&k);
 	svm_needed(&k);
 	ASSERT(!pipe(ready));

@@ -17,7 +17,7 @@ use super::{gem::lookup, info};
 use crate::{
     drm::{
         file::{FileData, Render},
-        mappings::{wait_for_jobs, Mapping, Mappings},
+        mappings::{wait_for_jobs, Mapping},
         syncobj_signal::SyncobjSignal,
         user,
     },
@@ -26,7 +26,7 @@ use crate::{
         fence::{Fence, Timeout},
         syncobj,
     },
-    mmu::{gem::Object, Access, Vm},
+    mmu::{gem::Object, Access},
     uapi,
 };
 
@@ -78,19 +78,13 @@ fn wait_for_input(file: &File<Render>, arg: &uapi::drm_amdgpu_gem_va) -> Result 
     Ok(())
 }
 
-/// Adds a mapping of the object of a handle. `ENOENT` if the handle was closed meanwhile: the lock
-/// is held, and a handle that is closed from here on takes the mapping with it.
-fn map(
-    file: &File<Render>,
-    mappings: &mut Mappings,
-    vm: &Vm,
-    (handle, object): (u32, ARef<Object>),
-    input: &VaArgs,
-) -> Result {
+/// Returns `ENOENT` if the handle of an object was closed meanwhile. With the lock of the mappings
+/// held: a later close removes them.
+fn check_handle(file: &File<Render>, handle: u32, object: &Object) -> Result {
     if lookup(file, handle)?.key() != object.key() {
         return Err(ENOENT);
     }
-    mappings.map(vm, input.mapping(object))
+    Ok(())
 }
 
 /// Does the operation on the object of a handle. `EINVAL` if its arguments are malformed, `ENOENT`
@@ -107,7 +101,8 @@ fn apply(
     match (operation, object) {
         (uapi::AMDGPU_VA_OP_MAP, Some(object)) => {
             let mut mappings = data.mappings.lock();
-            map(file, &mut mappings, &vm, (handle, object), input)
+            check_handle(file, handle, &object)?;
+            mappings.map(&vm, input.mapping(object))
         }
         (uapi::AMDGPU_VA_OP_UNMAP, Some(object)) => {
             wait_for_jobs(&object, true)?;
@@ -132,9 +127,12 @@ fn apply(
                 wait_for_jobs(&object, true)?;
             }
             let mut mappings = data.mappings.lock();
+            if let Some(object) = &object {
+                check_handle(file, handle, object)?;
+            }
             mappings.clear(&vm, &data.queues, &range)?;
             match object {
-                Some(object) => map(file, &mut mappings, &vm, (handle, object), input),
+                Some(object) => mappings.map(&vm, input.mapping(object)),
                 None => Ok(()),
             }
         }

@@ -107,7 +107,7 @@ fn wait_all(data: &FileData, fences: &[uapi::drm_amdgpu_fence], deadline: u64) -
     Ok(true)
 }
 
-/// Removes fences that are there several times, but for the first. Keeps their order.
+/// Removes duplicates of fences. Keeps the first of each, and the order.
 fn remove_duplicates(fences: &mut KVec<(usize, ARef<Fence>)>) {
     let address = |fence: &ARef<Fence>| core::ptr::from_ref(&**fence) as usize;
     fences.sort_unstable_by_key(|(i, fence)| (address(fence), *i));
@@ -130,7 +130,7 @@ fn wait_any(
             None => return Ok(Some((i, None))),
         }
     }
-    // A file has few fences, which it may name any number of times.
+    // Fences may be named several times. `ENOMEM` for more distinct ones.
     if found.len() > Fence::MAX_ANY {
         remove_duplicates(&mut found);
     }
