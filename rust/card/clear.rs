@@ -277,8 +277,8 @@ impl Clearing {
         }
     }
 
-    /// Waits until the next batch is freed. Returns false if the list has no entry that is ready, or
-    /// with `for_fences` no entry at all; `ERESTARTSYS` after a signal.
+    /// Waits until the next batch is freed. Returns false if the list has no entry that is ready,
+    /// or with `for_fences` no entry at all; `ERESTARTSYS` after a signal.
     pub(super) fn wait_for_batch(&self, for_fences: bool) -> Result<bool> {
         let mut state = self.state.lock();
         let round = state.rounds;

@@ -201,7 +201,7 @@ TEST_TIMEOUT(svm_on_both, 120)
 	EXPECT(fixture_works(&f[1]));
 }
 
-/* Pages that one card has to map again stay invalid when the other one's part of the block changes. */
+/* Pages that one card has to map again stay invalid when the other one's part changes. */
 TEST_TIMEOUT(svm_of_each_in_one_block, 120)
 {
 	const size_t half = 64 * KFD_PAGE;
