@@ -35,6 +35,7 @@
 #include <linux/topology.h>
 #include <linux/uaccess.h>
 #include <linux/uio.h>
+#include <linux/userfaultfd_k.h>
 #include <linux/wait_bit.h>
 #include <linux/workqueue.h>
 
@@ -572,6 +573,18 @@ bool rkfd_helper_range_is_blockable(const struct mmu_notifier_range *range)
 bool rkfd_helper_vma_is_heap_or_stack(const struct vm_area_struct *vma)
 {
 	return vma_is_initial_heap(vma) || vma_is_initial_stack(vma);
+}
+
+/* Whether user space handles faults of a part of a range (userfaultfd). The mmap lock is held. */
+bool rkfd_helper_userfaultfd_armed(struct mm_struct *mm, unsigned long start, unsigned long end)
+{
+	VMA_ITERATOR(vmi, mm, start);
+	struct vm_area_struct *vma;
+
+	for_each_vma_range(vmi, vma, end)
+		if (userfaultfd_armed(vma))
+			return true;
+	return false;
 }
 
 struct page *rkfd_helper_hmm_pfn_to_page(unsigned long pfn)

@@ -286,7 +286,7 @@ impl<T: Watch> Interval<T> {
     /// Walks `pfns.len()` pages from page `first` on.
     ///
     /// A user task waits for pages that another one provides (userfaultfd), until `SIGKILL`. A
-    /// worker, which nothing interrupts, does not: `EFAULT`.
+    /// worker, which nothing interrupts, does not: `EAGAIN`.
     fn fault_pages(
         &self,
         first: usize,
@@ -320,17 +320,32 @@ impl<T: Watch> Interval<T> {
         to_result(result)
     }
 
-    /// Walks a range with the mmap lock held throughout.
+    /// Walks a range with the mmap lock held throughout. Pages in VMAs of a userfaultfd are found
+    /// as they are: `EAGAIN` unless they allow what is wanted.
     fn fault_locked(&self, range: &mut ours::hmm_range) -> Result {
         let started = Instant::<Monotonic>::now();
+        let wanted = range.default_flags;
+        let len = (range.end - range.start) / PAGE_SIZE;
         loop {
             // SAFETY: The notifier is registered by the type invariant.
             range.notifier_seq = unsafe { bindings::mmu_interval_read_begin(range.notifier) };
             // SAFETY: The caller of `fault_pages` holds a user reference.
             let locked = unsafe { MmWithUser::from_raw(self.mm().as_raw()) }.mmap_read_lock();
+            // SAFETY: The mm is valid, and its mmap lock held.
+            let armed = unsafe {
+                ours::rkfd_helper_userfaultfd_armed(self.mm().as_raw(), range.start, range.end)
+            };
+            range.default_flags = if armed { 0 } else { wanted };
             // SAFETY: As in `fault_pages`; the mmap lock is held.
-            let result = to_result(unsafe { ours::hmm_range_fault(range) });
+            let mut result = to_result(unsafe { ours::hmm_range_fault(range) });
             drop(locked);
+            if armed && result.is_ok() {
+                // SAFETY: The array has an entry for each page of the range.
+                let pfns = unsafe { core::slice::from_raw_parts(range.hmm_pfns, len) };
+                if !pfns.iter().all(|pfn| pfn & wanted == wanted) {
+                    result = Err(EAGAIN);
+                }
+            }
             let is_late = started.elapsed().as_millis() >= i64::from(FAULT_TIMEOUT_MS);
             if result != Err(EBUSY) || is_late {
                 return result;

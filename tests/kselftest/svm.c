@@ -4,8 +4,10 @@
  * mapped when its attributes are set, while the process changes it.
  */
 #define _GNU_SOURCE
+#include <linux/userfaultfd.h>
 #include <signal.h>
 #include <stdlib.h>
+#include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -318,6 +320,27 @@ TEST(killed_with_missing_userfaultfd_pages)
 	for (int i = 0; i < 2000 && !waitpid(child, &status, WNOHANG); i++)
 		usleep(10000);
 	EXPECT(WIFSIGNALED(status), "status %#x", status);
+}
+
+/* Pages that another thread provides later: the queues wait for them. */
+TEST(pages_come_by_userfaultfd)
+{
+	struct uffdio_zeropage zero = { .range = { .len = 16 * KFD_PAGE } };
+	struct fixture f;
+	struct pages p;
+	int file;
+
+	svm_launch(&f);
+	p = svm_pages(anonymous(16 * KFD_PAGE), 16 * KFD_PAGE);
+	memset(p.cpu, 1, p.size);
+	ASSERT_OK(svm_access(&f.k, p.cpu, p.size));
+	file = fixture_hold(p.cpu, p.size);
+	ASSERT(!madvise(p.cpu, p.size, MADV_DONTNEED));
+	usleep(100000);
+	zero.range.start = p.gpu;
+	ASSERT(!ioctl(file, UFFDIO_ZEROPAGE, &zero));
+	EXPECT(svm_works(&f, p.cpu, p.size, 0x700));
+	close(file);
 }
 
 TEST(exit_with_ranges)
