@@ -320,8 +320,8 @@ impl<T: Watch> Interval<T> {
         to_result(result)
     }
 
-    /// Walks a range with the mmap lock held throughout. Pages in VMAs of a userfaultfd are found
-    /// as they are: `EAGAIN` unless they allow what is wanted.
+    /// Walks a range with the mmap lock held throughout. `EAGAIN` if it has VMAs of a userfaultfd,
+    /// and a page is not present.
     fn fault_locked(&self, range: &mut ours::hmm_range) -> Result {
         let started = Instant::<Monotonic>::now();
         let wanted = range.default_flags;
@@ -335,17 +335,23 @@ impl<T: Watch> Interval<T> {
             let armed = unsafe {
                 ours::rkfd_helper_userfaultfd_armed(self.mm().as_raw(), range.start, range.end)
             };
-            range.default_flags = if armed { 0 } else { wanted };
-            // SAFETY: As in `fault_pages`; the mmap lock is held.
-            let mut result = to_result(unsafe { ours::hmm_range_fault(range) });
-            drop(locked);
-            if armed && result.is_ok() {
+            let mut result = Ok(());
+            if armed && wanted != 0 {
+                range.default_flags = 0;
+                // SAFETY: As in `fault_pages`; the mmap lock is held.
+                result = to_result(unsafe { ours::hmm_range_fault(range) });
+                range.default_flags = wanted;
                 // SAFETY: The array has an entry for each page of the range.
                 let pfns = unsafe { core::slice::from_raw_parts(range.hmm_pfns, len) };
-                if !pfns.iter().all(|pfn| pfn & wanted == wanted) {
+                if result.is_ok() && !pfns.iter().all(|pfn| pfn & PFN_VALID != 0) {
                     result = Err(EAGAIN);
                 }
             }
+            if result.is_ok() {
+                // SAFETY: As above.
+                result = to_result(unsafe { ours::hmm_range_fault(range) });
+            }
+            drop(locked);
             let is_late = started.elapsed().as_millis() >= i64::from(FAULT_TIMEOUT_MS);
             if result != Err(EBUSY) || is_late {
                 return result;
