@@ -365,7 +365,7 @@ TEST(set_wakes_all_waiters)
 	EXPECT_EQ(event_result(&k, id, 0), TIMEOUT);
 }
 
-#define EVENTS 2000
+#define EVENTS 500
 
 /* Threads that wait for the same events. */
 static struct {
