@@ -232,14 +232,7 @@ impl Table {
                 cx.ptes.one(self.span(cx.gpu, i, 1), entry)?;
                 self.set_leaf(i, true);
             } else {
-                if self.child(i).is_none() {
-                    let child = cx.table(self.level - 1)?;
-                    let entry = gmc.table(self.level, cx.gpu.vram_pa(child.start));
-                    self.write(cx.gpu, i, entry)?;
-                    self.set_leaf(i, false);
-                    self.replace_child(i, Some(child));
-                }
-                let child = self.child_mut(i).ok_or(EINVAL)?;
+                let child = self.child_or_new(cx, i)?;
                 child.map(cx, at, next, source, flags)?;
             }
             at = next;
@@ -286,13 +279,7 @@ impl Table {
                 self.set_leaf(i, false);
             } else if let Some(child) = self.child_mut(i) {
                 child.unmap(cx, at, next)?;
-                // Without memory for the list the empty table stays attached.
-                if child.used == 0 && cx.garbage.reserve(1, GFP_KERNEL).is_ok() {
-                    self.write(cx.gpu, i, empty)?;
-                    if let Some(child) = self.replace_child(i, None) {
-                        cx.garbage.push(child, GFP_KERNEL)?;
-                    }
-                }
+                self.detach_unused(cx, i)?;
             }
             at = next;
         }
@@ -327,8 +314,13 @@ impl Table {
         let i = index(self.level, va);
         let child = self.child_mut(i).ok_or(EINVAL)?;
         child.unpin(cx, va)?;
-        // Without memory for the list the empty table stays attached.
-        if child.used == 0 && cx.garbage.reserve(1, GFP_KERNEL).is_ok() {
+        self.detach_unused(cx, i)
+    }
+
+    /// Detaches a child table without entries. Without memory for the list it stays attached.
+    fn detach_unused(&mut self, cx: &mut Update<'_>, i: usize) -> Result {
+        let is_unused = self.child(i).is_some_and(|child| child.used == 0);
+        if is_unused && cx.garbage.reserve(1, GFP_KERNEL).is_ok() {
             let empty = cx.gpu.generation().gmc.empty(self.level);
             self.write(cx.gpu, i, empty)?;
             if let Some(child) = self.replace_child(i, None) {
@@ -352,13 +344,15 @@ impl Table {
         self.child_or_new(cx, i)?.put(cx, va, entry)
     }
 
-    /// Returns a child table, a new one if there is none. `ENOMEM` without memory.
+    /// Returns a child table, a new one if there is none, also in place of a PTE. `ENOMEM` without
+    /// memory.
     fn child_or_new(&mut self, cx: &mut Update<'_>, i: usize) -> Result<&mut Self> {
         if self.child(i).is_none() {
             let child = cx.table(self.level - 1)?;
             let gmc = cx.gpu.generation().gmc;
             let entry = gmc.table(self.level, cx.gpu.vram_pa(child.start));
             self.write(cx.gpu, i, entry)?;
+            self.set_leaf(i, false);
             self.replace_child(i, Some(child));
         }
         self.child_mut(i).ok_or(EINVAL)
