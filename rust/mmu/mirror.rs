@@ -16,7 +16,7 @@ use kernel::{
 use super::{
     pages::{MirrorOwner, Mirrored, Pages, BLOCK_BYTES, BLOCK_PAGES},
     pgtable::Update,
-    pte::{self, Span, ENTRY_BYTES},
+    pte::{self, Row, Span, Writer, ENTRY_BYTES},
     space::{Before, Inner},
     tlb,
     vm::Vm,
@@ -181,30 +181,27 @@ impl Mirror {
         let gpu = self.gpu();
         let gmc = gpu.generation().gmc;
         let flags = gmc.pte_flags(attrs);
-        let (mut next, mut order) = (0, 0);
-        pte::write(gpu, self.pte(first), count, |i| {
-            let pa = addr + (i * PAGE_SIZE) as u64;
-            if i == next {
-                // The largest fragment that is aligned in both addresses.
-                let aligned = ((first + i) | BLOCK_PAGES) as u64 | pa / PAGE_SIZE as u64;
-                order = aligned.trailing_zeros().min((count - i).ilog2());
-                next = i + (1 << order);
-                fragment(first + i);
-            }
-            gmc.leaf(0, pa, flags, order)
-        })
+        let mut writer = Writer::new(gpu, 0);
+        let mut rows = writer.rows(self.ptes(first, count))?;
+        let page = |at: u64| (at - self.va) as usize / PAGE_SIZE;
+        let va = |page: usize| self.va + (page * PAGE_SIZE) as u64;
+        pte::for_fragments(va(first)..va(first + count), addr, |at, pa, order| {
+            fragment(page(at));
+            rows.push(&Row::pages(pa, order, gmc.leaf(0, 0, flags, order)))
+        })?;
+        rows.write_batch()
     }
 
-    /// Returns the offset of a PTE in VRAM.
-    fn pte(&self, page: usize) -> u64 {
-        self.table + (page * ENTRY_BYTES) as u64
+    /// Returns the PTEs of `count` pages from page `first` on.
+    fn ptes(&self, first: usize, count: usize) -> Span {
+        let empty = self.gpu().generation().gmc.empty(0);
+        Span::new(self.table + (first * ENTRY_BYTES) as u64, count, empty)
     }
 
     /// Zaps the PTEs of `pages`. Does not allocate. Complete after [`Self::flush`].
     pub(crate) fn clear(&self, pages: Pages) -> Result {
         let gpu = self.gpu();
-        let empty = gpu.generation().gmc.empty(0);
-        pages.runs(|first, end| Span::new(self.pte(first), end - first, empty).clear(gpu))
+        pages.runs(|first, end| self.ptes(first, end - first).clear(gpu))
     }
 
     /// Makes written PTEs visible to the GPU.

@@ -14,7 +14,7 @@ use kernel::{page::PAGE_SIZE, prelude::*, sizes::SZ_4K, sync::Arc};
 use super::{
     peer::PeerUse,
     placement::Placement,
-    pte::{self, Row, Span, Writer, ENTRY_BYTES},
+    pte::{self, Row, Span, Writer, ENTRY_BYTES, MAX_FRAGMENT, PAGE_BITS},
 };
 use crate::{
     card::vram::VramRange,
@@ -25,14 +25,10 @@ use crate::{
 /// Entries per table.
 const ENTRIES: usize = 512;
 const ENTRY_BITS: u32 = 9;
-const PAGE_BITS: u32 = 12;
 /// Level of the root (PDB2).
 const ROOT: Level = 3;
 /// Level whose entries may be PTEs of 2 MiB pages instead of PDEs (PDB0).
 const BLOCK: Level = 1;
-/// Largest fragment, in log2 pages.
-const MAX_FRAGMENT: u32 = 9;
-
 /// Returns the bytes mapped by an entry at `level`.
 const fn span(level: Level) -> u64 {
     1 << (PAGE_BITS + level * ENTRY_BITS)
@@ -202,16 +198,11 @@ impl Table {
             let page = gmc.leaf(0, 0, flags, 0);
             source.for_runs(va, end, |at, end, pa| match end - at == PAGE_SIZE as u64 {
                 true => rows.one(pa | page),
-                false => for_fragments(at..end, pa, |addr, count, fragment| {
-                    rows.push(&Row {
-                        count,
-                        addr,
-                        step: PAGE_SIZE as u64,
-                        flags: gmc.leaf(0, 0, flags, fragment),
-                    })
+                false => pte::for_fragments(at..end, pa, |_, addr, fragment| {
+                    rows.push(&Row::pages(addr, fragment, gmc.leaf(0, 0, flags, fragment)))
                 }),
             })?;
-            return rows.end();
+            return rows.write_batch();
         }
         let gmc = cx.gpu.generation().gmc;
         let step = span(self.level);
@@ -384,24 +375,6 @@ impl Table {
         }
         Ok(count)
     }
-}
-
-/// Calls `f` with the physical address, pages and log2 of them of each fragment of `va`: the
-/// largest ones that are aligned in virtual and physical address. Returns its first error.
-fn for_fragments(va: Range<u64>, pa: u64, mut f: impl FnMut(u64, usize, u32) -> Result) -> Result {
-    let mut at = va.start;
-    while at < va.end {
-        let phys = pa + (at - va.start);
-        let pages = (va.end - at) / PAGE_SIZE as u64;
-        let fragment = ((at | phys) >> PAGE_BITS)
-            .trailing_zeros()
-            .min(pages.ilog2())
-            .min(MAX_FRAGMENT);
-        let count = 1usize << fragment;
-        f(phys, count, fragment)?;
-        at += (count * PAGE_SIZE) as u64;
-    }
-    Ok(())
 }
 
 /// An update of page tables. Holds the tables that it detached; drop it after the TLB flush.

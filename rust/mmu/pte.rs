@@ -2,6 +2,8 @@
 
 //! Writes of PTEs: at once by the CPU through the BAR, in rows by SDMA, or deferred.
 
+use core::ops::Range;
+
 use kernel::{page::PAGE_SIZE, prelude::*};
 
 use crate::gpu::{
@@ -9,7 +11,12 @@ use crate::gpu::{
     Gpu, //
 };
 
+/// Bytes of an entry.
 pub(super) const ENTRY_BYTES: usize = 8;
+/// Log2 of the bytes that an entry at level 0 maps.
+pub(super) const PAGE_BITS: u32 = 12;
+/// Largest fragment, in log2 pages.
+pub(super) const MAX_FRAGMENT: u32 = 9;
 
 /// Minimum size of a change, in bytes, for SDMA to write its rows.
 const DMA_MIN_BYTES: u64 = 4096 * PAGE_SIZE as u64;
@@ -30,14 +37,35 @@ pub(super) fn write(
     bar.write64s(usize::try_from(offset)?, count, value)
 }
 
+/// Calls `f` with the address, the physical address and log2 of the pages of each fragment of `va`:
+/// the largest ones that are aligned in both addresses. Returns its first error.
+pub(super) fn for_fragments(
+    va: Range<u64>,
+    pa: u64,
+    mut f: impl FnMut(u64, u64, u32) -> Result,
+) -> Result {
+    let mut at = va.start;
+    while at < va.end {
+        let phys = pa + (at - va.start);
+        let pages = (va.end - at) / PAGE_SIZE as u64;
+        let fragment = ((at | phys) >> PAGE_BITS)
+            .trailing_zeros()
+            .min(pages.ilog2())
+            .min(MAX_FRAGMENT);
+        f(at, phys, fragment)?;
+        at += (PAGE_SIZE << fragment) as u64;
+    }
+    Ok(())
+}
+
 /// Consecutive entries: address of the first and increment per entry.
 #[derive(Clone, Copy)]
 pub(super) struct Row {
-    pub(super) count: usize,
-    pub(super) addr: u64,
-    pub(super) step: u64,
+    count: usize,
+    addr: u64,
+    step: u64,
     /// Other bits of all entries.
-    pub(super) flags: u64,
+    flags: u64,
 }
 
 impl Row {
@@ -48,6 +76,16 @@ impl Row {
             addr: 0,
             step: 0,
             flags: entry,
+        }
+    }
+
+    /// Returns the PTEs of the pages of a fragment.
+    pub(super) fn pages(addr: u64, fragment: u32, flags: u64) -> Self {
+        Self {
+            count: 1 << fragment,
+            addr,
+            step: PAGE_SIZE as u64,
+            flags,
         }
     }
 
@@ -261,7 +299,7 @@ impl<'a> Writer<'a> {
     }
 }
 
-/// Rows of PTEs that follow each other. Call [`Self::end`] after the last one.
+/// Rows of PTEs that follow each other. Call [`Self::write_batch`] after the last one.
 pub(super) struct Rows<'w, 'a> {
     writer: &'w mut Writer<'a>,
     /// Offset in VRAM behind the last row that is written.
@@ -300,12 +338,8 @@ impl Rows<'_, '_> {
         Ok(())
     }
 
-    /// Writes what is left.
-    pub(super) fn end(&mut self) -> Result {
-        self.write_batch()
-    }
-
-    fn write_batch(&mut self) -> Result {
+    /// Writes the entries that are not written yet.
+    pub(super) fn write_batch(&mut self) -> Result {
         let Self { batch, len, .. } = self;
         if *len != 0 {
             write(self.writer.gpu, self.next, *len, |i| batch[i])?;
