@@ -11,6 +11,7 @@ pub(crate) mod acpi;
 pub(crate) mod bitmap;
 pub(crate) mod capability;
 pub(crate) mod chardev;
+pub(crate) mod counted;
 pub(crate) mod cpufeature;
 pub(crate) mod cpufreq;
 pub(crate) mod devcoredump;

@@ -39,7 +39,6 @@ use kernel::{
     fs::{self, LocalFile},
     new_mutex,
     prelude::*,
-    rbtree::{RBTree, RBTreeNode},
     sync::{
         aref::{ARef, AlwaysRefCounted},
         atomic::{Atomic, AtomicFlag, Full, Relaxed},
@@ -49,7 +48,10 @@ use kernel::{
     types::{ForeignOwnable, Opaque},
 };
 
-use super::module_use::ModuleUse;
+use super::{
+    counted::{CountedMap, Memory},
+    module_use::ModuleUse,
+};
 
 mod fdinfo;
 
@@ -261,9 +263,9 @@ struct Header {
     handle_closed: unsafe fn(*mut bindings::drm_file, usize),
     /// The file is being released: its handles may refer to objects that are freed.
     released: AtomicFlag,
-    /// Keys of GEM objects, and the number of handles of each. A leaf.
+    /// Keys of GEM objects, counted by handles. A leaf.
     #[pin]
-    handles: Mutex<RBTree<usize, usize>>,
+    handles: Mutex<CountedMap<usize, ()>>,
 }
 
 /// The private data of an open file.
@@ -279,11 +281,11 @@ struct Private<T> {
 ///
 /// Called by the kernel for an open file with the operations [`FOPS`].
 unsafe extern "C" fn flush(file: *mut bindings::file, _id: bindings::fl_owner_t) -> c_int {
-    // SAFETY: `drm_open()` set the private data of such a file, and called `Table::open`, which set
-    // those of the driver: they start with a header, whose function is that of the file's driver.
+    // SAFETY: `drm_open()` set the private data of such a file to an open file of a device of this
+    // module. The function of its header is that of the file's driver.
     unsafe {
         let file: *mut bindings::drm_file = (*file).private_data.cast();
-        ((*(*file).driver_priv.cast::<Header>()).flush)(file);
+        (header(file).flush)(file);
     }
     0
 }
@@ -292,26 +294,26 @@ unsafe extern "C" fn flush(file: *mut bindings::file, _id: bindings::fl_owner_t)
 ///
 /// Called by the kernel for the last reference to a file with the operations [`FOPS`].
 unsafe extern "C" fn release(inode: *mut bindings::inode, file: *mut bindings::file) -> c_int {
-    // SAFETY: As in `flush`. The file is still open for the DRM core, whose function comes last.
+    // SAFETY: `drm_open()` set the private data of such a file to an open file of a device of this
+    // module. The function of its header is that of the file's driver, and the file is still open
+    // for the DRM core, whose function comes last.
     unsafe {
         let of_drm: *mut bindings::drm_file = (*file).private_data.cast();
-        let header = &*(*of_drm).driver_priv.cast::<Header>();
+        let header = header(of_drm);
         (header.release)(of_drm);
         header.released.store(true, Relaxed);
         bindings::drm_release(inode, file)
     }
 }
 
-/// Returns whether a file is being released: its handles may refer to objects that are freed.
+/// Returns the header of a file.
 ///
 /// # Safety
 ///
-/// `file` is an open file of a device of this module.
-pub(super) unsafe fn is_released(file: *mut bindings::drm_file) -> bool {
+/// `file` is an open file of a device of this module during the lifetime of the result.
+unsafe fn header<'a>(file: *mut bindings::drm_file) -> &'a Header {
     // SAFETY: `Table::open` set the private data of such a file, which start with a header.
-    unsafe { &*(*file).driver_priv.cast::<Header>() }
-        .released
-        .load(Relaxed)
+    unsafe { &*(*file).driver_priv.cast() }
 }
 
 /// Counts a handle of an object that an open file gets. `ENOMEM` without memory.
@@ -320,18 +322,10 @@ pub(super) unsafe fn is_released(file: *mut bindings::drm_file) -> bool {
 ///
 /// `file` is an open file of a device of this module.
 pub(super) unsafe fn handle_opened(file: *mut bindings::drm_file, object: usize) -> Result {
-    // SAFETY: `Table::open` set the private data of such a file, which start with a header.
-    let header = unsafe { &*(*file).driver_priv.cast::<Header>() };
-    let node = RBTreeNode::new(object, 1, GFP_KERNEL)?;
-    let mut handles = header.handles.lock();
-    let unused = match handles.get_mut(&object) {
-        Some(count) => {
-            *count += 1;
-            Some(node)
-        }
-        None => handles.insert(node),
-    };
-    drop(handles);
+    let memory = Memory::new(GFP_KERNEL)?;
+    // SAFETY: By the safety requirement.
+    let handles = &unsafe { header(file) }.handles;
+    let unused = handles.lock().add(object, (), memory);
     drop(unused);
     Ok(())
 }
@@ -342,20 +336,13 @@ pub(super) unsafe fn handle_opened(file: *mut bindings::drm_file, object: usize)
 ///
 /// `file` is an open file of a device of this module.
 pub(super) unsafe fn handle_closed(file: *mut bindings::drm_file, object: usize) {
-    // SAFETY: `Table::open` set the private data of such a file, which start with a header.
-    let header = unsafe { &*(*file).driver_priv.cast::<Header>() };
-    let mut handles = header.handles.lock();
-    let last = match handles.get_mut(&object) {
-        Some(count) if *count > 1 => {
-            *count -= 1;
-            return;
-        }
-        _ => handles.remove_node(&object),
-    };
-    drop(handles);
-    drop(last);
-    // SAFETY: The function is that of the file's driver, and the file is open.
-    unsafe { (header.handle_closed)(file, object) };
+    // SAFETY: By the safety requirement.
+    let header = unsafe { header(file) };
+    let last = header.handles.lock().remove(&object);
+    if last.is_some() {
+        // SAFETY: The function is that of the file's driver, and the file is open.
+        unsafe { (header.handle_closed)(file, object) };
+    }
 }
 
 /// The `struct drm_driver` of a driver.
@@ -406,7 +393,7 @@ impl<D: Driver> Table<D> {
                     release: Self::release_file,
                     handle_closed: Self::handle_closed,
                     released: AtomicFlag::new(false),
-                    handles <- new_mutex!(RBTree::new(), "rkfd_handles"),
+                    handles <- new_mutex!(CountedMap::new(), "rkfd_handles"),
                 });
                 let private = pin_init!(Private { header <- header, data });
                 let Ok(private) = KBox::pin_init(private, GFP_KERNEL) else {
@@ -718,11 +705,19 @@ impl<D: Driver> File<D> {
         unsafe { &*raw.cast() }
     }
 
+    fn header(&self) -> &Header {
+        // SAFETY: The file is open during the borrow by the type invariant.
+        unsafe { header(self.raw()) }
+    }
+
+    /// Returns whether the file is being released: its handles may refer to objects that are freed.
+    pub(super) fn is_released(&self) -> bool {
+        self.header().released.load(Relaxed)
+    }
+
     /// Returns whether the file has a handle of the GEM object with this key.
     pub(crate) fn has_handle(&self, object: usize) -> bool {
-        // SAFETY: The file is open during the borrow: its private data start with a header.
-        let header = unsafe { &*(*self.raw()).driver_priv.cast::<Header>() };
-        header.handles.lock().get(&object).is_some()
+        self.header().handles.lock().contains(&object)
     }
 
     pub(super) fn raw(&self) -> *mut bindings::drm_file {
@@ -739,8 +734,8 @@ impl<D: Driver> File<D> {
     /// Returns the DRM side of an open file; `None` if it is not one of driver `D`.
     pub(crate) fn of(file: &fs::File) -> Option<&Self> {
         let drm = drm_file(file)?;
-        // SAFETY: The private data of files of this module start with a header.
-        if unsafe { (*(*drm).driver_priv.cast::<Header>()).driver } != TypeId::of::<D>() {
+        // SAFETY: It is an open file of this module.
+        if unsafe { header(drm) }.driver != TypeId::of::<D>() {
             return None;
         }
         // SAFETY: The header is that of driver `D`. The DRM side is freed at the release of the

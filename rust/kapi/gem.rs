@@ -112,26 +112,6 @@ unsafe impl<T: DriverObject> AlwaysRefCounted for Object<T> {
     }
 }
 
-/// Returns the object of the first handle of a file from `handle` on, with a reference, and moves
-/// `handle` behind it. `None` if there is none, and during the release of the file.
-///
-/// # Safety
-///
-/// `file` is an open file of a device of this module.
-unsafe fn next_handle(
-    file: *mut bindings::drm_file,
-    handle: &mut c_int,
-) -> Option<NonNull<bindings::drm_gem_object>> {
-    // SAFETY: By the safety requirement.
-    if unsafe { drm::is_released(file) } {
-        return None;
-    }
-    // SAFETY: The file is open, and its handles refer to valid objects.
-    let object = NonNull::new(unsafe { ours::rkfd_helper_drm_gem_next(file, handle) })?;
-    *handle += 1;
-    Some(object)
-}
-
 impl<T: DriverObject> Deref for Object<T> {
     type Target = T;
 
@@ -283,8 +263,13 @@ impl<T: DriverObject> Object<T> {
     ) -> impl Iterator<Item = ARef<Self>> + '_ {
         let mut handle = 0;
         core::iter::from_fn(move || loop {
+            if file.is_released() {
+                return None;
+            }
             // SAFETY: The file is open during the borrow.
-            let raw = unsafe { next_handle(file.raw(), &mut handle)? };
+            let raw = unsafe { ours::rkfd_helper_drm_gem_next(file.raw(), &mut handle) };
+            let raw = NonNull::new(raw)?;
+            handle += 1;
             // SAFETY: The function took a reference, which is handed over.
             if let Some(object) = unsafe { Self::from_reference(raw) } {
                 return Some(object);

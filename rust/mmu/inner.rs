@@ -12,7 +12,6 @@ use kernel::{
     new_mutex,
     page::PAGE_SIZE,
     prelude::*,
-    rbtree::{RBTree, RBTreeNode},
     sync::{
         atomic::{Atomic, AtomicFlag, Relaxed},
         Arc, Mutex, SetOnce,
@@ -33,6 +32,7 @@ use crate::{
     },
     hw::PteAttrs,
     kapi::{
+        counted::{CountedMap, Memory},
         dma::Pages,
         fence::Timeout,
         gem::{Frame, RemoteAccess, View},
@@ -105,27 +105,6 @@ fn mapping_key(space: &dyn BoMapper, va: u64) -> MappingKey {
     (ptr::from_ref(space).addr(), va)
 }
 
-/// An address space that maps a BO at some VA.
-struct Mapped {
-    space: Arc<dyn BoMapper>,
-    /// Number of [`BoInner::add_mapping`] calls that were not undone.
-    count: usize,
-}
-
-/// The mappings of a BO. A tree, as there may be many.
-struct Mappings {
-    all: RBTree<MappingKey, Mapped>,
-    len: usize,
-}
-
-impl Mappings {
-    fn iter(&self) -> impl Iterator<Item = (&Arc<dyn BoMapper>, u64)> {
-        self.all
-            .iter()
-            .map(|((_, va), mapped)| (&mapped.space, *va))
-    }
-}
-
 /// The pending update of the PTEs of one mapping.
 struct PteUpdate {
     space: Arc<dyn BoMapper>,
@@ -151,7 +130,7 @@ pub(super) struct BoInner {
     user: Option<Arc<UserMemory>>,
     /// Address spaces that map it, and the VA: a superset.
     #[pin]
-    mappings: Mutex<Mappings>,
+    mappings: Mutex<CountedMap<MappingKey, Arc<dyn BoMapper>>>,
     /// CPU mappings.
     view: SetOnce<View>,
     /// Returned with the memory, not with the handle.
@@ -219,10 +198,7 @@ impl BoInner {
                 placement <- new_mutex!(placement),
                 fixed,
                 user,
-                mappings <- new_mutex!(Mappings {
-                    all: RBTree::new(),
-                    len: 0,
-                }),
+                mappings <- new_mutex!(CountedMap::new()),
                 view: SetOnce::new(),
                 reservation,
                 stamp: Atomic::new(0),
@@ -282,13 +258,13 @@ impl BoInner {
         let mut handlers: KVVec<Arc<dyn EvictionHandler>> = KVVec::new();
         loop {
             let mappings = self.mappings.lock();
-            let len = mappings.len * QUEUE_OWNERS;
+            let len = mappings.len() * QUEUE_OWNERS;
             if handlers.capacity() < len {
                 drop(mappings);
                 handlers.reserve(len, GFP_KERNEL)?;
                 continue;
             }
-            let all = mappings.iter().flat_map(|(s, _)| s.eviction_handlers());
+            let all = mappings.iter().flat_map(|(_, s)| s.eviction_handlers());
             for handler in all.flatten() {
                 if !handlers.iter().any(|h| same(&**h, &**handler)) {
                     handlers.push_within_capacity(handler.clone())?;
@@ -301,7 +277,7 @@ impl BoInner {
     /// Returns the user queues of those that map the BO.
     pub(super) fn queue_use(&self) -> QueueUse {
         let mappings = self.mappings.lock();
-        let uses = mappings.iter().map(|(s, _)| match s.eviction_handlers() {
+        let uses = mappings.iter().map(|(_, s)| match s.eviction_handlers() {
             [Some(_), _] => QueueUse::Processes,
             [None, Some(_)] => QueueUse::Files,
             [None, None] => QueueUse::Unused,
@@ -438,38 +414,15 @@ impl BoInner {
     /// memory.
     pub(super) fn add_mapping(&self, space: Arc<dyn BoMapper>, va: u64) -> Result {
         let key = mapping_key(&*space, va);
-        let node = RBTreeNode::new(key, Mapped { space, count: 1 }, GFP_KERNEL)?;
-        let mut guard = self.mappings.lock();
-        let mappings: &mut Mappings = &mut guard;
-        let unused = match mappings.all.get_mut(&key) {
-            Some(known) => {
-                known.count += 1;
-                Some(node)
-            }
-            None => {
-                mappings.len += 1;
-                mappings.all.insert(node)
-            }
-        };
-        drop(guard);
+        let memory = Memory::new(GFP_KERNEL)?;
+        let unused = self.mappings.lock().add(key, space, memory);
         drop(unused);
         Ok(())
     }
 
     /// Undoes [`Self::add_mapping`].
     pub(super) fn remove_mapping(&self, space: &dyn BoMapper, va: u64) {
-        let key = mapping_key(space, va);
-        let mut guard = self.mappings.lock();
-        let mappings: &mut Mappings = &mut guard;
-        let removed = match mappings.all.get_mut(&key) {
-            Some(known) if known.count > 1 => {
-                known.count -= 1;
-                None
-            }
-            _ => mappings.all.remove_node(&key),
-        };
-        mappings.len -= usize::from(removed.is_some());
-        drop(guard);
+        let removed = self.mappings.lock().remove(&mapping_key(space, va));
         drop(removed);
     }
 
@@ -478,13 +431,13 @@ impl BoInner {
         let mut spaces: KVVec<(Arc<dyn BoMapper>, u64)> = KVVec::new();
         loop {
             let mappings = self.mappings.lock();
-            if spaces.capacity() >= mappings.len {
-                for (space, va) in mappings.iter() {
-                    spaces.push_within_capacity((space.clone(), va))?;
+            if spaces.capacity() >= mappings.len() {
+                for ((_, va), space) in mappings.iter() {
+                    spaces.push_within_capacity((space.clone(), *va))?;
                 }
                 return Ok(spaces);
             }
-            let len = mappings.len;
+            let len = mappings.len();
             drop(mappings);
             spaces.reserve(len, GFP_KERNEL)?;
         }
@@ -541,8 +494,8 @@ impl BoInner {
 impl BoInner {
     /// Zaps all PTEs of a userptr BO. Called from the MMU notifier.
     pub(super) fn zap(&self) {
-        for (space, va) in self.mappings.lock().iter() {
-            space.zap(va);
+        for ((_, va), space) in self.mappings.lock().iter() {
+            space.zap(*va);
         }
     }
 
