@@ -217,7 +217,6 @@ impl Hooks for Driver {
     fn resume(pdev: &pci::Device<Core<'_>>, this: Pin<&Self::Data<'_>>) -> Result {
         let gpu = &this.up.gpu;
         let back = if gpu.is_hung() {
-            gpu.unpause_sdma();
             Ok(())
         } else {
             gpu.resume(pdev)
@@ -226,6 +225,8 @@ impl Hooks for Driver {
                     gpu.wedge("resume failed");
                 })
         };
+        // Also after an error: jobs on a hung card fail.
+        gpu.unpause_sdma();
         if let Some(recovery) = &this.up.recovery {
             Recovery::wake(recovery);
         }

@@ -49,8 +49,9 @@ fn save_vram(gpu: &Gpu) -> Result<VramImage> {
 }
 
 impl Gpu {
-    /// Saves VRAM and takes the device down. After an error it runs as before. `ENOMEM` without
-    /// system memory, `ETIME` when jobs do not end.
+    /// Saves VRAM and takes the device down; jobs are kept off the rings until
+    /// [`Gpu::unpause_sdma`]. After an error it runs as before. `ENOMEM` without system memory,
+    /// `ETIME` when jobs do not end.
     pub(crate) fn suspend(self: &Arc<Self>) -> Result {
         if self.is_hung() {
             // Nothing runs, and the contents of VRAM are lost.
@@ -86,8 +87,6 @@ impl Gpu {
             self.vram().end_loss();
             self.wedge("it did not come back from a suspend");
         }
-        // Also after an error: jobs on a hung card fail.
-        self.unpause_sdma();
         up
     }
 

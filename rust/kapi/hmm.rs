@@ -326,6 +326,9 @@ impl<T: Watch> Interval<T> {
         let started = Instant::<Monotonic>::now();
         let wanted = range.default_flags;
         let len = (range.end - range.start) / PAGE_SIZE;
+        // SAFETY: The array has an entry for each page of the range, which is part of the
+        // notifier's. The mmap lock is held at each call below.
+        let walk = |range: &mut ours::hmm_range| to_result(unsafe { ours::hmm_range_fault(range) });
         loop {
             // SAFETY: The notifier is registered by the type invariant.
             range.notifier_seq = unsafe { bindings::mmu_interval_read_begin(range.notifier) };
@@ -338,8 +341,7 @@ impl<T: Watch> Interval<T> {
             let mut result = Ok(());
             if armed && wanted != 0 {
                 range.default_flags = 0;
-                // SAFETY: As in `fault_pages`; the mmap lock is held.
-                result = to_result(unsafe { ours::hmm_range_fault(range) });
+                result = walk(range);
                 range.default_flags = wanted;
                 // SAFETY: The array has an entry for each page of the range.
                 let pfns = unsafe { core::slice::from_raw_parts(range.hmm_pfns, len) };
@@ -348,8 +350,7 @@ impl<T: Watch> Interval<T> {
                 }
             }
             if result.is_ok() {
-                // SAFETY: As above.
-                result = to_result(unsafe { ours::hmm_range_fault(range) });
+                result = walk(range);
             }
             drop(locked);
             let is_late = started.elapsed().as_millis() >= i64::from(FAULT_TIMEOUT_MS);

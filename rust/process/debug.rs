@@ -95,7 +95,8 @@ impl Process {
         debugged
     }
 
-    /// Returns whether a call of RUNTIME_ENABLE was interrupted, for the next one.
+    /// Returns whether a call of RUNTIME_ENABLE was interrupted, and forgets one whose session has
+    /// ended.
     pub(crate) fn interrupted_runtime(&self) -> Interrupted {
         let mut debug = self.debug().lock();
         let interrupted = debug.interrupted;

@@ -468,7 +468,7 @@ impl Svm {
         let mut result = Ok(());
         self.for_windows(|window| {
             let window = window.watch();
-            if result.is_err() || !window.lock().any_gone() {
+            if result.is_err() || !window.lock().take_any_gone() {
                 return;
             }
             state.stale = true;

@@ -486,6 +486,7 @@ pub(super) struct WindowState {
     blocks: [Option<KBox<Block>>; BLOCKS],
     /// Pages that the process has unmapped since they were last removed from the attributes.
     gone: KBox<[Pages; BLOCKS]>,
+    /// Whether any were added since [`Self::take_any_gone`].
     any_gone: bool,
 }
 
@@ -541,7 +542,6 @@ impl WindowState {
     /// Takes the pages of a block that the process has unmapped.
     pub(super) fn take_gone(&mut self, index: usize) -> Pages {
         let gone = self.gone.get_mut(index).map(core::mem::take);
-        self.any_gone = self.gone.iter().any(|pages| !pages.is_empty());
         gone.unwrap_or_default()
     }
 
@@ -553,9 +553,10 @@ impl WindowState {
         self.any_gone = true;
     }
 
-    /// Returns whether the process has unmapped any page.
-    pub(super) fn any_gone(&self) -> bool {
-        self.any_gone
+    /// Returns whether the process has unmapped any page since the last call. The caller takes the
+    /// pages of all blocks.
+    pub(super) fn take_any_gone(&mut self) -> bool {
+        core::mem::take(&mut self.any_gone)
     }
 
     /// Flushes the TLBs of some GPUs.
