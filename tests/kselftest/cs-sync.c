@@ -392,47 +392,48 @@ TEST(gem_va_signals_timeline)
 	EXPECT_RET(kfd_ioctl(cs.fd, DRM_IOCTL_AMDGPU_GEM_VA, &args), -EFAULT);
 }
 
-/* A handle that is closed while the call waits for its input fence. */
-static void *map_behind_a_fence(void *data)
-{
-	struct drm_amdgpu_gem_va *args = data;
+/* A call of GEM_VA by another thread. */
+struct va_call {
+	int fd, ret;
+	struct drm_amdgpu_gem_va args;
+};
 
-	return (void *)(long)kfd_ioctl((int)args->vm_timeline_point, DRM_IOCTL_AMDGPU_GEM_VA,
-				       &(struct drm_amdgpu_gem_va){
-					       .handle = args->handle,
-					       .operation = AMDGPU_VA_OP_MAP,
-					       .flags = ACCESS,
-					       .va_address = args->va_address,
-					       .map_size = 4096,
-					       .num_syncobj_handles = 1,
-					       .input_fence_syncobj_handles =
-						       args->input_fence_syncobj_handles,
-				       });
+static void *call_va(void *data)
+{
+	struct va_call *call = data;
+
+	call->ret = kfd_ioctl(call->fd, DRM_IOCTL_AMDGPU_GEM_VA, &call->args);
+	return NULL;
 }
 
+/* A handle that is closed while the call waits for its input fence. */
 TEST(closed_while_the_map_waits)
 {
-	struct drm_amdgpu_gem_va args = { .va_address = 0x7100000000ull };
+	struct va_call call = { .args = { .operation = AMDGPU_VA_OP_MAP,
+					  .flags = ACCESS,
+					  .va_address = 0x7100000000ull,
+					  .map_size = 4096,
+					  .num_syncobj_handles = 1 } };
 	uint32_t fence;
 	pthread_t thread;
 	uint64_t leader;
 	struct cs cs;
-	void *ret;
 
 	cs_open(&cs);
+	call.fd = cs.fd;
+	call.args.input_fence_syncobj_handles = kfd_va(&fence);
 	leader = hold(&cs, 0);
 	ASSERT_OK(cs_to_handle(&cs, leader, AMDGPU_FENCE_TO_HANDLE_GET_SYNCOBJ, &fence));
-	ASSERT_OK(cs_bo_create(cs.fd, 4096, AMDGPU_GEM_DOMAIN_GTT, 0, &args.handle));
-	args.vm_timeline_point = (uint64_t)cs.fd;
-	args.input_fence_syncobj_handles = kfd_va(&fence);
-	ASSERT(!pthread_create(&thread, NULL, map_behind_a_fence, &args));
+	ASSERT_OK(cs_bo_create(cs.fd, 4096, AMDGPU_GEM_DOMAIN_GTT, 0, &call.args.handle));
+	ASSERT(!pthread_create(&thread, NULL, call_va, &call));
 	usleep(200000);
-	ASSERT_OK(cs_bo_close(cs.fd, args.handle));
+	ASSERT_OK(cs_bo_close(cs.fd, call.args.handle));
 	open_gate(&cs);
-	pthread_join(thread, &ret);
-	EXPECT_RET((int)(long)ret, -ENOENT);
+	pthread_join(thread, NULL);
+	EXPECT_RET(call.ret, -ENOENT);
 	/* Nothing is mapped there. */
-	EXPECT_OK(cs_va(cs.fd, cs.data.handle, AMDGPU_VA_OP_MAP, ACCESS, args.va_address, 0, 4096));
+	EXPECT_OK(cs_va(cs.fd, cs.data.handle, AMDGPU_VA_OP_MAP, ACCESS, call.args.va_address, 0,
+			4096));
 }
 
 /* A mapping stays until the last handle of its buffer is closed. */

@@ -2,8 +2,8 @@
 /* See cs.h. */
 #define _GNU_SOURCE
 #include <linux/sync_file.h>
-#include <sys/ioctl.h>
 #include <stdlib.h>
+#include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <time.h>
 #include <unistd.h>

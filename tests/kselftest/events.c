@@ -16,12 +16,17 @@
 #define TIMEOUT KFD_IOC_WAIT_RESULT_TIMEOUT
 #define FAIL KFD_IOC_WAIT_RESULT_FAIL
 
-static uint64_t now_ms(void)
+static uint64_t now_ns(void)
 {
 	struct timespec t;
 
 	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (uint64_t)t.tv_sec * 1000 + (uint64_t)t.tv_nsec / 1000000;
+	return (uint64_t)t.tv_sec * 1000000000 + (uint64_t)t.tv_nsec;
+}
+
+static uint64_t now_ms(void)
+{
+	return now_ns() / 1000000;
 }
 
 static int create(struct kfd *k, uint32_t type, bool auto_reset, uint64_t page,
@@ -394,8 +399,8 @@ static void *wait_for_all_events(void *data)
 static uint64_t time_to_wake(uint32_t count)
 {
 	pthread_t *threads = calloc(count, sizeof(*threads));
-	struct timespec start, end;
 	pthread_attr_t attributes;
+	uint64_t start, end;
 
 	ASSERT(threads);
 	crowd.waiting = 0;
@@ -407,14 +412,13 @@ static uint64_t time_to_wake(uint32_t count)
 	while (crowd.waiting < count)
 		usleep(1000);
 	usleep(200000);
-	clock_gettime(CLOCK_MONOTONIC, &start);
+	start = now_ns();
 	ASSERT_OK(kfd_event_set(crowd.k, crowd.ids[EVENTS / 2]));
 	for (uint32_t i = 0; i < count; i++)
 		pthread_join(threads[i], NULL);
-	clock_gettime(CLOCK_MONOTONIC, &end);
+	end = now_ns();
 	free(threads);
-	return (uint64_t)(end.tv_sec - start.tv_sec) * 1000000000 + (uint64_t)end.tv_nsec -
-	       (uint64_t)start.tv_nsec;
+	return end - start;
 }
 
 /*

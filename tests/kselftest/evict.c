@@ -129,7 +129,6 @@ TEST_TIMEOUT(kfd_bos_evict_render_bos, 120)
 TEST_TIMEOUT(full_gtt_does_not_prevent_evictions, 120)
 {
 	uint64_t vram, available;
-	struct drm_gem_close close_args;
 	uint32_t handles[MAX], gtt = 0;
 	struct kfd_bo *bo;
 	struct kfd k;
@@ -147,10 +146,8 @@ TEST_TIMEOUT(full_gtt_does_not_prevent_evictions, 120)
 	EXPECT_OK(kfd_bo_create(&k, available, KFD_FLAGS_VRAM, &bo));
 	for (unsigned int i = 0; i < vram / SIZE; i++)
 		ASSERT(is_marked(buffers[i].words, SIZE, i));
-	while (gtt--) {
-		close_args = (struct drm_gem_close){ .handle = handles[gtt] };
-		EXPECT_OK(kfd_ioctl(k.drm, DRM_IOCTL_GEM_CLOSE, &close_args));
-	}
+	while (gtt--)
+		EXPECT_OK(cs_bo_close(k.drm, handles[gtt]));
 }
 
 /* Frees a BO that waits for a job. */
