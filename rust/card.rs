@@ -42,6 +42,7 @@ use crate::{
 pub(crate) mod account;
 pub(crate) mod aperture;
 pub(crate) mod clear;
+pub(crate) mod copy_window;
 pub(crate) mod gart;
 pub(crate) mod health;
 pub(crate) mod hub;
@@ -55,6 +56,7 @@ pub(crate) mod smu;
 pub(crate) mod vram;
 
 use aperture::Aperture;
+use copy_window::CopyWindows;
 use gart::{Buffer, Gart, GartMapping};
 use health::Health;
 use hub::Hub;
@@ -100,6 +102,7 @@ pub(crate) struct Card {
     hub: Arc<Hub>,
     vram: Arc<Vram>,
     gart: Arc<Gart>,
+    copy_windows: Arc<CopyWindows>,
     /// A page of VRAM for stray accesses of the hubs.
     scratch: VramRange,
     #[pin]
@@ -243,6 +246,7 @@ impl Card {
         });
         let table = vram.alloc(Gart::TABLE_BYTES, VramUser::Driver)?;
         let gart = Gart::new(hub.clone(), dma.clone(), &layout, table)?;
+        let copy_windows = CopyWindows::new(gart.clone())?;
         let scratch = vram.alloc(SZ_4K as u64, VramUser::Driver)?;
 
         let id = make_id(&config, &xccs);
@@ -264,6 +268,7 @@ impl Card {
                 vbios,
                 vram,
                 gart,
+                copy_windows,
                 scratch,
                 doorbells <- doorbells,
                 mmio_phys,
@@ -516,6 +521,11 @@ impl Card {
         len: u64,
     ) -> Result<GartMapping> {
         self.gart.map_pages(pages, at, len)
+    }
+
+    /// Returns the GART windows of copies.
+    pub(crate) fn copy_windows(&self) -> &Arc<CopyWindows> {
+        &self.copy_windows
     }
 
     /// Allocates a zeroed buffer in system memory, see [`Buffer::system`].

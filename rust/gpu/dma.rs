@@ -6,7 +6,7 @@ use kernel::{prelude::*, sizes::*, sync::aref::ARef};
 
 use super::Gpu;
 use crate::{
-    card::{clear::ClearEngine, gart::GartMapping, vram::VramRange},
+    card::{clear::ClearEngine, copy_window::CopyWindow, vram::VramRange},
     kapi::{dma::Pages, fence::Fence, hmm::Mapped},
     ring::sdma::Move,
 };
@@ -74,8 +74,17 @@ pub(crate) fn transfer(
     let mut done = 0;
     while done < size {
         let len = CHUNK.min(size - done);
-        // Dropping it after an error waits.
-        let next = Chunk::start(gpu, vram, pages, done, len, direction)?;
+        // Dropping `last` after an error waits.
+        let window = match gpu.copy_windows().try_open(pages, done, len)? {
+            Some(window) => window,
+            None => {
+                if let Some(last) = last.take() {
+                    last.finish()?;
+                }
+                gpu.copy_windows().open(pages, done, len)?
+            }
+        };
+        let next = Chunk::start(gpu, vram, window, done, len, direction)?;
         if let Some(last) = last.replace(next) {
             last.finish()?;
         }
@@ -87,7 +96,7 @@ pub(crate) fn transfer(
 /// Copies `len` bytes of VRAM from `offset` on to system memory. Complete on return, also after an
 /// error, as of [`transfer`].
 pub(super) fn save(gpu: &Gpu, offset: u64, pages: &Pages, len: u64) -> Result {
-    let window = gpu.map_pages(pages, 0, len)?;
+    let window = gpu.copy_windows().open(pages, 0, len)?;
     let copy = Direction::ToSystem.copy(gpu.vram_mc(offset), window.addr(), len);
     wait(&*submit(gpu, &[copy])?)
 }
@@ -101,7 +110,8 @@ pub(super) fn migrate(
     direction: Direction,
 ) -> Result {
     gpu.check_usable()?;
-    let window = gpu.map_pages(system, 0, vram.iter().map(|(_, len)| len).sum())?;
+    let len = vram.iter().map(|(_, len)| len).sum();
+    let window = gpu.copy_windows().open(system, 0, len)?;
     let mut moves = KVVec::with_capacity(vram.len(), GFP_KERNEL)?;
     let mut done = 0;
     for (offset, len) in vram {
@@ -116,19 +126,18 @@ pub(super) fn migrate(
 struct Chunk {
     fence: ARef<Fence>,
     /// The engine accesses system memory through it.
-    _window: GartMapping,
+    _window: CopyWindow,
 }
 
 impl Chunk {
     fn start(
         gpu: &Gpu,
         vram: &VramRange,
-        pages: &Pages,
+        window: CopyWindow,
         at: u64,
         len: u64,
         direction: Direction,
     ) -> Result<Self> {
-        let window = gpu.map_pages(pages, at, len)?;
         let mut moves: KVec<Move> = KVec::new();
         let mut done = 0;
         while done < len {

@@ -148,23 +148,6 @@ TEST_TIMEOUT(a_buffer_may_be_mapped_many_times, 120)
 	close(fd);
 }
 
-/* Returns the pages in use of the GART of the first GPU. */
-static long gart_pages(void)
-{
-	FILE *f = fopen("/sys/kernel/debug/kfd/rings", "r");
-	char line[256];
-	long used = -1;
-
-	if (!f)
-		SKIP("no debugfs of this driver");
-	while (used < 0 && fgets(line, sizeof(line), f))
-		if (sscanf(line, "  GART: %ld of", &used) != 1)
-			used = -1;
-	fclose(f);
-	ASSERT(used >= 0);
-	return used;
-}
-
 /* A buffer takes room in the GART only while a job is going to write a fence there. */
 TEST(fence_buffers_leave_the_gart)
 {

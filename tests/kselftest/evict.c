@@ -2,6 +2,7 @@
 /* Tests eviction from small VRAM: BOs move to GTT and back, user queues are stopped meanwhile. */
 #define _GNU_SOURCE
 #include <fcntl.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <sys/mman.h>
@@ -26,10 +27,10 @@ struct buffer {
 
 static struct buffer buffers[MAX];
 
-static void create(struct kfd *k, struct buffer *b)
+static void create_large(struct kfd *k, struct buffer *b, size_t size)
 {
 	union drm_amdgpu_gem_create args = {
-		.in = { .bo_size = SIZE, .alignment = 4096, .domains = AMDGPU_GEM_DOMAIN_VRAM }
+		.in = { .bo_size = size, .alignment = 4096, .domains = AMDGPU_GEM_DOMAIN_VRAM }
 	};
 	union drm_amdgpu_gem_mmap map = { 0 };
 
@@ -37,9 +38,14 @@ static void create(struct kfd *k, struct buffer *b)
 	b->handle = args.out.handle;
 	map.in.handle = b->handle;
 	ASSERT_OK(kfd_ioctl(k->drm, DRM_IOCTL_AMDGPU_GEM_MMAP, &map));
-	b->words = mmap(NULL, SIZE, PROT_READ | PROT_WRITE, MAP_SHARED, k->drm,
+	b->words = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, k->drm,
 			(off_t)map.out.addr_ptr);
 	ASSERT(b->words != MAP_FAILED);
+}
+
+static void create(struct kfd *k, struct buffer *b)
+{
+	create_large(k, b, SIZE);
 }
 
 static void destroy(struct kfd *k, struct buffer *b)
@@ -204,6 +210,75 @@ TEST_TIMEOUT(evictions_do_not_wait_for_jobs, 120)
 	for (int i = 0; i < 6 && !evicted; i++)
 		evicted = evicted_before_the_end_of_a_job(vram);
 	EXPECT(evicted);
+}
+
+/* Processes that allocate at once, and the size of each BO. */
+#define EVICTORS 24
+#define GART_PAGES 131072
+#define LARGE (32 * MIB)
+
+/* Evicts a BO of another process when `start` is closed, and keeps the VRAM until `end` is. */
+static void evict_at(int start, int done, int end)
+{
+	int fd = cs_open_file();
+	uint32_t handle;
+	char c;
+
+	ASSERT(read(start, &c, 1) == 0);
+	EXPECT_OK(cs_bo_create(fd, LARGE, AMDGPU_GEM_DOMAIN_VRAM, 0, &handle));
+	ASSERT(write(done, "", 1) == 1);
+	ASSERT(read(end, &c, 1) == 0);
+	close(fd);
+}
+
+/* With late fences the windows of all copies would fill the GART, and other users would fail. */
+TEST_TIMEOUT(evictions_leave_half_of_the_gart, 200)
+{
+	uint64_t evictions;
+	unsigned int count;
+	int start[2], done[2], end[2], status;
+	long idle, most;
+	struct pollfd p;
+	struct kfd k;
+	char c;
+
+	fixture_open(&k);
+	count = (unsigned int)(vram_bytes(&k) / LARGE);
+	if (count > 2 * EVICTORS || count < EVICTORS)
+		SKIP("needs 768 to 1536 MiB of VRAM");
+	for (unsigned int i = 0; i < count; i++) {
+		create_large(&k, &buffers[i], LARGE);
+		mark(buffers[i].words, LARGE, i);
+	}
+	evictions = amdgpu_info(&k, AMDGPU_INFO_NUM_EVICTIONS);
+	idle = most = gart_pages();
+	ASSERT(!pipe(start) && !pipe(done) && !pipe(end));
+	for (int i = 0; i < EVICTORS; i++) {
+		pid_t child = fork_child();
+
+		ASSERT(child >= 0);
+		if (!child) {
+			close(start[1]);
+			close(end[1]);
+			evict_at(start[0], done[1], end[0]);
+			ktap_end();
+		}
+	}
+	close(start[1]);
+	p = (struct pollfd){ .fd = done[0], .events = POLLIN };
+	for (int i = 0; i < EVICTORS; i += poll(&p, 1, 5) && read(done[0], &c, 1) == 1) {
+		long used = gart_pages();
+
+		most = used > most ? used : most;
+	}
+	ktap_note("%ld pages of the GART, at most %ld", idle, most);
+	EXPECT(most - idle <= GART_PAGES / 2 + 100);
+	close(end[1]);
+	for (int i = 0; i < EVICTORS; i++)
+		EXPECT(wait(&status) > 0 && status == 0, "status %#x", status);
+	EXPECT(amdgpu_info(&k, AMDGPU_INFO_NUM_EVICTIONS) - evictions >= EVICTORS);
+	for (unsigned int i = 0; i < count; i++)
+		ASSERT(is_marked(buffers[i].words, LARGE, i));
 }
 
 /* Allocates so much VRAM from the render node that everything else is evicted, repeatedly. */

@@ -157,6 +157,22 @@ uint64_t evicted_ms(struct kfd *k)
 	return process_number(k, "stats", "evicted_ms");
 }
 
+long gart_pages(void)
+{
+	FILE *f = fopen("/sys/kernel/debug/kfd/rings", "r");
+	char line[256];
+	long used = -1;
+
+	if (!f)
+		SKIP("no debugfs of this driver");
+	while (used < 0 && fgets(line, sizeof(line), f))
+		if (sscanf(line, "  GART: %ld of", &used) != 1)
+			used = -1;
+	fclose(f);
+	ASSERT(used >= 0);
+	return used;
+}
+
 uint64_t vram_bytes(struct kfd *k)
 {
 	struct drm_amdgpu_info_vram_gtt sizes = { 0 };

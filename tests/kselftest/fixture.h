@@ -97,6 +97,8 @@ uint64_t process_number(struct kfd *k, const char *folder, const char *file);
 uint64_t evicted_ms(struct kfd *k);
 /* Returns the VRAM available to programs in bytes, from the render node. */
 uint64_t vram_bytes(struct kfd *k);
+/* Returns the pages in use of the GART of the first GPU. */
+long gart_pages(void);
 /* Same; skips a test that fills VRAM by the BAR if it is large or not mapped there. */
 uint64_t small_vram_bytes(struct kfd *k);
 /* Same including the driver's reservations, which count as used. */

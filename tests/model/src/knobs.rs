@@ -64,8 +64,7 @@ knobs! {
     sdma_lose_trap = "sdma.lose_trap",
         "N: every N-th TRAP after a job in a kernel ring raises no interrupt";
     sdma_late_fence = "sdma.late_fence",
-        "MS: the fence after a job in a kernel ring is delayed by MS milliseconds, while the SDMA \
-        engine continues";
+        "MS: fences in kernel rings are written MS milliseconds late, while the SDMA engine continues";
     sdma_copy_fault = "sdma.copy_fault",
         "N: the N-th COPY of jobs in kernel rings faults on its destination";
     cp_stall = "cp.stall",

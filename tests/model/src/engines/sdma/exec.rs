@@ -206,7 +206,7 @@ impl Engine<'_> {
         let at = self.aligned(context, words, at, 4);
         let data = p::DATA.get(words);
         let late = self.gpu.knobs.sdma_late_fence.get();
-        if late != 0 && Self::behind_job(context) {
+        if late != 0 && context.id.is_kernel() && context.ib.is_none() {
             self.gpu.knobs.sdma_late_fence.hit();
             self.fence_later(Duration::from_millis(late), context.vmid(), at, data);
         } else {
