@@ -3,6 +3,8 @@
 #ifndef DMABUF_H
 #define DMABUF_H
 
+#include <drm/amdgpu_drm.h>
+
 #include "fixture.h"
 
 #define SIZE (256u << 10)

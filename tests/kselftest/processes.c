@@ -10,7 +10,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "fixture.h"
+#include "dmabuf.h"
 
 /* Every ioctl and mmap() through a file of another process fails with EBADF. */
 static void use_foreign(void *data)
@@ -307,16 +307,28 @@ TEST(cu_occupancy)
 /* More than the runlist of one page has room for. */
 #define IDLE_PROCESSES 80
 
-/* A process with a queue that is not mapped, until the other end of the pipe is closed. */
-static void idle(int ready, int end)
+/*
+ * A process with a queue that is not mapped, until the other end of the pipe is closed. All of them
+ * share one save area: VRAM has no room for 80 areas of eight XCCs, and nothing is saved.
+ */
+static void idle(int area, int ready, int end)
 {
 	struct kfd_ioctl_create_queue_args args;
+	struct kfd_bo *own;
 	struct kfd_queue q;
 	struct kfd k;
 	char c = 0;
 
 	fixture_open(&k);
 	ASSERT_OK(kfd_queue_prepare(&k, &q, 64, &args));
+	own = q.cwsr;
+	ASSERT(q.cwsr = calloc(1, sizeof(*q.cwsr)));
+	q.cwsr->size = own->size;
+	q.cwsr->va = reserve(own->size);
+	ASSERT_OK(dmabuf_import_at(&k, area, q.cwsr->va, &q.cwsr->handle));
+	ASSERT_OK(kfd_bo_map_gpu(&k, q.cwsr));
+	EXPECT_OK(kfd_bo_free(&k, own));
+	args.ctx_save_restore_address = kfd_va(q.cwsr->va);
 	args.queue_percentage = 0;
 	ASSERT_OK(kfd_queue_start(&q, &args));
 	if (write(ready, &c, 1) != 1)
@@ -332,25 +344,31 @@ TEST(idle_processes_take_no_room_from_queues)
 	const int processes = memory_fails() ? 2 : IDLE_PROCESSES;
 	struct kfd_queue other;
 	struct fixture f;
-	int ready[2], end[2];
+	int ready[2], end[2], area;
+	struct kfd_bo *bo;
 	char c;
 
 	fixture_launch(&f);
 	ASSERT_OK(kfd_queue_create(&f.k, &other, 64));
-	ASSERT(!pipe(ready) && !pipe(end));
+	ASSERT_OK(kfd_bo_create(&f.k, kfd_cwsr_bytes(&f.k.node), KFD_FLAGS_VRAM, &bo));
+	area = dmabuf_export(&f.k, bo->handle, O_RDWR | O_CLOEXEC);
+	ASSERT(area >= 0);
+	ASSERT(!pipe(end));
 	for (int i = 0; i < processes; i++) {
-		pid_t child = fork_child();
+		pid_t child;
 
+		ASSERT(!pipe(ready));
+		child = fork_child();
 		ASSERT(child >= 0);
 		if (!child) {
 			close(end[1]);
-			idle(ready[1], end[0]);
+			idle(area, ready[1], end[0]);
 			ktap_end();
 		}
-	}
-	close(ready[1]);
-	for (int i = 0; i < processes; i++)
+		close(ready[1]);
 		ASSERT(read(ready[0], &c, 1) == 1, "process %d has failed", i);
+		close(ready[0]);
+	}
 	/* A change for which no memory is allocated. */
 	EXPECT_OK(kfd_queue_destroy(&other));
 	EXPECT(fixture_works(&f));
