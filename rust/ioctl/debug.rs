@@ -18,13 +18,14 @@ use super::{
     user::{self, args},
 };
 use crate::{
+    dqm::DqmQueue,
     hw::{QueueFormat, TRAPS},
     kapi::{file::Notified, task},
     process::{
         debug::{ExceptionInfo, Interrupted, Runtime},
         table, Process, ProcessDevice, ProcessState,
     },
-    queue::{Exceptions, Queue, QueueKind},
+    queue::{Exceptions, Queue, QueueKind, SavedWords},
     topology,
     uapi::*,
 };
@@ -284,7 +285,7 @@ fn exception_info(
     let (code, source) = (args.exception_code, args.source_id);
     let info = {
         let state = lock(target, op)?;
-        target.exception_info(&state, code, source, args.clear_exception != 0)?
+        target.exception_info(&state, code, source)?
     };
     let size = args.info_size;
     let actual = match info {
@@ -300,6 +301,12 @@ fn exception_info(
             size_of_val(&info)
         }
     };
+    if args.clear_exception != 0 {
+        // The exception stays raised when the data cannot be written.
+        if let Ok(state) = lock(target, op) {
+            target.clear_exception(&state, code, source);
+        }
+    }
     args.info_size = u32::try_from(actual)?;
     Ok(())
 }
@@ -391,22 +398,22 @@ fn suspend(
 ) -> Result<isize> {
     let mut ids = read_ids(args.queue_array_ptr, args.num_queues)?;
     let state = lock(target, op)?;
-    let mut suspended = 0;
+    let mut parts = KVec::new();
     for device in target.devices() {
-        suspended += suspend_on(device, &state, &mut ids, args)?;
+        parts.push(Part::new(device, &state, &mut ids)?, GFP_KERNEL)?;
     }
-    let mut saved = KVec::new();
+    // From here on a failure concerns single queues: the caller has to know which are suspended.
+    let mut suspended = 0;
+    for part in &parts {
+        suspended += part.suspend(&mut ids, args);
+    }
+    let mut saved = Ok(KVec::new());
     if suspended > 0 {
-        for (_, queue) in state.queues.iter().filter(|(_, q)| !q.hw().is_active()) {
-            if let Ok(waves) = queue.wave_state(queue.spec().cwsr_va) {
-                for words in waves.words {
-                    saved.push(words, GFP_KERNEL)?;
-                }
-            }
-        }
+        saved = saved_waves(&state);
     }
+    drop(parts);
     drop(state);
-    match target.write(saved) {
+    match saved.and_then(|saved| target.write(saved)) {
         Err(e) if e == ERESTARTSYS => return Err(e),
         Err(e) => pr_debug!(
             "save areas of process {} not written: {e:?}\n",
@@ -418,45 +425,67 @@ fn suspend(
     Ok(suspended)
 }
 
-/// Suspends the queues on one GPU. Returns their number.
-fn suspend_on(
-    device: &ProcessDevice,
-    state: &State<'_>,
-    ids: &mut [u32],
-    args: &kfd_ioctl_dbg_trap_suspend_queues_args,
-) -> Result<isize> {
-    let here = |queue: &Queue| queue.node().id() == device.id();
-    let mut queues = KVec::new();
-    for (id, queue) in state.queues.iter().filter(|(_, queue)| here(queue)) {
-        if place(ids, id).is_some() && queue.may_be_suspended() {
-            queues.push((id, queue), GFP_KERNEL)?;
+/// Queues on one GPU to be suspended.
+struct Part<'a> {
+    device: &'a ProcessDevice,
+    queues: KVec<(u32, &'a Queue)>,
+    all: KVec<Arc<DqmQueue>>,
+}
+
+impl<'a> Part<'a> {
+    /// Selects those queues of `ids` that may be suspended.
+    fn new(device: &'a ProcessDevice, state: &'a State<'_>, ids: &mut [u32]) -> Result<Self> {
+        let here = |queue: &Queue| queue.node().id() == device.id();
+        let (mut queues, mut all) = (KVec::new(), KVec::new());
+        for (id, queue) in state.queues.iter().filter(|(_, queue)| here(queue)) {
+            if place(ids, id).is_some() && queue.may_be_suspended() {
+                queues.push((id, queue), GFP_KERNEL)?;
+                all.push(queue.hw().clone(), GFP_KERNEL)?;
+            }
         }
+        Ok(Self {
+            device,
+            queues,
+            all,
+        })
     }
-    let mut all = KVec::with_capacity(queues.len(), GFP_KERNEL)?;
-    for (_, queue) in &queues {
-        all.push(queue.hw().clone(), GFP_KERNEL)?;
+
+    /// Suspends the queues, and marks in `ids` whether they are. Returns their number.
+    fn suspend(&self, ids: &mut [u32], args: &kfd_ioctl_dbg_trap_suspend_queues_args) -> isize {
+        let result = self.device.suspend(&self.all, args.grace_period);
+        if let Err(e) = result {
+            dev_err!(
+                self.device.gpu().dev(),
+                "queues were not suspended for a debugger: {e:?}\n"
+            );
+        }
+        let mut suspended = 0;
+        for (id, queue) in &self.queues {
+            if let Some(place) = place(ids, *id) {
+                *place &= !INVALID;
+                if result.is_err() {
+                    *place |= ERROR;
+                } else {
+                    queue.exceptions().clear(Exceptions(args.exception_mask));
+                    suspended += 1;
+                }
+            }
+        }
+        suspended
     }
-    let result = device.suspend(&all, args.grace_period);
-    if let Err(e) = result {
-        dev_err!(
-            device.gpu().dev(),
-            "queues were not suspended for a debugger: {e:?}\n"
-        );
-    }
-    for (id, queue) in &queues {
-        if let Some(place) = place(ids, *id) {
-            *place &= !INVALID;
-            if result.is_err() {
-                *place |= ERROR;
-            } else {
-                queue.exceptions().clear(Exceptions(args.exception_mask));
+}
+
+/// Returns the headers of the save areas of all queues that are not mapped, and control stacks.
+fn saved_waves(state: &State<'_>) -> Result<KVec<SavedWords>> {
+    let mut saved = KVec::new();
+    for (_, queue) in state.queues.iter().filter(|(_, q)| !q.hw().is_active()) {
+        if let Ok(waves) = queue.wave_state(queue.spec().cwsr_va) {
+            for words in waves.words {
+                saved.push(words, GFP_KERNEL)?;
             }
         }
     }
-    match result {
-        Ok(()) => Ok(isize::try_from(queues.len())?),
-        Err(_) => Ok(0),
-    }
+    Ok(saved)
 }
 
 /// RESUME_QUEUES, of all queues without an array. Returns the number of queues that are not
@@ -559,11 +588,12 @@ fn queue_snapshot(
     if stride == 0 {
         return Err(EINVAL);
     }
-    let mut entries = KVec::new();
     let state = lock(target, op)?;
+    // Exceptions are cleared below: no failure from there on.
+    let mut entries = KVec::with_capacity(room.min(state.queues.iter().count()), GFP_KERNEL)?;
     for (id, queue) in state.queues.iter() {
         if entries.len() < room {
-            entries.push(queue_entry(id, queue), GFP_KERNEL)?;
+            entries.push_within_capacity(queue_entry(id, queue))?;
             queue.exceptions().clear(Exceptions(args.exception_mask));
         }
         args.num_queues += 1;
@@ -629,9 +659,10 @@ fn device_snapshot(
     let mut entries = KVec::new();
     let state = lock(target, op)?;
     for device in devices.iter().take(room) {
-        let mut entry = device_entry(device)?;
-        entry.exception_status = target.take_device_status(device.id(), clear).0;
-        entries.push(entry, GFP_KERNEL)?;
+        entries.push(device_entry(device)?, GFP_KERNEL)?;
+    }
+    for entry in &mut entries {
+        entry.exception_status = target.take_device_status(entry.gpu_id, clear).0;
     }
     drop(state);
     write_entries(args.snapshot_buf_ptr, stride, &entries)

@@ -33,7 +33,10 @@ pub(super) fn acquire_vm(process: &Arc<Process>, args: &mut kfd_ioctl_acquire_vm
     process.acquire_vm(args.gpu_id, file, |file| {
         drm::vm_of_file(file, device.gpu())
     })?;
-    // A debugger may be attached already.
+    // The runtime may be enabled, and a debugger attached.
+    if process.runtime_enabled() {
+        device.node().dqm().set_runtime(&device.slot()?, true)?;
+    }
     process.show_debugger();
     Ok(())
 }

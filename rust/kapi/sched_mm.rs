@@ -48,20 +48,8 @@ pub(crate) fn mm_of(task: &Task) -> Option<ARef<MmWithUserAsync>> {
     Some(unsafe { ARef::from_raw(mm.cast()) })
 }
 
-/// Runs `f` with the user memory of `task` (`kthread_use_mm()`), for as long as page faults take.
-///
-/// `EINVAL` unless called by a kernel thread without user memory; `ESRCH` if the task has exited,
-/// or has another `mm_struct` than that with `mm_key` ([`current_mm_key`]).
-pub(crate) fn with_memory_of<T>(task: &Task, mm_key: usize, f: impl FnOnce() -> T) -> Result<T> {
-    let mm = mm_of(task).ok_or(ESRCH)?;
-    if self::mm_key(&mm) != mm_key {
-        return Err(ESRCH);
-    }
-    with_memory(&mm, f)
-}
-
-/// Runs `f` with this user memory (`kthread_use_mm()`). `EINVAL` unless called by a kernel thread
-/// without user memory.
+/// Runs `f` with this user memory (`kthread_use_mm()`), for as long as page faults take. `EINVAL`
+/// unless called by a kernel thread without user memory.
 pub(crate) fn with_memory<T>(mm: &MmWithUserAsync, f: impl FnOnce() -> T) -> Result<T> {
     // A user task that is exiting has no memory either, but must not call `kthread_use_mm()`.
     if !super::task::is_kthread() {

@@ -110,8 +110,9 @@ impl Process {
     /// after a signal; another call then goes on.
     pub(crate) fn wait_for_debugger(&self) -> Result {
         let mut debug = self.debug().lock();
+        debug.interrupted = Interrupted::No;
+        let mut signaled = false;
         loop {
-            debug.interrupted = Interrupted::No;
             if debug.session.is_none() {
                 return Ok(());
             }
@@ -119,10 +120,11 @@ impl Process {
                 debug.replies = left;
                 return Ok(());
             }
-            debug.interrupted = Interrupted::Waiting;
-            if self.debugger_replied().wait_interruptible(&mut debug) {
+            if signaled {
+                debug.interrupted = Interrupted::Waiting;
                 return Err(EINTR);
             }
+            signaled = self.debugger_replied().wait_interruptible(&mut debug);
         }
     }
 
@@ -435,55 +437,70 @@ impl Process {
         })
     }
 
-    /// Returns the data of one exception of the queue or the GPU `source`, or of the process, and
-    /// clears it on demand. `EINVAL` for an unknown exception or source, `ENODATA` if it was not
-    /// raised.
+    /// Returns the data of one exception of the queue or the GPU `source`, or of the process.
+    /// `EINVAL` for an unknown exception or source, `ENODATA` if it was not raised.
     pub(crate) fn exception_info(
         &self,
         state: &MutexGuard<'_, ProcessState>,
         code: u32,
         source: u32,
-        clear: bool,
     ) -> Result<ExceptionInfo> {
         let exception = Exceptions::of_code(code).ok_or(EINVAL)?;
-        let cleared = if clear {
-            exception
-        } else {
-            Exceptions::default()
-        };
         let mut debug = self.debug().lock();
         if exception.has(Exceptions::OF_QUEUES) {
             let queue = state.queues.get(source).ok_or(EINVAL)?;
             if !queue.exceptions().status().has(exception) {
                 return Err(ENODATA);
             }
-            queue.exceptions().clear(cleared);
             Ok(ExceptionInfo::None)
         } else if exception.has(Exceptions::OF_DEVICES) {
             let entry = self.status_of(&mut debug, source).ok_or(EINVAL)?;
             if !entry.status.has(exception) {
                 return Err(ENODATA);
             }
-            entry.status = entry.status.without(cleared);
             if exception != Exceptions::MEMORY_VIOLATION {
                 return Ok(ExceptionInfo::None);
             }
-            let fault = entry.fault;
-            if clear {
-                entry.fault = None;
-            }
-            Ok(fault.map_or(ExceptionInfo::None, ExceptionInfo::Memory))
+            Ok(entry
+                .fault
+                .map_or(ExceptionInfo::None, ExceptionInfo::Memory))
         } else if exception.has(Exceptions::OF_PROCESSES) {
             if !debug.status.has(exception) {
                 return Err(ENODATA);
             }
-            debug.status = debug.status.without(cleared);
             if exception != Exceptions::RUNTIME {
                 return Ok(ExceptionInfo::None);
             }
             Ok(ExceptionInfo::Runtime(debug.runtime))
         } else {
             Err(EINVAL)
+        }
+    }
+
+    /// Clears an exception for which [`Self::exception_info`] has returned data, with this data.
+    pub(crate) fn clear_exception(
+        &self,
+        state: &MutexGuard<'_, ProcessState>,
+        code: u32,
+        source: u32,
+    ) {
+        let Some(exception) = Exceptions::of_code(code) else {
+            return;
+        };
+        let mut debug = self.debug().lock();
+        if exception.has(Exceptions::OF_QUEUES) {
+            if let Some(queue) = state.queues.get(source) {
+                queue.exceptions().clear(exception);
+            }
+        } else if exception.has(Exceptions::OF_DEVICES) {
+            if let Some(entry) = self.status_of(&mut debug, source) {
+                entry.status = entry.status.without(exception);
+                if exception == Exceptions::MEMORY_VIOLATION {
+                    entry.fault = None;
+                }
+            }
+        } else {
+            debug.status = debug.status.without(exception);
         }
     }
 

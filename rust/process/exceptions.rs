@@ -184,9 +184,11 @@ fn add_to_payload(area: u64, exceptions: Exceptions) -> u32 {
 
 impl Process {
     /// Runs `f` with the memory of the process as user memory. `ESRCH` if the address space
-    /// was released.
+    /// is being torn down.
     pub(super) fn with_memory<T>(&self, f: impl FnOnce() -> T) -> Result<T> {
-        sched_mm::with_memory_of(self.leader(), self.mm(), f)
+        // Not that of the leader, which may have exited before other threads.
+        let user = self.svm().user()?;
+        sched_mm::with_memory(&user, f)
     }
 
     /// Waits for a delivery in progress and blocks further ones until the guard is dropped.

@@ -266,7 +266,7 @@ impl Svm {
     }
 
     /// Returns the address space of the process. `ESRCH` if it is being torn down.
-    pub(super) fn user(&self) -> Result<ARef<MmWithUserAsync>> {
+    pub(crate) fn user(&self) -> Result<ARef<MmWithUserAsync>> {
         hmm::user_of(&self.mm)
     }
 

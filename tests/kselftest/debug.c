@@ -129,6 +129,30 @@ TEST(runtime_waits_for_the_debugger)
 	EXPECT_OK(runtime_enable(&k, 0));
 }
 
+/* Other calls do not take the reply to a call that waits. */
+TEST(one_call_of_the_runtime_waits)
+{
+	struct caller c, other;
+	struct session s;
+	struct kfd k;
+
+	debug_self(&s, &k);
+	start_call(&c, &k, KFD_RUNTIME_ENABLE_MODE_ENABLE_MASK);
+	ASSERT_EQ(notified(&s), 1);
+	expect_event(&s, EC(PROCESS_RUNTIME), 0, 0);
+	usleep(100000);
+	start_call(&other, &k, KFD_RUNTIME_ENABLE_MODE_ENABLE_MASK);
+	EXPECT_RET(end_call(&other), -EBUSY);
+	EXPECT_EQ(c.ret, RUNNING);
+	start_call(&other, &k, 0);
+	ASSERT_EQ(notified(&s), 1);
+	expect_event(&s, EC(PROCESS_RUNTIME), 0, 0);
+	for (int i = 0; i < 2; i++)
+		ASSERT_OK(send_event(&s, EC(PROCESS_RUNTIME), 0, 0));
+	EXPECT_OK(end_call(&c));
+	EXPECT_OK(end_call(&other));
+}
+
 static void nothing(int signal)
 {
 	(void)signal;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 /* Tests queue exceptions: delivery to a runtime that enabled them, and to one that did not. */
 #define _GNU_SOURCE
+#include <pthread.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -87,6 +88,51 @@ TEST(bad_packet_sets_payload)
 	ASSERT_OK(wait_for_event(&w, WAIT_MS));
 	EXPECT_EQ(*w.payload, KFD_EC_MASK(EC_QUEUE_NEW) | DIMENSIONS);
 	EXPECT_OK(kfd_queue_destroy(&w.q));
+}
+
+/* Waits until the main thread, which is given, has exited. */
+static void wait_for_leader(void)
+{
+	char path[64], state = 0;
+
+	snprintf(path, sizeof(path), "/proc/self/task/%d/stat", getpid());
+	for (int i = 0; i < 500 && state != 'Z'; i++) {
+		FILE *f = fopen(path, "r");
+
+		ASSERT(f && fscanf(f, "%*d (%*[^)]) %c", &state) == 1);
+		fclose(f);
+		usleep(10000);
+	}
+	ASSERT_EQ(state, 'Z');
+}
+
+static void *without_leader(void *data)
+{
+	struct watched *w = data;
+
+	wait_for_leader();
+	submit_nonsense(w, 2);
+	ASSERT_OK(wait_for_event(w, WAIT_MS));
+	EXPECT_EQ(*w->payload, DIMENSIONS);
+	ktap_end();
+	return NULL;
+}
+
+static void leader_exits(void *data)
+{
+	static struct watched w;
+	pthread_t thread;
+
+	(void)data;
+	watch(&w, true);
+	ASSERT(!pthread_create(&thread, NULL, without_leader, &w));
+	pthread_exit(NULL);
+}
+
+/* The main thread has exited, others have not. */
+TEST(main_thread_has_exited)
+{
+	EXPECT_OK(ktap_in_child(leader_exits, NULL));
 }
 
 TEST(payload_is_per_queue)
