@@ -229,6 +229,7 @@ pub(super) fn update(process: &Arc<Process>, args: &mut kfd_ioctl_update_queue_a
         priority: share.priority,
         pm4_target_xcc: share.pm4_target_xcc,
     })?;
+    process.resize_queue(args.queue_id, queue.spec().ring_size.into());
     steps.mark(args.queue_id, c"update");
     Ok(())
 }

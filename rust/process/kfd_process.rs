@@ -459,10 +459,17 @@ impl Process {
         }
     }
 
+    /// Changes the size of a queue in sysfs.
+    pub(crate) fn resize_queue(&self, id: u32, size: u64) {
+        if let Some(folder) = &mut *self.folder.lock() {
+            folder.resize_queue(id, size);
+        }
+    }
+
     /// Removes a queue from sysfs.
     pub(crate) fn hide_queue(&self, id: u32) {
         if let Some(folder) = &mut *self.folder.lock() {
-            folder.remove_queue(id);
+            folder.retain_queues(|other| other != id);
         }
     }
 
@@ -472,6 +479,9 @@ impl Process {
         device.set_detached();
         if let Ok(slot) = device.slot() {
             state.queues.remove_all(device.node(), &slot);
+            if let Some(folder) = &mut *self.folder.lock() {
+                folder.retain_queues(|id| state.queues.get(id).is_some());
+            }
             // DESTROY_QUEUE may wait for one of them.
             self.queues_resumed.notify_all();
             self.user.part(&slot);

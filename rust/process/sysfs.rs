@@ -11,7 +11,10 @@ use kernel::{
     device,
     prelude::*,
     str::CString,
-    sync::{atomic::Relaxed, Arc},
+    sync::{
+        atomic::{Atomic, Relaxed},
+        Arc,
+    },
     task::Pid,
 };
 
@@ -46,13 +49,29 @@ impl Drop for Root {
     }
 }
 
+/// The directory of a queue.
+struct QueueFolder {
+    id: u32,
+    /// Size of the ring in bytes.
+    size: Arc<Atomic<u64>>,
+    _dir: Dir,
+}
+
 /// The directory of a process.
 pub(super) struct ProcessFolder {
     // Field order: children first.
-    each_queue: KVec<(u32, Dir)>,
+    each_queue: KVec<QueueFolder>,
     queues: Dir,
     _stats: KVec<Dir>,
     top: Dir,
+}
+
+/// Returns a file that shows a number without the end of a line.
+fn value(name: &CStr, value: impl Fn() -> u64 + Send + Sync + 'static) -> Result<File> {
+    File::new(name, move |out: &mut Text<'_>| {
+        write!(out, "{}", value())?;
+        Ok(())
+    })
 }
 
 /// Returns a file that shows a number.
@@ -135,29 +154,31 @@ impl ProcessFolder {
 
     /// Adds a queue of `size` bytes; `kind` is a number of `enum kfd_queue_type`.
     pub(super) fn add_queue(&mut self, id: u32, gpu_id: u32, kind: u32, size: u64) -> Result {
+        let size = Arc::new(Atomic::new(size), GFP_KERNEL)?;
+        let shown = size.clone();
         let mut files = KVec::with_capacity(3, GFP_KERNEL)?;
-        let facts = [
-            (c"gpuid", u64::from(gpu_id)),
-            (c"size", size),
-            (c"type", u64::from(kind)),
-        ];
-        for (name, value) in facts {
-            let file = File::new(name, move |out: &mut Text<'_>| {
-                write!(out, "{value}")?;
-                Ok(())
-            })?;
-            files.push(file, GFP_KERNEL)?;
-        }
+        files.push_within_capacity(value(c"gpuid", move || gpu_id.into())?)?;
+        files.push_within_capacity(value(c"size", move || shown.load(Relaxed))?)?;
+        files.push_within_capacity(value(c"type", move || kind.into())?)?;
         let name = CString::try_from_fmt(fmt!("{id}"))?;
         let dir = Dir::new(&Parent::Dir(&self.queues), &name, files)?;
-        self.each_queue.push((id, dir), GFP_KERNEL)?;
-        Ok(())
+        let folder = QueueFolder {
+            id,
+            size,
+            _dir: dir,
+        };
+        Ok(self.each_queue.push(folder, GFP_KERNEL)?)
     }
 
-    /// Removes a queue.
-    pub(super) fn remove_queue(&mut self, id: u32) {
-        if let Some(at) = self.each_queue.iter().position(|(q, _)| *q == id) {
-            drop(self.each_queue.remove(at));
+    /// Changes the size of a queue.
+    pub(super) fn resize_queue(&mut self, id: u32, size: u64) {
+        if let Some(folder) = self.each_queue.iter().find(|folder| folder.id == id) {
+            folder.size.store(size, Relaxed);
         }
+    }
+
+    /// Removes all queues but those that `keep` selects.
+    pub(super) fn retain_queues(&mut self, keep: impl Fn(u32) -> bool) {
+        self.each_queue.retain(|folder| keep(folder.id));
     }
 }

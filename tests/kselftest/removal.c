@@ -223,6 +223,7 @@ TEST_TIMEOUT(killed_before_the_removal, 400)
  */
 static void shared_memory(const struct way *w, int gone)
 {
+	char path[128];
 	struct kfd_node nodes[2], order[2];
 	struct kfd_bo *bo[2];
 	struct fixture f[2];
@@ -244,7 +245,11 @@ static void shared_memory(const struct way *w, int gone)
 		EXPECT(gpu_writes(&f[!i], &p[i], 0, 64, 2));
 	}
 	device_find();
+	snprintf(path, sizeof(path), "/sys/devices/virtual/kfd/kfd/proc/%d/queues/%u", getpid(),
+		 f[1].q.id);
+	EXPECT(!access(path, F_OK));
 	ASSERT_OK(w->away());
+	EXPECT(access(path, F_OK), "%s", path);
 	/* The memory of the GPU that is left is still mapped there. */
 	ASSERT_OK(fixture_fill(&f[0], &f[0].q, bo[0]->va, 4096, 3));
 	EXPECT_EQ(*(uint32_t *)bo[0]->va, 3);

@@ -547,12 +547,18 @@ static void expect_number(const char *path, uint64_t wanted)
 /* proc/<pid>/queues/<id> in sysfs: type is the driver's enum kfd_queue_type. */
 TEST(sysfs_queue_attributes)
 {
+	struct kfd_ioctl_update_queue_args update = { .ring_size = 2 * RING,
+						      .queue_percentage = 100,
+						      .queue_priority = 7 };
+	struct kfd_bo *larger;
 	char path[256];
 	struct plan p;
 
 	if (memory_fails())
 		SKIP("without memory there are no folders");
 	plan(&p, KFD_IOC_QUEUE_TYPE_SDMA_BY_ENG_ID);
+	ASSERT_OK(kfd_bo_create(&p.k, 2 * RING, KFD_FLAGS_GTT, &larger));
+	update.ring_base_address = kfd_va(larger->va);
 	for (uint32_t engine = 0; engine < engines(&p); engine++) {
 		p.args.sdma_engine_id = engine;
 		ASSERT_OK(sdma_queue_start(&p.q, &p.args));
@@ -562,6 +568,9 @@ TEST(sysfs_queue_attributes)
 		snprintf(path, sizeof(path), "/sys/devices/virtual/kfd/kfd/proc/%d/queues/%u/size",
 			 getpid(), p.q.id);
 		expect_number(path, RING);
+		update.queue_id = p.q.id;
+		ASSERT_OK(kfd_ioctl(p.k.fd, AMDKFD_IOC_UPDATE_QUEUE, &update));
+		expect_number(path, 2 * RING);
 		ASSERT_OK(destroy(&p.k, p.q.id));
 		EXPECT(access(path, F_OK) != 0);
 	}
