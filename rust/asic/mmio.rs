@@ -25,8 +25,9 @@ use rkfd_abi::{
 pub(crate) use super::instance::{Instance, Version};
 use super::xcc::{Xcc, XccList};
 
-/// Timeout of register polling, as in the C driver (`usec_timeout`).
-pub(crate) const POLL_TIMEOUT_US: i64 = 100_000;
+/// Timeout of register polling. The C driver reads 100,000 times (`usec_timeout`), with a delay of
+/// 1 us, which takes 100 ms and the time of the reads, some us each.
+pub(crate) const POLL_TIMEOUT_US: i64 = 300_000;
 
 /// Logical to physical instance numbers of a card (C: `adev->ip_map`, `amdgpu_ip.c`).
 ///
@@ -125,7 +126,7 @@ pub(crate) struct Mmio {
     bank: Mutex<()>,
     /// Guards the registers of the SMU mailbox, see [`Mmio::lock_mailbox`].
     #[pin]
-    mailbox: Mutex<()>,
+    mailbox: Mutex<bool>,
 }
 
 /// The registers of one instance of an IP block.
@@ -174,7 +175,7 @@ impl EarlyMmio {
             map,
             window <- new_spinlock!(()),
             bank <- new_mutex!(()),
-            mailbox <- new_mutex!((), "rkfd_smu_mailbox"),
+            mailbox <- new_mutex!(false, "rkfd_smu_mailbox"),
         })
     }
 }
@@ -228,8 +229,9 @@ impl Mmio {
             })
     }
 
-    /// Keeps others from sending a message to the SMU until the response of this one was read.
-    pub(crate) fn lock_mailbox(&self) -> MutexGuard<'_, ()> {
+    /// Keeps others from sending a message to the SMU until the response of this one was read. The
+    /// value is whether the last message has no response yet.
+    pub(crate) fn lock_mailbox(&self) -> MutexGuard<'_, bool> {
         self.mailbox.lock()
     }
 
@@ -272,12 +274,6 @@ impl Mmio {
         let written = written.and_then(|()| (&*bar).try_read32(data));
         deselect(&bar, aid)?;
         written.map(|_| ())
-    }
-
-    /// Reads the register at `byte` of the BAR, which need not belong to a block.
-    pub(crate) fn read_byte_offset(&self, byte: u32) -> Result<u32> {
-        let bar = self.bar.try_access().ok_or(ENODEV)?;
-        (&*bar).try_read32(byte as usize)
     }
 
     /// Writes the register at `byte` of the BAR, which need not belong to a block.

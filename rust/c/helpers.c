@@ -153,14 +153,17 @@ void rkfd_helper_vm_flags_clear(struct vm_area_struct *vma, vm_flags_t flags)
 
 void rkfd_helper_vma_set_noncached(struct vm_area_struct *vma)
 {
-	vma->vm_page_prot = pgprot_noncached(vm_get_page_prot(vma->vm_flags));
+	vma->vm_page_prot = pgprot_decrypted(pgprot_noncached(vm_get_page_prot(vma->vm_flags)));
 }
 
 unsigned int rkfd_helper_vmf_insert(struct vm_area_struct *vma, unsigned long addr,
-				    unsigned long pfn, bool wc)
+				    unsigned long pfn, bool wc, bool device)
 {
 	pgprot_t prot = wc ? pgprot_writecombine(vma->vm_page_prot) : vma->vm_page_prot;
 
+	/* Memory encryption is of system memory. */
+	if (device)
+		prot = pgprot_decrypted(prot);
 	return (__force unsigned int)vmf_insert_pfn_prot(vma, addr, pfn, prot);
 }
 
@@ -533,6 +536,9 @@ ssize_t rkfd_helper_write_nowait(struct file *file, const void *data, size_t len
 	struct iov_iter from;
 	struct kiocb iocb;
 
+	/* Other files may ignore the flag. Named pipes have no FMODE_NOWAIT. */
+	if (!(file->f_mode & FMODE_NOWAIT) && !S_ISFIFO(file_inode(file)->i_mode))
+		return -EOPNOTSUPP;
 	init_sync_kiocb(&iocb, file);
 	iocb.ki_flags |= IOCB_NOWAIT;
 	iov_iter_kvec(&from, ITER_SOURCE, &vec, 1, len);

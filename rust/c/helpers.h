@@ -27,7 +27,7 @@ void rkfd_helper_vm_flags_set(struct vm_area_struct *vma, vm_flags_t flags);
 void rkfd_helper_vm_flags_clear(struct vm_area_struct *vma, vm_flags_t flags);
 void rkfd_helper_vma_set_noncached(struct vm_area_struct *vma);
 unsigned int rkfd_helper_vmf_insert(struct vm_area_struct *vma, unsigned long addr,
-				    unsigned long pfn, bool wc);
+				    unsigned long pfn, bool wc, bool device);
 
 bool rkfd_helper_access_ok(u64 addr, size_t size);
 bool rkfd_helper_in_compat_syscall(void);

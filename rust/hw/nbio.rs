@@ -2,7 +2,7 @@
 
 //! Bus interface (NBIO, NBIF): HAL trait and code shared by all versions.
 
-use kernel::prelude::*;
+use kernel::{prelude::*, sync::barrier};
 use rkfd_abi::{
     bits::{hi32, lo32},
     discovery::hwid,
@@ -201,10 +201,12 @@ impl<T: NbioVersion> NbioHal for T {
     }
 
     fn hdp_flush(&self, mmio: &Mmio, remap: u32) -> Result {
-        let at = remap + abi::REMAP_HDP_MEM_FLUSH_CNTL;
-        mmio.write_byte_offset(at, 0)?;
-        // The read back waits for the flush.
-        mmio.read_byte_offset(at)?;
+        // Stores to the BAR may be write-combined.
+        barrier::mb(barrier::Full);
+        mmio.write_byte_offset(remap + abi::REMAP_HDP_MEM_FLUSH_CNTL, 0)?;
+        // A read waits for the flush. Of another register, as in the C driver: that of the flush
+        // cannot be read on all platforms.
+        mmio.read(abi::RCC_CONFIG_MEMSIZE)?;
         Ok(())
     }
 }

@@ -165,6 +165,8 @@ pub(super) trait PspVersion: Sync {
     const AUTOLOAD: bool = false;
     /// See [`PspHal::tells_memory_since`].
     const MEMORY_SINCE: Option<u32> = None;
+    /// Bits of the register of the boot loader that are its status, with [`psp::READY`].
+    const BOOTLOADER_MASK: u32;
 
     /// See [`PspHal::plan`].
     fn plan(
@@ -214,19 +216,22 @@ fn response(b: Block<'_>) -> Result<MailboxResult> {
     })
 }
 
-/// Waits until a register of the boot loader reads [`psp::READY`].
-pub(super) fn wait_ready<R>(b: Block<'_>, reg: Reg<R>) -> Result {
-    wait(b, reg, BOOT_TIMEOUT, |v| v == psp::READY).map(drop)
+/// Waits until a register of the boot loader reads [`psp::READY`] in the bits of `mask`.
+pub(super) fn wait_ready<R>(b: Block<'_>, reg: Reg<R>, mask: u32) -> Result {
+    wait(b, reg, BOOT_TIMEOUT, |v| {
+        v & mask == psp::READY && v != u32::MAX
+    })
+    .map(drop)
 }
 
 /// Sends a boot loader command. `EINVAL` for a misaligned address, `ETIMEDOUT` when the boot loader
 /// is not ready.
-fn boot_command(b: Block<'_>, command: u32, address: u64) -> Result {
+fn boot_command<T: PspVersion>(b: Block<'_>, command: u32, address: u64) -> Result {
     let units = u32::try_from(address >> psp::BOOTLOADER_ADDRESS_SHIFT)?;
     if u64::from(units) << psp::BOOTLOADER_ADDRESS_SHIFT != address {
         return Err(EINVAL);
     }
-    wait_ready(b, psp::BOOTLOADER)?;
+    wait_ready(b, psp::BOOTLOADER, T::BOOTLOADER_MASK)?;
     b.wr(psp::BOOTLOADER_ADDRESS, units)?;
     b.wr(psp::BOOTLOADER, command)
 }
@@ -268,11 +273,11 @@ impl<T: PspVersion> PspHal for T {
 
     fn boot(&self, mmio: &Mmio, command: u32, address: u64) -> Result<MailboxResult> {
         let b = block(mmio)?;
-        boot_command(b, command, address)?;
+        boot_command::<T>(b, command, address)?;
         let value = wait(b, psp::BOOTLOADER, BOOT_TIMEOUT, |v| {
             v & psp::READY != 0 && v != u32::MAX
         })?;
-        Ok(match value & !psp::READY {
+        Ok(match value & T::BOOTLOADER_MASK & !psp::READY {
             0 => Ok(()),
             status => Err(status),
         })
@@ -280,7 +285,7 @@ impl<T: PspVersion> PspHal for T {
 
     fn boot_os(&self, mmio: &Mmio, command: u32, address: u64) -> Result<MailboxResult> {
         let b = block(mmio)?;
-        boot_command(b, command, address)?;
+        boot_command::<T>(b, command, address)?;
         fsleep(SETTLE);
         let alive = wait(b, psp::SIGN_OF_LIFE, MAILBOX_TIMEOUT, |v| {
             v != 0 && v != u32::MAX

@@ -66,10 +66,12 @@ pub(crate) trait File: Sized + Send + Sync + 'static {
 ///
 /// # Invariants
 ///
-/// `device` is a registered device of the class `Self::CLASS` with number `major`:0, and the major
-/// is registered with `Self::FOPS`.
+/// `class` is registered, `device` is a registered device of it with number `major`:0, and
+/// the major is registered with `Self::FOPS`.
 pub(crate) struct Registration<T: File> {
     major: c_uint,
+    /// Registered by its address.
+    class: &'static bindings::class,
     device: NonNull<bindings::device>,
     // Dropped after the device is gone.
     _inode: vma::MappingInode,
@@ -137,6 +139,7 @@ impl<T: File> Registration<T> {
             // INVARIANT: All parts were registered above.
             Ok(device) => Ok(Self {
                 major,
+                class,
                 device,
                 _inode: inode,
                 _use: token,
@@ -241,13 +244,12 @@ impl<T: File> Registration<T> {
 
 impl<T: File> Drop for Registration<T> {
     fn drop(&mut self) {
-        let class: &'static bindings::class = const { &Self::CLASS };
         let name = kernel::str::as_char_ptr_in_const_context(T::NAME);
         // SAFETY: By the type invariant all three are registered. No file is open: each holds a
         // reference to the module, whose init failed or whose exit runs.
         unsafe {
-            bindings::device_destroy(class, Self::number(self.major));
-            bindings::class_unregister(class);
+            bindings::device_destroy(self.class, Self::number(self.major));
+            bindings::class_unregister(self.class);
             bindings::__unregister_chrdev(self.major, 0, MINORS, name);
         }
     }

@@ -490,6 +490,12 @@ impl<T: DriverObject> Object<T> {
             let first = (*vma).vm_pgoff.wrapping_sub(node) * PAGE_SIZE;
             (this, range.vm_end, first + (address - range.vm_start))
         };
+        // SAFETY: As above.
+        let flags = unsafe { (*vma).__bindgen_anon_2.vm_flags };
+        // The caller may write to areas that are not writable, as if they were private.
+        if write != 0 && flags & bindings::VM_WRITE == 0 {
+            return EACCES.to_errno();
+        }
         // The caller repeats the call for the rest.
         let in_page = PAGE_SIZE - address % PAGE_SIZE;
         let count = (end - address).min(in_page).min(len.max(0) as usize);

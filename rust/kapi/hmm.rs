@@ -321,7 +321,7 @@ impl<T: Watch> Interval<T> {
     }
 
     /// Walks a range with the mmap lock held throughout. `EAGAIN` if it has VMAs of a userfaultfd,
-    /// and a page is not present.
+    /// and a page is not present or write-protected by it.
     fn fault_locked(&self, range: &mut ours::hmm_range) -> Result {
         let started = Instant::<Monotonic>::now();
         let wanted = range.default_flags;
@@ -351,6 +351,10 @@ impl<T: Watch> Interval<T> {
             }
             if result.is_ok() {
                 result = walk(range);
+                // All pages are present: the userfaultfd has to end its write protection.
+                if armed && wanted & PFN_WRITE != 0 && result == Err(EFAULT) {
+                    result = Err(EAGAIN);
+                }
             }
             drop(locked);
             let is_late = started.elapsed().as_millis() >= i64::from(FAULT_TIMEOUT_MS);

@@ -253,14 +253,14 @@ impl<'a> Migration<'a> {
         Ok(runs)
     }
 
-    /// Allocates pages of system memory for all collected pages. `ENOMEM` without memory: some have
-    /// one.
+    /// Allocates pages of system memory for all collected pages that have none. `ENOMEM` without
+    /// memory: some have one.
     pub(crate) fn alloc_system(&mut self) -> Result {
         if !self.to_system {
             return Err(EINVAL);
         }
         for index in 0..self.len() {
-            if !self.has(index) {
+            if !self.has(index) || self.dst.get(index).is_some_and(|page| *page != 0) {
                 continue;
             }
             let (area, addr) = match &self.origin {

@@ -242,7 +242,7 @@ unsafe extern "C" fn fault(vmf: *mut bindings::vm_fault) -> bindings::vm_fault_t
     let pfn = phys / PAGE_SIZE as u64;
     // SAFETY: The area is a PFN map without copy-on-write by `map_device`, and the address lies in
     // it. The page is registers or memory of a device, as checked above.
-    let done = unsafe { ours::rkfd_helper_vmf_insert(vma, address, pfn as usize, false) };
+    let done = unsafe { ours::rkfd_helper_vmf_insert(vma, address, pfn as usize, false, true) };
     // A revocation either zaps the page just inserted, or is seen here.
     if shared.memory.phys().is_err() {
         zap_all();

@@ -44,7 +44,10 @@ const TEST_AFTER: u32 = 0xdead_beef;
 /// Timeout of the ring test of a new KIQ: ten times that of the C driver
 /// (`AMDGPU_MAX_USEC_TIMEOUT`), since a reset is not repeated after it.
 const TEST_TIMEOUT_MS: i64 = 1000;
-/// Timeout of a fence. The C driver polls for 10 ms first and then for a second per try.
+/// Timeout of a TLB invalidation. The C driver polls for 5 ms up to 1001 times, 5 ms apart
+/// (`amdgpu_gmc_flush_gpu_tlb_pasid`).
+const FLUSH_TIMEOUT_MS: i64 = 10_000;
+/// Timeout of other fences.
 const FENCE_TIMEOUT_MS: i64 = 1000;
 /// Timeout of the ring test behind UNMAP_QUEUES, which waits for the HIQ. A card is reset if it
 /// expires, so it is as long as that of a fence. The C driver's 100,000 polls of a register, 1 us
@@ -115,7 +118,7 @@ impl Kiqs {
     }
 
     /// Invalidates the TLB entries of a PASID in all hubs of all XCCs; complete on return.
-    /// `ETIMEDOUT` when a KIQ does not respond within a second.
+    /// `ETIMEDOUT` when a KIQ does not respond within 10 seconds, `EIO` when the card is hung.
     pub(crate) fn invalidate_tlbs(&mut self, card: &Card, pasid: u32, kind: FlushType) -> Result {
         // All KIQs flush at the same time, also after an error of one of them.
         let start = Instant::<Monotonic>::now();
@@ -124,7 +127,7 @@ impl Kiqs {
             result = result.and(kiq.send_invalidate_tlbs(card, pasid, kind));
         }
         for kiq in &self.0 {
-            let left = FENCE_TIMEOUT_MS - start.elapsed().as_millis();
+            let left = FLUSH_TIMEOUT_MS - start.elapsed().as_millis();
             result = result.and(kiq.wait_fence(card, left.max(0)));
         }
         result
@@ -288,16 +291,22 @@ impl Kiq {
         Ok(())
     }
 
-    /// Waits for the last fence sent. `ETIMEDOUT` after `timeout_ms`.
+    /// Waits for the last fence sent. `ETIMEDOUT` after `timeout_ms`, `EIO` when the card is hung.
     fn wait_fence(&self, card: &Card, timeout_ms: i64) -> Result {
         let buffer = self.writer.buffer();
-        wait(timeout_ms, || Ok(buffer.read32(FENCE)? == self.fence)).inspect_err(|_| {
-            dev_err!(
-                card.dev(),
-                "KIQ fence {} of XCC {} timed out\n",
-                self.fence,
-                self.xcc.logical
-            );
+        let done = || match card.is_hung() {
+            true => Err(EIO),
+            false => Ok(buffer.read32(FENCE)? == self.fence),
+        };
+        wait(timeout_ms, done).inspect_err(|e| {
+            if *e == ETIMEDOUT {
+                dev_err!(
+                    card.dev(),
+                    "KIQ fence {} of XCC {} timed out\n",
+                    self.fence,
+                    self.xcc.logical
+                );
+            }
         })
     }
 

@@ -2,7 +2,11 @@
 
 //! Graphics core of GC 12.0: VMID defaults, MEC, active CUs, clock counter.
 
-use kernel::{prelude::*, time::delay::fsleep, time::Delta};
+use kernel::{
+    io::poll::read_poll_timeout,
+    prelude::*,
+    time::{delay::fsleep, Delta},
+};
 use rkfd_abi::{
     bits::{hi32, join, lo32},
     discovery::hwid,
@@ -32,6 +36,8 @@ const ALIGNMENT_UNALIGNED: u32 = 3;
 const INITIAL_INST_PREFETCH: u32 = 3;
 /// CUs of a WGP; both are active or neither.
 const CUS_PER_WGP: u32 = 2;
+/// Timeout of the autoload: three times that of [`Block::poll`], since a reset is not repeated.
+const AUTOLOAD_TIMEOUT: Delta = Delta::from_millis(1000);
 /// Timeout of register reads (`gfx_v12_0_constants_init`).
 const READ_TIMEOUT: u32 = 0xff;
 /// Settle time of the MEC after halt or start, in us (`gfx_v12_0_cp_compute_enable`).
@@ -141,10 +147,19 @@ impl GfxVersion for Gfx {
     const VMID0_BASES: Option<(u32, u32)> = None;
 
     fn start_rlc(b: Block<'_>) -> Result {
-        b.poll(gc::regRLC_RLCS_BOOTLOAD_STATUS, 0, |v| {
-            gc::RLC_RLCS_BOOTLOAD_STATUS__BOOTLOAD_COMPLETE.is_set(v)
-        })
-        .map(|_| ())
+        // `gfx_v12_0_wait_for_rlc_autoload_complete`
+        let is_loaded = || {
+            let is_idle = b.rd(gc::regCP_STAT)?.raw() == 0;
+            let status = b.rd(gc::regRLC_RLCS_BOOTLOAD_STATUS)?;
+            Ok(is_idle && gc::RLC_RLCS_BOOTLOAD_STATUS__BOOTLOAD_COMPLETE.is_set(status))
+        };
+        read_poll_timeout(
+            is_loaded,
+            |loaded| *loaded,
+            Delta::from_micros(1),
+            AUTOLOAD_TIMEOUT,
+        )
+        .map(drop)
     }
 
     fn arrays_off(b: Block<'_>) -> Result<u32> {

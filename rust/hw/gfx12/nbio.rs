@@ -2,10 +2,12 @@
 
 //! NBIF 6.3.1: doorbell routing; the board's ROM.
 
+use core::ops::Range;
+
 use kernel::prelude::*;
 use rkfd_abi::{
     discovery::hwid,
-    regs::{name, nbif_6_3_1 as n, smuio_14_0_2 as smuio, Value},
+    regs::{name, nbif_6_3_1 as n, smuio_14_0_2 as smuio, Reg, Value},
 };
 
 use crate::{
@@ -37,18 +39,32 @@ const SDMA_ADDRESS: u32 = 3;
 /// Unit of the offset of the VBIOS in the ROM, in bits of a byte address.
 const ROM_OFFSET_SHIFT: u32 = 17;
 
-/// Returns the control word of a doorbell port; all ports share the layout of port 0.
-fn port(
-    id: u32,
-    address: u32,
-    first: u32,
-    size: u32,
-) -> Value<name::GDC_S2A0_S2A_DOORBELL_ENTRY_0_CTRL> {
-    n::GDC_S2A0_S2A_DOORBELL_ENTRY_0_CTRL__S2A_DOORBELL_PORT0_ENABLE.put(1)
-        | n::GDC_S2A0_S2A_DOORBELL_ENTRY_0_CTRL__S2A_DOORBELL_PORT0_AWID.put(id)
-        | n::GDC_S2A0_S2A_DOORBELL_ENTRY_0_CTRL__S2A_DOORBELL_PORT0_RANGE_OFFSET.put(first)
-        | n::GDC_S2A0_S2A_DOORBELL_ENTRY_0_CTRL__S2A_DOORBELL_PORT0_RANGE_SIZE.put(size)
-        | n::GDC_S2A0_S2A_DOORBELL_ENTRY_0_CTRL__S2A_DOORBELL_PORT0_AWADDR_31_28_VALUE.put(address)
+/// Changes the control word of a doorbell port; all ports share the layout of port 0.
+fn set_port<R>(b: Block<'_>, reg: Reg<R>, id: u32, address: u32, range: Range<u32>) -> Result {
+    let before = Value::<name::GDC_S2A0_S2A_DOORBELL_ENTRY_0_CTRL>::new(b.rd(reg)?.raw());
+    let fields = before.with(&[
+        (
+            n::GDC_S2A0_S2A_DOORBELL_ENTRY_0_CTRL__S2A_DOORBELL_PORT0_ENABLE,
+            1,
+        ),
+        (
+            n::GDC_S2A0_S2A_DOORBELL_ENTRY_0_CTRL__S2A_DOORBELL_PORT0_AWID,
+            id,
+        ),
+        (
+            n::GDC_S2A0_S2A_DOORBELL_ENTRY_0_CTRL__S2A_DOORBELL_PORT0_RANGE_OFFSET,
+            range.start,
+        ),
+        (
+            n::GDC_S2A0_S2A_DOORBELL_ENTRY_0_CTRL__S2A_DOORBELL_PORT0_RANGE_SIZE,
+            range.end - range.start,
+        ),
+        (
+            n::GDC_S2A0_S2A_DOORBELL_ENTRY_0_CTRL__S2A_DOORBELL_PORT0_AWADDR_31_28_VALUE,
+            address,
+        ),
+    ]);
+    b.wr(reg, fields.raw())
 }
 
 impl NbioVersion for Nbio {
@@ -79,20 +95,23 @@ impl NbioVersion for Nbio {
     fn route(mmio: &Mmio, b: Block<'_>, caps: &Caps) -> Result {
         b.wr(n::regGDC_S2A0_S2A_DOORBELL_ENTRY_0_CTRL, CP_PORT_0)?;
         b.wr(n::regGDC_S2A0_S2A_DOORBELL_ENTRY_3_CTRL, CP_PORT_3)?;
-        b.wr(
+        let ih = caps.ih_doorbell * 2;
+        set_port(
+            b,
             n::regGDC_S2A0_S2A_DOORBELL_ENTRY_1_CTRL,
-            port(IH_PORT, 0, caps.ih_doorbell * 2, IH_RANGE),
+            IH_PORT,
+            0,
+            ih..ih + IH_RANGE,
         )?;
         // One range for all engines.
         let engines = mmio.blocks(hwid::SDMA0).count() + mmio.blocks(hwid::SDMA1).count();
-        b.wr(
+        let sdma = caps.sdma_doorbell * 2;
+        set_port(
+            b,
             n::regGDC_S2A0_S2A_DOORBELL_ENTRY_2_CTRL,
-            port(
-                SDMA_PORT,
-                SDMA_ADDRESS,
-                caps.sdma_doorbell * 2,
-                SDMA_RANGE * u32::try_from(engines)?,
-            ),
+            SDMA_PORT,
+            SDMA_ADDRESS,
+            sdma..sdma + SDMA_RANGE * u32::try_from(engines)?,
         )
     }
 }

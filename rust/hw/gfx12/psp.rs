@@ -205,6 +205,7 @@ fn entry_points(images: &[Image<'_>; 9]) -> Result<EntryPoints, Bad> {
 impl PspVersion for Psp {
     const FILES: &'static [FirmwareFile] = &FILES;
     const AUTOLOAD: bool = true;
+    const BOOTLOADER_MASK: u32 = psp::READY;
     // `psp_update_fw_reservation`.
     const MEMORY_SINCE: Option<u32> = Some(0x3a_0e14);
 
@@ -229,7 +230,7 @@ impl PspVersion for Psp {
     }
 
     fn wait_bootloader(b: Block<'_>) -> Result {
-        wait_ready(b, psp::BOOTLOADER)
+        wait_ready(b, psp::BOOTLOADER, Self::BOOTLOADER_MASK)
     }
 
     fn mode1_reset(mmio: &Mmio) -> Result {

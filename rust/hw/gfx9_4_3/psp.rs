@@ -148,6 +148,8 @@ fn releases(images: &[Image<'_>; 6], versions: &mut FirmwareVersions) -> Result<
 
 impl PspVersion for Psp {
     const FILES: &'static [FirmwareFile] = &FILES;
+    // Bits 7:0 are an error code (`psp_v13_0_wait_for_bootloader`).
+    const BOOTLOADER_MASK: u32 = u32::MAX;
 
     fn plan(
         mmio: &Mmio,
@@ -188,8 +190,8 @@ impl PspVersion for Psp {
     }
 
     fn wait_bootloader(b: Block<'_>) -> Result {
-        wait_ready(b, psp::MAILBOX)?;
-        wait_ready(b, psp::BOOTLOADER)
+        wait_ready(b, psp::MAILBOX, Self::BOOTLOADER_MASK)?;
+        wait_ready(b, psp::BOOTLOADER, Self::BOOTLOADER_MASK)
     }
 
     fn mode1_reset(mmio: &Mmio) -> Result {

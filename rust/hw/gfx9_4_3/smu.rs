@@ -41,19 +41,29 @@ fn send(mmio: &Mmio, message: u32, argument: u32) -> Result {
 /// Sends a message, waits for the response and returns the value of the argument register.
 /// `ETIMEDOUT` without a response, `EIO` when it failed, `EOPNOTSUPP` for an unknown message,
 /// `EINVAL` when a prerequisite is missing, `EBUSY` when firmware is busy, `EREMOTEIO` for other
-/// responses (`smu_msg_v1_decode_response`, `smu_cmn.c`).
+/// responses (`smu_msg_v1_decode_response`, `smu_cmn.c`). A message before it that was not
+/// responded to in time gets this time again, as its response would be taken for the present one.
 fn ask(mmio: &Mmio, message: u32, argument: u32) -> Result<u32> {
     let b = mmio.block(hwid::MP1, 0)?;
-    let _guard = mmio.lock_mailbox();
+    let mut is_pending = mmio.lock_mailbox();
+    let response = || {
+        read_poll_timeout(
+            || b.rd(RESPONSE).map(Value::raw),
+            |v| *v != 0,
+            Delta::from_micros(10),
+            Delta::from_millis(TIMEOUT_MS),
+        )
+    };
+    // Once: a reset of the card drops the message.
+    if core::mem::take(&mut *is_pending) {
+        response()?;
+    }
     b.wr(RESPONSE, 0)?;
     b.wr(ARGUMENT, argument)?;
     b.wr(MESSAGE, message)?;
-    let response = read_poll_timeout(
-        || b.rd(RESPONSE).map(Value::raw),
-        |v| *v != 0,
-        Delta::from_micros(10),
-        Delta::from_millis(TIMEOUT_MS),
-    )?;
+    *is_pending = true;
+    let response = response()?;
+    *is_pending = false;
     match response {
         response::OK => Ok(b.rd(ARGUMENT)?.raw()),
         response::FAILED => Err(EIO),

@@ -119,6 +119,11 @@ pub(super) struct Run {
     pub(super) dma: u64,
 }
 
+/// Attributes of a mapping: it fails if the pages would be bounced (swiotlb). The GPU accesses them
+/// as long as they are mapped, and an unmap must not write to them: they may be those of a process,
+/// which has freed them.
+pub(super) const ATTRS: usize = bindings::DMA_ATTR_REQUIRE_COHERENT as usize;
+
 /// # Safety
 ///
 /// The runs are mapped for `dev`, and are not unmapped again.
@@ -132,7 +137,7 @@ pub(super) unsafe fn unmap(dev: &device::Device, runs: &[Run]) {
                 run.dma,
                 run.count * PAGE_SIZE,
                 bindings::dma_data_direction::DMA_BIDIRECTIONAL,
-                0,
+                ATTRS,
             )
         };
     }

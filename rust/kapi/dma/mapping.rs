@@ -12,7 +12,7 @@ use kernel::{
     sync::Arc, //
 };
 
-use super::device::{unmap, Device, Memory, Registered, Run};
+use super::device::{unmap, Device, Memory, Registered, Run, ATTRS};
 use crate::{
     bindings as ours,
     kapi::raw_device as raw, //
@@ -47,7 +47,7 @@ unsafe fn map(dev: &device::Device, extents: &[Extent], limit: usize) -> Result<
                     skip * PAGE_SIZE,
                     count * PAGE_SIZE,
                     bindings::dma_data_direction::DMA_BIDIRECTIONAL,
-                    0,
+                    ATTRS,
                 )
             };
             // SAFETY: The device is valid; `dma` is what was returned for it.

@@ -172,10 +172,11 @@ impl Frame<'_> {
         }
         let pfn = phys as usize / PAGE_SIZE;
         let wc = caching == Caching::WriteCombine;
+        let device = matches!(self.0, Kind::Bar { .. });
         // SAFETY: The area by the safety requirement; the function checks the address. A page of
         // system memory, by the type invariant, is not freed while this borrows its memory, whose
         // drop zaps the view that was attached above. A page of a BAR is no memory of the kernel;
         // the unplug of the device waits for the section, then zaps all mappings.
-        unsafe { ours::rkfd_helper_vmf_insert(vma, address, pfn, wc) }
+        unsafe { ours::rkfd_helper_vmf_insert(vma, address, pfn, wc, device) }
     }
 }

@@ -361,7 +361,7 @@ impl Ring {
         )?;
         let mut test = Words::new(g.sdma.packets());
         test.write(writer.buffer().gpu_addr() + TEST as u64, TEST_AFTER)?;
-        let mut up = Up {
+        let up = Up {
             card: card.clone(),
             host: host.clone(),
             writer,
@@ -369,6 +369,29 @@ impl Ring {
             hdp: g.sdma.hdp_flush(card.mmio()?, engine)?,
             queue: Builder::ordered().mem_reclaim().build(name)?,
         };
+        let pending = KVec::with_capacity(JOBS as usize, GFP_KERNEL)?;
+        let this = Arc::pin_init(
+            pin_init!(Self {
+                engine,
+                timeline: Timeline::new(name),
+                state <- new_mutex!(State {
+                    up: Some(up),
+                    down: ENODEV,
+                    running: false,
+                    emitted: 0,
+                    signaled: 0,
+                    pending,
+                    watching: false,
+                    lost: 0,
+                }),
+                wake <- new_condvar!(),
+                watcher <- new_work!("Ring::watcher"),
+            }),
+            GFP_KERNEL,
+        )?;
+        // Nothing is allocated from here on: the engine uses the memory.
+        let mut state = this.state.lock();
+        let up = state.up.as_mut().ok_or(ENODEV)?;
         if let Err(e) = up.start(engine) {
             dev_err!(
                 card.dev(),
@@ -381,26 +404,9 @@ impl Ring {
             }
             return Err(e);
         }
-        let pending = KVec::with_capacity(JOBS as usize, GFP_KERNEL)?;
-        Arc::pin_init(
-            pin_init!(Self {
-                engine,
-                timeline: Timeline::new(name),
-                state <- new_mutex!(State {
-                    up: Some(up),
-                    down: ENODEV,
-                    running: true,
-                    emitted: 0,
-                    signaled: 0,
-                    pending,
-                    watching: false,
-                    lost: 0,
-                }),
-                wake <- new_condvar!(),
-                watcher <- new_work!("Ring::watcher"),
-            }),
-            GFP_KERNEL,
-        )
+        state.running = true;
+        drop(state);
+        Ok(this)
     }
 
     /// Returns the number of the engine.
