@@ -235,11 +235,8 @@ impl Ih {
     pub(crate) fn drain(&self, doorbells: &Aperture, mut dispatch: impl FnMut(&IhEntry)) -> Result {
         let g = self.hub.generation();
         let mut rptr = self.rptr.lock();
+        let mut wptr = self.wptr(&mut rptr)?;
         loop {
-            let wptr = self.wptr(&mut rptr)?;
-            if wptr == *rptr {
-                return Ok(());
-            }
             barrier::dma_mb(barrier::Read);
             while *rptr != wptr {
                 let mut raw = [0u32; IH_ENTRY_DWORDS];
@@ -247,7 +244,12 @@ impl Ih {
                 *rptr = (*rptr + ENTRY_BYTES) & (RING_SIZE - 1);
                 dispatch(&g.ih.decode(self.hub.mmio()?, &raw));
             }
+            // Also of an empty ring: the interrupt may be late, and there is none before this.
             self.ring(doorbells, 0, *rptr)?;
+            wptr = self.wptr(&mut rptr)?;
+            if wptr == *rptr {
+                return Ok(());
+            }
         }
     }
 

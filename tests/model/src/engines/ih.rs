@@ -170,6 +170,8 @@ struct State {
     lut_index: u32,
     luts: HashMap<(u32, u32), u16>,
     entries: u64,
+    /// Number of entries when the last message was sent.
+    announced: u64,
     messages: u64,
     retries: u64,
     /// Entries of ring 0 since the last that the knob `ih.storm` repeated.
@@ -187,6 +189,7 @@ impl State {
             lut_index: 0,
             luts: HashMap::new(),
             entries: 0,
+            announced: 0,
             messages: 0,
             retries: 0,
             calm: 0,
@@ -226,6 +229,8 @@ pub struct Ih {
     gmc: Arc<Gmc>,
     dma: Arc<crate::dma::GuestMemory>,
     msix: Arc<Msix>,
+    /// Messages may be late.
+    adversarial: bool,
     state: Mutex<State>,
 }
 
@@ -252,7 +257,16 @@ impl Ih {
             gmc,
             dma,
             msix,
+            adversarial: false,
             state: Mutex::new(State::power_on(ids)),
+        }
+    }
+
+    /// Returns it with late messages, if `adversarial`.
+    pub fn in_mode(self, adversarial: bool) -> Self {
+        Self {
+            adversarial,
+            ..self
         }
     }
 
@@ -426,7 +440,8 @@ impl Ih {
         let more = rptr != wptr;
         if ring == 0 {
             state.waiting = false;
-            if more {
+            // A late message follows the read pointer: its entries may have been read before.
+            if more || self.adversarial && state.announced != state.entries {
                 self.message(state);
             }
         }
@@ -440,6 +455,7 @@ impl Ih {
         }
         state.waiting = cntl & RPTR_REARM != 0;
         state.messages += 1;
+        state.announced = state.entries;
         if self.knobs.ih_drop_msi.take() {
             event!(self.trace, "ih", "msi_dropped");
             return;

@@ -6,7 +6,7 @@ use std::fs::File;
 use std::io::Read;
 use std::os::fd::OwnedFd;
 
-use crate::common::{addr, gpu_with};
+use crate::common::{addr, adverse, gpu_with};
 use gpu_model::engines::ih::Entry;
 use gpu_model::gpu::Gpu;
 use gpu_model::knobs::Knobs;
@@ -34,7 +34,10 @@ fn cntl() -> u32 {
 }
 
 fn card(knobs: Knobs) -> (std::sync::Arc<Gpu>, File) {
-    let gpu = gpu_with(knobs);
+    start(gpu_with(knobs))
+}
+
+fn start(gpu: std::sync::Arc<Gpu>) -> (std::sync::Arc<Gpu>, File) {
     write(&gpu, ih::regIH_RB_BASE, (RING >> 8) as u32);
     write(&gpu, ih::regIH_RB_BASE_HI, (RING >> 40) as u32);
     write(&gpu, ih::regIH_RB_WPTR_ADDR_LO, SHADOW as u32);
@@ -150,6 +153,25 @@ fn pasid_lut_writes_take_effect() {
     assert_eq!(read(&gpu, ih::regIH_VMID_0_LUT.at(8)), 0);
     gpu.ih.post(eop(1));
     assert_eq!(word(&gpu, 0, 3) & 0xffff, 0x55);
+}
+
+/// The message of an entry is sent when the read pointer is behind that entry: the ring is empty,
+/// and there is no further message until the read pointer is written again.
+#[test]
+fn late_msi_finds_an_empty_ring() {
+    let (gpu, event) = start(adverse(&ONE_XCC, 1));
+    let ring = |rptr| gpu.doorbell(u64::from(DOORBELL) * 4, rptr, 4);
+    gpu.ih.post(eop(1));
+    assert_eq!(messages(&event), 1);
+    gpu.ih.post(eop(2));
+    ring(64);
+    assert_eq!(messages(&event), 1);
+    gpu.ih.post(eop(3));
+    assert_eq!(messages(&event), 0);
+    ring(64);
+    assert_eq!(messages(&event), 1);
+    ring(96);
+    assert_eq!(messages(&event), 0);
 }
 
 #[test]
