@@ -58,7 +58,7 @@ pub(crate) mod vram;
 use aperture::Aperture;
 use copy_window::CopyWindows;
 use gart::{Buffer, Gart, GartMapping};
-use health::Health;
+use health::{Cause, Health};
 use hub::Hub;
 use ih::Ih;
 use psp::{Psp, PspContext};
@@ -350,7 +350,7 @@ impl Card {
         self.pdev.as_ref()
     }
 
-    /// Returns the registers, or `ENODEV` when the device is unplugged.
+    /// Returns the registers, see [`Hub::mmio`].
     pub(crate) fn mmio(&self) -> Result<&Mmio> {
         self.hub.mmio()
     }
@@ -383,9 +383,12 @@ impl Card {
     }
 
     /// Returns the value of the register at dword `address`, or `None` if user space may not read
-    /// it. `ENODEV` when the device is unplugged.
+    /// it. 0 during a card reset, `ENODEV` when the device is unplugged.
     pub(crate) fn user_register(&self, address: u32) -> Result<Option<u32>> {
-        self.generation().gfx.user_register(self.mmio()?, address)
+        let Some(mmio) = self.hub.core_mmio()? else {
+            return Ok(Some(0));
+        };
+        self.generation().gfx.user_register(mmio, address)
     }
 
     /// Returns the bytes of system memory in BOs.
@@ -533,9 +536,13 @@ impl Card {
         Buffer::system(&self.gart, size, 1)
     }
 
-    /// Returns the GPU clock counter in ticks. `ENODEV` when the device is unplugged.
+    /// Returns the GPU clock counter in ticks. 0 during a card reset, `ENODEV` when the device is
+    /// unplugged.
     pub(crate) fn clock_counter(&self) -> Result<u64> {
-        self.generation().gfx.clock_counter(self.mmio()?)
+        match self.hub.core_mmio()? {
+            Some(mmio) => self.generation().gfx.clock_counter(mmio),
+            None => Ok(0),
+        }
     }
 
     /// Returns the CPU physical address of the remapped HDP flush registers.
@@ -577,6 +584,12 @@ impl Card {
         if let Some(handler) = handler {
             handler.on_hang();
         }
+    }
+
+    /// Marks the card as hung because of its scheduler, see [`Self::wedge`].
+    pub(crate) fn wedge_by_scheduler(&self, why: &str) {
+        self.health.set_cause(Cause::Scheduler);
+        self.wedge(why);
     }
 
     /// Halts MES and all XCCs and disables bus mastering: memory is about to be freed without

@@ -15,14 +15,25 @@ const RESETTING: u32 = 2;
 /// The card does not respond and will not be reset.
 const DEAD: u32 = 3;
 
+/// Cause of a reset (`enum AMDGPU_RESET_SRCS`).
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Cause {
+    /// Any other.
+    Unknown,
+    /// An uncorrectable error of memory.
+    Memory,
+    /// The scheduler of queues (HWS or MES).
+    Scheduler,
+}
+
 /// Health of a card.
 pub(crate) struct Health {
     state: Atomic<u32>,
     /// Address of the task that resets the card; only compared.
     by: Atomic<usize>,
     resets: Atomic<u32>,
-    /// The next reset is because of an uncorrectable error of memory.
-    memory_error: Atomic<bool>,
+    /// Number of the [`Cause`] of the next reset.
+    cause: Atomic<u32>,
 }
 
 fn this_task() -> usize {
@@ -36,18 +47,25 @@ impl Health {
             state: Atomic::new(WORKS),
             by: Atomic::new(0),
             resets: Atomic::new(0),
-            memory_error: Atomic::new(false),
+            cause: Atomic::new(Cause::Unknown as u32),
         }
     }
 
-    /// Records an uncorrectable error of memory, until the next reset.
-    pub(crate) fn set_memory_error(&self) {
-        self.memory_error.store(true, Relaxed);
+    /// Records the cause of the next reset, unless there is one already.
+    pub(crate) fn set_cause(&self, cause: Cause) {
+        // Fails if there is one.
+        let _ = self
+            .cause
+            .cmpxchg(Cause::Unknown as u32, cause as u32, Relaxed);
     }
 
-    /// Returns whether there was an uncorrectable error of memory since the last reset.
-    pub(crate) fn has_memory_error(&self) -> bool {
-        self.memory_error.load(Relaxed)
+    /// Returns the cause of the next reset.
+    pub(crate) fn cause(&self) -> Cause {
+        let cause = self.cause.load(Relaxed);
+        [Cause::Memory, Cause::Scheduler]
+            .into_iter()
+            .find(|known| *known as u32 == cause)
+            .unwrap_or(Cause::Unknown)
     }
 
     /// Returns whether the current task must not use the card: it is hung, or another task resets
@@ -99,7 +117,7 @@ impl Health {
     pub(crate) fn end_reset(&self, ok: bool) -> u32 {
         let mut resets = self.resets.load(Relaxed);
         if ok {
-            self.memory_error.store(false, Relaxed);
+            self.cause.store(Cause::Unknown as u32, Relaxed);
             resets = resets.wrapping_add(1);
             self.resets.store(resets, Relaxed);
         }

@@ -24,9 +24,11 @@ pub(crate) struct Hub {
     /// Serializes invalidations, which share an engine.
     #[pin]
     invalidate: Mutex<()>,
-    /// A card reset is in progress: flushes are skipped. Held across an HDP flush.
+    /// A card reset is in progress: registers cannot be accessed.
+    closed: Atomic<bool>,
+    /// Held across an HDP flush, and while `closed` is set.
     #[pin]
-    closed: SpinLock<bool>,
+    flushing: SpinLock<()>,
     /// The graphics core has power and GFXHUBs are programmed, see [`Hub::start_core`].
     core: Atomic<bool>,
     /// The driver was unbound; as `drm_dev_is_unplugged()`.
@@ -43,23 +45,37 @@ impl Hub {
             mmio,
             generation,
             invalidate <- new_mutex!(()),
-            closed <- new_spinlock!(false),
+            closed: Atomic::new(false),
+            flushing <- new_spinlock!(()),
             core: Atomic::new(false),
             unplugged: Atomic::new(false),
         })
     }
 
-    /// Returns the registers, also after [`Hub::set_unplugged`]: for teardown.
+    /// Returns the registers for teardown and reset, also after [`Hub::set_unplugged`] and
+    /// [`Hub::close`].
     pub(crate) fn raw_mmio(&self) -> &Mmio {
         &self.mmio
     }
 
-    /// Returns the registers, or `ENODEV` once the device is unplugged.
+    /// Returns the registers. `ENODEV` once the device is unplugged, `EIO` during a card reset.
     pub(crate) fn mmio(&self) -> Result<&Mmio> {
         if self.is_unplugged() {
             return Err(ENODEV);
         }
+        if self.closed.load(Acquire) {
+            return Err(EIO);
+        }
         Ok(&self.mmio)
+    }
+
+    /// Returns the registers if those of the graphics core may be accessed. `ENODEV` once the
+    /// device is unplugged.
+    pub(crate) fn core_mmio(&self) -> Result<Option<&Mmio>> {
+        match self.mmio() {
+            Err(e) if e == EIO => Ok(None),
+            mmio => mmio.map(|mmio| self.has_core().then_some(mmio)),
+        }
     }
 
     /// Returns whether the device is unplugged: the driver was unbound.
@@ -77,11 +93,14 @@ impl Hub {
         self.generation
     }
 
-    /// Skips flushes and invalidations until [`Hub::open`], because the card is about to be reset:
-    /// its graphics core has no power then if it needs firmware. Waits for those that have begun.
+    /// Ends accesses of registers until [`Hub::open`], because the card is about to be reset: its
+    /// graphics core has no power then if it needs firmware. Waits for flushes and invalidations
+    /// that have begun; later ones are skipped.
     pub(crate) fn close(&self) {
         let _guard = self.invalidate.lock();
-        *self.closed.lock() = true;
+        let flushing = self.flushing.lock();
+        self.closed.store(true, Release);
+        drop(flushing);
         self.core.store(!self.core_needs_firmware(), Release);
     }
 
@@ -92,7 +111,7 @@ impl Hub {
         g.nbio.start(&self.mmio, g.caps.hdp_remap)?;
         g.gmc.start_hdp(&self.mmio, layout)?;
         self.core.store(!self.core_needs_firmware(), Release);
-        *self.closed.lock() = false;
+        self.closed.store(false, Release);
         Ok(())
     }
 
@@ -140,8 +159,8 @@ impl Hub {
 
     /// Flushes the HDP: CPU writes to VRAM become visible to the GPU.
     pub(crate) fn hdp_flush(&self) -> Result {
-        let closed = self.closed.lock();
-        if *closed {
+        let _guard = self.flushing.lock();
+        if self.closed.load(Acquire) {
             return Ok(());
         }
         let remap = self.generation.caps.hdp_remap;
@@ -151,7 +170,7 @@ impl Hub {
     /// Invalidates the TLBs of `vmid` in all hubs. Complete on return; `ETIMEDOUT` without an ACK.
     pub(crate) fn flush_vmid(&self, vmid: u32, kind: FlushType) -> Result {
         let _guard = self.invalidate.lock();
-        if *self.closed.lock() {
+        if self.closed.load(Acquire) {
             return Ok(());
         }
         let gmc = self.generation.gmc;

@@ -226,7 +226,7 @@ impl Cpsch {
     }
 
     fn fail(&mut self, gpu: &Gpu, why: &str) {
-        gpu.wedge(why);
+        gpu.wedge_by_scheduler(why);
     }
 }
 

@@ -48,7 +48,7 @@ impl UserQueues for Dqm {
         self.gpu.check_usable()?;
         if inner.queues.sdma.find_held(&self.gpu, 0)?.is_some() {
             self.gpu
-                .wedge("an SDMA queue is still mapped after an engine reset");
+                .wedge_by_scheduler("an SDMA queue is still mapped after an engine reset");
             return Err(EIO);
         }
         self.map(&mut inner, Scope::All)

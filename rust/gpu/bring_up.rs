@@ -39,10 +39,10 @@ impl Gpu {
     /// Relies neither on registers nor on VRAM: also used after [`Gpu::take_down`] and a card
     /// reset. After an error the device may be partly up. Errors as [`Gpu::start`].
     pub(crate) fn bring_up(self: &Arc<Self>) -> Result {
-        let mmio = self.mmio()?;
         let g = self.generation();
         kapi::pci::set_master(self.pdev());
         self.hub().open(self.layout())?;
+        let mmio = self.mmio()?;
         self.restore_vram()?;
         self.gart().restore()?;
         self.vram()

@@ -40,7 +40,7 @@ pub(crate) fn dwords_or_error(f: &mut fmt::Formatter<'_>, words: Result<KVec<u32
 
 /// Prints why the queues cannot be read, if they cannot.
 fn without_core(gpu: &Gpu, f: &mut fmt::Formatter<'_>) -> Result<bool, fmt::Error> {
-    let has_core = gpu.hub().has_core();
+    let has_core = matches!(gpu.hub().core_mmio(), Ok(Some(_)));
     if !has_core {
         writeln!(f, "  unavailable: the graphics core has no power")?;
     }

@@ -95,10 +95,12 @@ impl Gpu {
                 sink.bad_opcode(self, &origin, doorbell, code);
             }
             IhEvent::CpBadOpcode { doorbell, code } => {
-                dev_err!(
-                    self.dev(),
-                    "bad packet in a kernel queue, doorbell {doorbell:#x}, error {code}\n"
-                );
+                if self.ih().may_log(LogKind::Packet) {
+                    dev_err!(
+                        self.dev(),
+                        "bad packet in a kernel queue, doorbell {doorbell:#x}, error {code}\n"
+                    );
+                }
             }
             IhEvent::CpPrivileged => {
                 if self.ih().may_log(LogKind::Privileged) {
@@ -137,11 +139,10 @@ impl Gpu {
             // A job of a kernel ring: it ends with an error.
             let hal = self.generation().sdma;
             let node = u32::from(entry.node);
-            let engine = self
+            let engines = self
                 .mmio()
-                .ok()
-                .and_then(|mmio| hal.fault_engine(mmio, status, node));
-            sdma.fault(engine, entry.vmid.into());
+                .map_or(0, |mmio| hal.fault_engines(mmio, status, node));
+            sdma.fault(engines, entry.vmid.into());
         }
     }
 
@@ -167,7 +168,8 @@ impl Gpu {
 impl Handler for Gpu {
     fn handle(&self) {
         if let Err(e) = self.drain_ih() {
-            if e != ENODEV {
+            // Unplugged, or being reset.
+            if e != ENODEV && e != EIO {
                 dev_err!(self.dev(), "interrupt ring: {e:?}\n");
             }
         }

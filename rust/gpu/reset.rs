@@ -60,7 +60,7 @@ impl Gpu {
     ///
     /// [`Card::mode1_reset`]: crate::card::Card::mode1_reset
     pub(crate) fn reset_firmware(&self, pdev: &pci::Device<Core<'_>>) -> Result {
-        if self.psp().needs_reset(self.mmio()?)? {
+        if self.psp().needs_reset(self.hub().raw_mmio())? {
             self.mode1_reset(pdev)?;
         }
         Ok(())

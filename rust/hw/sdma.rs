@@ -82,9 +82,9 @@ pub(crate) trait SdmaHal: Sync {
     /// Returns the HDP flush of an engine.
     fn hdp_flush(&self, mmio: &Mmio, engine: u32) -> Result<HdpFlush>;
 
-    /// Returns the logical number of the engine that a fault status of the hub of IH node `node`
-    /// names.
-    fn fault_engine(&self, mmio: &Mmio, status: u32, node: u32) -> Option<u32>;
+    /// Returns the engines, a bit for each logical number, that may have caused a fault in the hub
+    /// of IH node `node`: the one that the fault status names, or all of the hub if it names none.
+    fn fault_engines(&self, mmio: &Mmio, status: u32, node: u32) -> u32;
 
     /// The packet encoding.
     fn packets(&self) -> &'static dyn DmaPacketHal;
@@ -169,8 +169,8 @@ pub(super) trait SdmaVersion: Sync {
     /// See [`SdmaHal::reset`].
     fn reset(mmio: &Mmio, engine: u32) -> Result;
 
-    /// See [`SdmaHal::fault_engine`].
-    fn fault_engine(map: &InstanceMap, status: u32, node: u32) -> Option<u32>;
+    /// See [`SdmaHal::fault_engines`].
+    fn fault_engines(map: &InstanceMap, status: u32, node: u32) -> u32;
 }
 
 /// Registers of an engine: those of a block at an offset.
@@ -350,8 +350,8 @@ impl<T: SdmaVersion> SdmaHal for T {
         })
     }
 
-    fn fault_engine(&self, mmio: &Mmio, status: u32, node: u32) -> Option<u32> {
-        T::fault_engine(mmio.instances(), status, node)
+    fn fault_engines(&self, mmio: &Mmio, status: u32, node: u32) -> u32 {
+        T::fault_engines(mmio.instances(), status, node)
     }
 
     fn packets(&self) -> &'static dyn DmaPacketHal {

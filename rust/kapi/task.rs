@@ -98,11 +98,19 @@ impl Name {
         let name = unsafe { core::ptr::read_volatile(&raw const (*task).comm) };
         Self(name)
     }
+
+    /// Returns the bytes, which need not be UTF-8.
+    pub(crate) fn bytes(&self) -> &[u8] {
+        let end = self.0.iter().position(|byte| *byte == 0);
+        self.0
+            .get(..end.unwrap_or(self.0.len()))
+            .unwrap_or_default()
+    }
 }
 
 impl core::fmt::Display for Name {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-        for byte in self.0.iter().take_while(|b| **b != 0) {
+        for byte in self.bytes() {
             f.write_char(char::from(*byte))?;
         }
         Ok(())

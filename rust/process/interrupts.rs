@@ -16,6 +16,7 @@ use super::{
     vm_fault::report_fault,
 };
 use crate::{
+    card::health::Cause,
     gpu::{EventSink, Gpu, Origin},
     hw::{SqSender, VmFault},
     kapi::task,
@@ -117,7 +118,7 @@ impl EventSink for Sink {
             "process {pid}: IH client {client} consumed poison; sending SIGBUS\n"
         );
         task::send_sigbus(process.leader());
-        gpu.health().set_memory_error();
+        gpu.health().set_cause(Cause::Memory);
         gpu.wedge("poison consumed");
     }
 

@@ -24,6 +24,7 @@ use kernel::{
 };
 
 use crate::{
+    card::health::Cause,
     gpu::{
         migrated::{MoveInfo, MoveTrigger},
         Gpu,
@@ -249,38 +250,70 @@ impl file::Stream for SmiClient {
     }
 }
 
-/// Formats a line; truncates it to [`LINE`].
+/// A line, truncated to [`LINE`].
 struct Line {
     bytes: [u8; LINE],
     len: usize,
 }
 
-impl Write for Line {
-    fn write_str(&mut self, text: &str) -> core::fmt::Result {
-        for byte in text.bytes().take(LINE - 1 - self.len) {
-            self.bytes[self.len] = byte;
+impl Line {
+    fn push(&mut self, bytes: &[u8]) {
+        for byte in bytes.iter().take(LINE - 1 - self.len) {
+            self.bytes[self.len] = *byte;
             self.len += 1;
         }
+    }
+}
+
+impl Write for Line {
+    fn write_str(&mut self, text: &str) -> core::fmt::Result {
+        self.push(text.as_bytes());
         Ok(())
     }
 }
 
 /// Sends an event of process `of` on a GPU to the clients. Does not allocate or sleep.
 fn send(gpu_id: u32, event: u32, of: Pid, what: core::fmt::Arguments<'_>) {
-    send_to(|client| client.gpu_id == gpu_id, event, Some(of), what);
+    send_to(|client| client.gpu_id == gpu_id, event, Some(of), what, b"");
+}
+
+/// Sends an event of a process that ends with its name, see [`send`].
+fn send_name(gpu_id: u32, event: u32, leader: &Task, what: core::fmt::Arguments<'_>) {
+    let name = task::Name::of(leader);
+    let of = Some(leader.pid());
+    send_to(
+        |client| client.gpu_id == gpu_id,
+        event,
+        of,
+        what,
+        name.bytes(),
+    );
 }
 
 /// Sends an event of a device to the clients of all its nodes. Does not allocate or sleep.
 fn send_all(gpu: &Gpu, event: u32, what: core::fmt::Arguments<'_>) {
-    send_to(|client| client.device_id == gpu.id(), event, None, what);
+    send_to(
+        |client| client.device_id == gpu.id(),
+        event,
+        None,
+        what,
+        b"",
+    );
 }
 
+/// Sends a line of `what` and `name` to those clients that match and accept it.
 fn send_to(
     matches: impl Fn(&SmiClient) -> bool,
     event: u32,
     of: Option<Pid>,
     what: core::fmt::Arguments<'_>,
+    name: &[u8],
 ) {
+    let wants = |client: &SmiClient| matches(client) && client.accepts(event, of);
+    // Most events have no client.
+    if !CLIENTS.lock().iter().any(|client| wants(client)) {
+        return;
+    }
     let mut line = Line {
         bytes: [0; LINE],
         len: 0,
@@ -288,9 +321,11 @@ fn send_to(
     // `Line` does not return errors.
     let _ = write!(line, "{event:x} ");
     let _ = line.write_fmt(what);
+    line.push(name);
+    line.push(b"\n");
     let text = line.bytes.get(..line.len).unwrap_or_default();
     for client in CLIENTS.lock().iter() {
-        if matches(client) && client.accepts(event, of) && client.fifo.lock().put(text) {
+        if wants(client) && client.fifo.lock().put(text) {
             client.waiting.notify_all();
         }
     }
@@ -303,24 +338,13 @@ pub(super) fn process(gpu_id: u32, leader: &Task, starts: bool) {
     } else {
         uapi::kfd_smi_event_KFD_SMI_EVENT_PROCESS_END
     };
-    let pid = leader.pid();
-    send(
-        gpu_id,
-        event,
-        pid,
-        format_args!("{pid:x} {}\n", task::Name::of(leader)),
-    );
+    send_name(gpu_id, event, leader, format_args!("{:x} ", leader.pid()));
 }
 
 /// Sends a VM fault of a process.
 pub(super) fn vm_fault(gpu_id: u32, leader: &Task) {
-    let pid = leader.pid();
-    send(
-        gpu_id,
-        uapi::kfd_smi_event_KFD_SMI_EVENT_VMFAULT,
-        pid,
-        format_args!("{pid:x}:{}\n", task::Name::of(leader)),
-    );
+    let event = uapi::kfd_smi_event_KFD_SMI_EVENT_VMFAULT;
+    send_name(gpu_id, event, leader, format_args!("{:x}:", leader.pid()));
 }
 
 /// Sends the eviction of the queues of a process.
@@ -330,7 +354,7 @@ pub(super) fn evicted(id: u32, pids: Pids, trigger: EvictionTrigger) {
         id,
         uapi::kfd_smi_event_KFD_SMI_EVENT_QUEUE_EVICTION,
         pids.global,
-        format_args!("{now} -{} {id:x} {}\n", pids.own, trigger.number()),
+        format_args!("{now} -{} {id:x} {}", pids.own, trigger.number()),
     );
 }
 
@@ -342,7 +366,7 @@ pub(super) fn restored(id: u32, pids: Pids, again: bool) {
         uapi::kfd_smi_event_KFD_SMI_EVENT_QUEUE_RESTORE,
         pids.global,
         format_args!(
-            "{now} -{} {id:x} {}\n",
+            "{now} -{} {id:x} {}",
             pids.own,
             if again { 'R' } else { '0' }
         ),
@@ -364,7 +388,7 @@ pub(super) fn unmapped(id: u32, pids: Pids, pages: &Range<u64>, why: UnmapTrigge
         id,
         uapi::kfd_smi_event_KFD_SMI_EVENT_UNMAP_FROM_GPU,
         pids.global,
-        format_args!("{now} -{} @{first:x}({count:x}) {id:x} {why}\n", pids.own),
+        format_args!("{now} -{} @{first:x}({count:x}) {id:x} {why}", pids.own),
     );
 }
 
@@ -376,7 +400,7 @@ pub(super) fn page_fault_start(id: u32, pids: Pids, page: u64, write: bool) {
         id,
         uapi::kfd_smi_event_KFD_SMI_EVENT_PAGE_FAULT_START,
         pids.global,
-        format_args!("{now} -{} @{page:x}({id:x}) {access}\n", pids.own),
+        format_args!("{now} -{} @{page:x}({id:x}) {access}", pids.own),
     );
 }
 
@@ -388,7 +412,7 @@ pub(super) fn page_fault_end(id: u32, pids: Pids, page: u64, moved: bool) {
         id,
         uapi::kfd_smi_event_KFD_SMI_EVENT_PAGE_FAULT_END,
         pids.global,
-        format_args!("{now} -{} @{page:x}({id:x}) {how}\n", pids.own),
+        format_args!("{now} -{} @{page:x}({id:x}) {how}", pids.own),
     );
 }
 
@@ -419,7 +443,7 @@ pub(super) fn migration_start(pids: Pids, info: &MoveInfo) {
         uapi::kfd_smi_event_KFD_SMI_EVENT_MIGRATE_START,
         pids.global,
         format_args!(
-            "{now} -{} @{first:x}({count:x}) {from:x}->{to:x} {prefetch:x}:{preferred:x} {trigger}\n",
+            "{now} -{} @{first:x}({count:x}) {from:x}->{to:x} {prefetch:x}:{preferred:x} {trigger}",
             pids.own
         ),
     );
@@ -435,7 +459,7 @@ pub(super) fn migration_end(pids: Pids, info: &MoveInfo, result: Result) {
         uapi::kfd_smi_event_KFD_SMI_EVENT_MIGRATE_END,
         pids.global,
         format_args!(
-            "{now} -{} @{first:x}({count:x}) {from:x}->{to:x} {trigger} {error}\n",
+            "{now} -{} @{first:x}({count:x}) {from:x}->{to:x} {trigger} {error}",
             pids.own
         ),
     );
@@ -444,14 +468,16 @@ pub(super) fn migration_end(pids: Pids, info: &MoveInfo, result: Result) {
 /// Sends that a GPU hangs. [`gpu_back`] follows if it can be reset.
 pub(super) fn gpu_lost(gpu: &Gpu) {
     // `amdgpu_reset_get_desc`.
-    let why = match gpu.health().has_memory_error() {
-        true => "RAS error",
-        false => "unknown",
+    let why = match gpu.health().cause() {
+        Cause::Memory => "RAS error",
+        Cause::Scheduler if gpu.generation().need_mes().is_ok() => "MES hang",
+        Cause::Scheduler => "HWS hang",
+        Cause::Unknown => "unknown",
     };
     send_all(
         gpu,
         uapi::kfd_smi_event_KFD_SMI_EVENT_GPU_PRE_RESET,
-        format_args!("{:x} {why}\n", gpu.health().resets().wrapping_add(1)),
+        format_args!("{:x} {why}", gpu.health().resets().wrapping_add(1)),
     );
 }
 
@@ -461,7 +487,8 @@ pub(super) fn throttled(gpu: &Gpu, reasons: u64, count: u64) {
         |client| client.gpu_id == gpu.id(),
         uapi::kfd_smi_event_KFD_SMI_EVENT_THERMAL_THROTTLE,
         None,
-        format_args!("{reasons:x}:{count:x}\n"),
+        format_args!("{reasons:x}:{count:x}"),
+        b"",
     );
 }
 
@@ -470,6 +497,7 @@ pub(super) fn gpu_back(gpu: &Gpu) {
     send_all(
         gpu,
         uapi::kfd_smi_event_KFD_SMI_EVENT_GPU_POST_RESET,
-        format_args!("{:x}\n", gpu.health().resets()),
+        // Without a cause.
+        format_args!("{:x} ", gpu.health().resets()),
     );
 }

@@ -210,11 +210,11 @@ impl Sdma {
         }
     }
 
-    /// Marks jobs in `vmid` as failed with `EFAULT` after a VM fault: those of `engine`, or of all
-    /// engines if the hardware does not report which. Called in the interrupt thread.
-    pub(crate) fn fault(&self, engine: Option<u32>, vmid: u32) {
+    /// Marks the jobs in `vmid` of the engines in a mask as failed with `EFAULT` after a VM fault.
+    /// Called in the interrupt thread.
+    pub(crate) fn fault(&self, engines: u32, vmid: u32) {
         for ring in &self.rings {
-            if engine.is_none_or(|e| e == ring.engine()) {
+            if engines & 1 << ring.engine() != 0 {
                 ring.fault(vmid, EFAULT);
             }
         }

@@ -4,12 +4,16 @@
  * after a timeout of 9 s (MES: 2 s), and no process hangs. The GPU recovers by a reset, repeatedly.
  */
 #define _GNU_SOURCE
+#include <fcntl.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <sys/time.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <drm/amdgpu_drm.h>
+
+#include "device.h"
 #include "fixture.h"
 #include "listen.h"
 
@@ -25,6 +29,28 @@ static void expect_death(pid_t child, double seconds)
 	}
 }
 
+/* Reads registers until it is killed. */
+static pid_t start_reader(void)
+{
+	struct kfd_ioctl_get_clock_counters_args clocks = { 0 };
+	char text[4096];
+	pid_t child = fork_child();
+	struct kfd k;
+	int hqds;
+
+	if (child)
+		return child;
+	fixture_open(&k);
+	clocks.gpu_id = k.node.gpu_id;
+	hqds = open("/sys/kernel/debug/kfd/hqds", O_RDONLY);
+	for (;;) {
+		kfd_ioctl(k.fd, AMDKFD_IOC_GET_CLOCK_COUNTERS, &clocks);
+		amdgpu_info(&k, AMDGPU_INFO_TIMESTAMP);
+		(void)!pread(hqds, text, sizeof(text), 0);
+		usleep(1000);
+	}
+}
+
 /*
  * The first queue needs no preemption. The second one does: CREATE_QUEUE fails after the timeout,
  * either of the firmware for one queue (4 s) or of the driver for the firmware (9 s). Queues can be
@@ -34,9 +60,16 @@ TEST_TIMEOUT(preemption_timeout, 180)
 {
 	/* Seconds of the module parameter. */
 	const char *parameter = getenv("PREEMPTION_TIMEOUT");
-	int resets = listen_for_resets(), timeout;
+	int resets = listen_for_resets(), causes, timeout;
 	double start, took;
-	pid_t child;
+	pid_t child, reader = -1;
+	struct kfd k;
+
+	fixture_open_only(&k);
+	causes = listen_to(&k, KFD_SMI_EVENT_MASK_FROM_INDEX(KFD_SMI_EVENT_GPU_PRE_RESET));
+	/* amdgpu reads registers of gfx942 during its mode-1 reset. */
+	if (ktap_is_rkfd() || gpu_is_gfx12())
+		reader = start_reader();
 
 	child = fork_child();
 	if (!child) {
@@ -66,6 +99,12 @@ TEST_TIMEOUT(preemption_timeout, 180)
 		usleep(100000);
 	EXPECT(kill(child, 0) != 0, "process still exists");
 	expect_reset(resets);
+	listen_for_line(causes, gpu_is_gfx12() ? " MES hang\n" : " HWS hang\n", NULL);
+	if (reader > 0) {
+		EXPECT(waitpid(reader, NULL, WNOHANG) == 0, "it ended early");
+		kill(reader, SIGKILL);
+		waitpid(reader, NULL, 0);
+	}
 }
 
 /*

@@ -60,9 +60,12 @@ int listen_for_resets(void)
 
 void expect_reset(int resets)
 {
+	const char *text;
 	char back[16];
 
 	snprintf(back, sizeof(back), "%x ", KFD_SMI_EVENT_GPU_POST_RESET);
-	EXPECT(listen_for_line(resets, back, NULL));
+	/* The number of resets and an empty cause. */
+	if (listen_for_line(resets, back, &text))
+		EXPECT(strstr(text, " \n") != NULL, "'%s'", text);
 	close(resets);
 }

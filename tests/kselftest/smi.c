@@ -5,6 +5,7 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -64,6 +65,22 @@ static void acquire_and_exit(void *data)
 	fixture_open(&k);
 }
 
+/* A name is bytes, which need not be ASCII. */
+static void acquire_with_name(void *data)
+{
+	char wanted[64];
+	struct kfd k;
+	int fd;
+
+	(void)data;
+	ASSERT(!prctl(PR_SET_NAME, "n\303\251\377"));
+	fixture_open_only(&k);
+	fd = listen_to(&k, KFD_SMI_EVENT_MASK_FROM_INDEX(KFD_SMI_EVENT_PROCESS_START));
+	ASSERT_OK(kfd_acquire_vm(&k));
+	snprintf(wanted, sizeof(wanted), "c %x n\303\251\377\n", getpid());
+	listen_for_line(fd, wanted, NULL);
+}
+
 TEST(process_start_and_end)
 {
 	char wanted[64];
@@ -105,6 +122,7 @@ TEST(process_start_and_end)
 	EXPECT(read(fd, wanted, 1) < 0 && errno == EAGAIN);
 	EXPECT(read(half, wanted, 1) == 1 && wanted[0] == 'd');
 	EXPECT(read(half, wanted, 63) > 3 && wanted[0] == ' ');
+	EXPECT_OK(ktap_in_child(acquire_with_name, NULL));
 }
 
 static void unprivileged_listener(void *data)

@@ -67,7 +67,7 @@ pub(super) fn remove(gpu: &Gpu, queues: &mut Queues, queue: &DqmQueue, failure: 
         reset_and_lose(gpu, queues, queue, failure)
     };
     if removed.is_err() {
-        gpu.wedge("a queue was not removed");
+        gpu.wedge_by_scheduler("a queue was not removed");
     }
     removed
 }
@@ -167,7 +167,7 @@ pub(super) fn reset_by_mes(gpu: &Gpu, queue: &DqmQueue, failure: Failure) -> Res
         Ok(()) => Ok(()),
         Err(e) if is_gone(e, failure) => Ok(()),
         Err(e) => {
-            gpu.wedge("a queue was not reset");
+            gpu.wedge_by_scheduler("a queue was not reset");
             Err(e.into())
         }
     }

@@ -203,9 +203,13 @@ impl SdmaVersion for Sdma {
         }
     }
 
-    fn fault_engine(_map: &InstanceMap, status: u32, _node: u32) -> Option<u32> {
+    fn fault_engines(_map: &InstanceMap, status: u32, _node: u32) -> u32 {
         let client = s::GCVM_L2_PROTECTION_FAULT_STATUS_LO32__CID.get(Value::new(status));
-        let n = client.checked_sub(FIRST_FAULT_CLIENT)?;
-        (0u32..).take(ENGINES).find(|engine| *engine == n)
+        let all = (1 << ENGINES) - 1;
+        let named = client.checked_sub(FIRST_FAULT_CLIENT);
+        match named.and_then(|n| 1u32.checked_shl(n)) {
+            Some(engine) if engine & all != 0 => engine,
+            _ => all,
+        }
     }
 }

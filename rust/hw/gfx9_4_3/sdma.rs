@@ -201,12 +201,16 @@ impl SdmaVersion for Sdma {
         Ok(())
     }
 
-    fn fault_engine(map: &InstanceMap, status: u32, node: u32) -> Option<u32> {
+    fn fault_engines(map: &InstanceMap, status: u32, node: u32) -> u32 {
         let client = mm::VM_L2_PROTECTION_FAULT_STATUS__CID.get(Value::new(status));
-        let n = client.checked_sub(FIRST_FAULT_CLIENT)?;
-        if n >= u32::from(PER_AID) {
-            return None;
-        }
-        of_node(map, node, n)
+        let of_aid = 0..u32::from(PER_AID);
+        let named = client.checked_sub(FIRST_FAULT_CLIENT);
+        let candidates = match named.filter(|n| of_aid.contains(n)) {
+            Some(n) => n..n + 1,
+            None => of_aid,
+        };
+        candidates
+            .filter_map(|n| of_node(map, node, n))
+            .fold(0, |mask, engine| mask | 1 << engine)
     }
 }

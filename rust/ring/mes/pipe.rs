@@ -394,7 +394,7 @@ impl Ring {
                     "MES({pipe}) failed to respond to {} within {TIMEOUT_MS} ms\n",
                     shape.name
                 );
-                card.wedge("MES does not respond");
+                card.wedge_by_scheduler("MES does not respond");
             }
             Failure::NotCompleted(_) => {}
         }

@@ -106,6 +106,8 @@ pub struct Gpu {
     config_lost: AtomicBool,
     /// Held during a reset.
     resets: Mutex<()>,
+    /// Time at which a mode-1 reset ends, in ns of the trace.
+    mode1_end: AtomicU64,
     counters: Counters,
 }
 
@@ -257,7 +259,8 @@ impl Gpu {
             gmc.clone(),
             dma.clone(),
             msix.clone(),
-        );
+        )
+        .in_mode(adversary.is_some());
         let gpu = Arc::new(Self {
             chip,
             placement,
@@ -290,6 +293,7 @@ impl Gpu {
             warm: AtomicBool::new(boot == Boot::Warm),
             config_lost: AtomicBool::new(false),
             resets: Mutex::default(),
+            mode1_end: AtomicU64::new(0),
             counters: Counters::default(),
         });
         gpu.firmware.reset(gpu.is_warm());
@@ -490,8 +494,9 @@ impl Gpu {
         value
     }
 
-    /// Reports an access to the graphics core of gfx12 before the RLC has its firmware: it has no
-    /// power. SPM_MC_CNTL is of the RLC itself (`gfx_v12_0_update_spm_vmid`, before the PSP).
+    /// Reports an access during a mode-1 reset, and one to the graphics core of gfx12 before the
+    /// RLC has its firmware: it has no power. SPM_MC_CNTL is of the RLC itself
+    /// (`gfx_v12_0_update_spm_vmid`, before the PSP).
     fn check_power(&self, slot: &Slot) {
         const OF_RLC: RegId =
             RegId::new(gc12::regRLC_SPM_MC_CNTL.seg, gc12::regRLC_SPM_MC_CNTL.off);
@@ -502,6 +507,14 @@ impl Gpu {
                 self.strict,
                 "regs",
                 "access to {} before the autoload: the graphics core has no power",
+                slot.name
+            );
+        }
+        if slot.unit != Unit::Mp && self.trace.now() < self.mode1_end.load(Ordering::Acquire) {
+            strict!(
+                self.strict,
+                "regs",
+                "access to {} during a mode-1 reset",
                 slot.name
             );
         }

@@ -206,7 +206,7 @@ fn message(gpu: &Gpu, message: u32) {
         // The upper half contains whether a fatal error was the reason (smu_v13_0_6_mode1_reset).
         msg::GFX_DRIVER_RESET if argument & 0xffff == MODE_1 && argument >> 17 == 0 => {
             // The mailbox is not reset: the driver reads its response.
-            gpu.reset(Reset::Mode1);
+            gpu.mode1_reset();
             MAILBOX.respond(gpu, response::OK);
         }
         msg::RESET_SDMA => {

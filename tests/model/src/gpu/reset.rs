@@ -3,9 +3,13 @@
 //! Reset and power-on of the card.
 
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 use super::{Boot, Gpu, Reset};
 use crate::{discovery, event, strict};
+
+/// Duration of a mode-1 reset. Drivers wait for 500 ms at least.
+const MODE1: Duration = Duration::from_millis(200);
 
 impl Gpu {
     /// Sets the state that boot firmware establishes: the discovery binary near the top of VRAM,
@@ -42,6 +46,14 @@ impl Gpu {
     pub fn check_interrupts(&self) {
         self.ih.check();
         self.smu.check(&self.strict);
+    }
+
+    /// Resets the card as firmware of the SMU does on request: for a while only its mailbox can be
+    /// accessed.
+    pub fn mode1_reset(&self) {
+        self.reset(Reset::Mode1);
+        let end = self.trace.now() + MODE1.as_nanos() as u64;
+        self.mode1_end.store(end, Ordering::Release);
     }
 
     /// Resets every engine, register, ring and translation to power-on state; drops waves and

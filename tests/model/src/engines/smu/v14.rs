@@ -181,7 +181,7 @@ fn debug_message(gpu: &Gpu, message: u32) {
         );
     }
     if message == DEBUG_MODE_1_RESET {
-        gpu.reset(Reset::Mode1);
+        gpu.mode1_reset();
     } else {
         strict!(
             gpu.strict,
