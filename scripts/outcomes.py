@@ -6,7 +6,8 @@
 #
 # usage: outcomes.py compare BOOT LOG    prints deviations, then `= PASSED FAILED SKIPPED`
 #        outcomes.py record BOOT LOG     replaces the boot's part of the list
-#        outcomes.py lint                checks the list against the boots and `differ`
+#        outcomes.py lint                checks the list against the boots and `differ`, and that
+#                                        Documentation/testing.rst, "Boots", has each boot
 #
 # LOG is the KTAP output of the boot, or does not exist. Every deviation counts as a failure: a
 # listed test without a result, a result that is not listed, a test that passes and should be
@@ -20,6 +21,7 @@ import sys
 
 TESTS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../tests")
 LIST = os.path.join(TESTS, "vm/outcomes")
+DOCUMENT = "Documentation/testing.rst"
 SHOWN = 20
 PASS, SKIP, FAIL = "passed", "skipped", "failed"
 HEAD = """\
@@ -159,14 +161,23 @@ def lines_of(path):
         return [line.strip() for line in f if line.strip() and not line.startswith("#")]
 
 
+def documented():
+    """Returns the boots of DOCUMENT: the terms of the definition list in its section "Boots"."""
+    with open(os.path.join(TESTS, "..", DOCUMENT), encoding="utf-8") as f:
+        section = re.split(r"^Boots\n-+\n", f.read(), flags=re.M)[1]
+    return {name for terms in re.findall(r"^``.*\n(?= )", section, re.M) for name in re.findall("``(.*?)``", terms)}
+
+
 def lint():
-    """Every boot has its tests listed, and the reverse; every line of `differ` skips a test."""
+    """Every boot has its tests listed, and the reverse; every line of `differ` skips a test; every
+    boot is documented, without `long-`."""
     listed = read_list()
     findings = []
-    exist = set()
+    exist, kinds = set(), set()
     for path, suffix in (("vm/boots", ""), ("vm/boots-amdgpu", "-amdgpu")):
         for line in lines_of(path):
             name, chips, _, command = (part.strip() for part in line.split("|", 3))
+            kinds.add(name.removeprefix("long-"))
             boots = {f"{name}-{chip}{suffix}" for chip in chips.split()}
             # The list of NAME may be that of long-NAME only.
             named = boots | {base for base in map(base_of, boots) if base}
@@ -175,6 +186,8 @@ def lint():
             if "run-tests.sh" in command:
                 findings += [f"no tests of {b}" for b in sorted(boots) if not expected(listed, b)]
     findings += [f"there is no boot {boot}" for boot in sorted(listed.keys() - exist)]
+    findings += [f"{DOCUMENT} lacks the boot {kind}" for kind in sorted(kinds - documented())]
+    findings += [f"{DOCUMENT}: there is no boot {kind}" for kind in sorted(documented() - kinds)]
     skipped = set()
     for boot, programs in listed.items():
         driver = "amdgpu" if "-amdgpu" in boot or boot.startswith("stock-") else "rkfd"
