@@ -61,6 +61,20 @@ pub(super) fn number<T: ParseInt>(text: &[u8]) -> Result<T> {
     T::from_str(BStr::from_bytes(text))
 }
 
+/// Parses a decimal number as `kstrtou32` does with base 10: without the end of a line. `EINVAL` for
+/// anything else, `ERANGE` for a number that is too large.
+pub(super) fn decimal(text: &[u8]) -> Result<u32> {
+    let text = text.strip_suffix(b"\n").unwrap_or(text);
+    let digits = text.strip_prefix(b"+").unwrap_or(text);
+    if digits.is_empty() || !digits.iter().all(u8::is_ascii_digit) {
+        return Err(EINVAL);
+    }
+    let value = digits.iter().try_fold(0u32, |value, digit| {
+        value.checked_mul(10)?.checked_add((digit - b'0').into())
+    });
+    value.ok_or(ERANGE)
+}
+
 /// Calls `f` with the SMU. `EBUSY` while the card hangs, is being reset or suspended.
 pub(super) fn with_smu<T>(gpu: &Gpu, f: impl FnOnce(&Smu, &Mmio) -> Result<T>) -> Result<T> {
     gpu.check_usable().map_err(|_| EBUSY)?;

@@ -9,7 +9,7 @@ use core::fmt::Write;
 
 use kernel::prelude::*;
 
-use super::fact::{line, number, with_smu, Action, Fact};
+use super::fact::{decimal, line, number, with_smu, Action, Fact};
 use crate::{
     card::{
         limits::{Level, Limit},
@@ -63,7 +63,7 @@ pub(super) const CAP: (Fact, Action) = (
         line(out, microwatts(with_smu(gpu, Smu::power_limit)?))
     }),
     |gpu, text| {
-        let microwatts = u32::try_from(number::<u64>(text)?).map_err(|_| ERANGE)?;
+        let microwatts = decimal(text)?;
         with_smu(gpu, |smu, mmio| {
             smu.set_power_limit(mmio, microwatts / 1_000_000)
         })

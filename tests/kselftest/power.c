@@ -213,7 +213,11 @@ TEST(power_limit)
 	EXPECT_EQ(card_number(&k, cap, 10), 100000000);
 	EXPECT_RET(card_set(&k, cap, "2000000000\n"), -EINVAL);
 	EXPECT_RET(card_set(&k, cap, "5000000000\n"), -ERANGE);
+	EXPECT_RET(card_set(&k, cap, "100000000000000000000\n"), -ERANGE);
 	EXPECT_RET(card_set(&k, cap, "100 W\n"), -EINVAL);
+	EXPECT_RET(card_set(&k, cap, "0x5f5e100\n"), -EINVAL);
+	/* Decimal, not octal. */
+	EXPECT_OK(card_set(&k, cap, "0100000000\n"));
 	EXPECT_EQ(card_number(&k, cap, 10), 100000000);
 	snprintf(text, sizeof(text), "%" PRIu64 "\n", most);
 	EXPECT_OK(card_set(&k, cap, text));
