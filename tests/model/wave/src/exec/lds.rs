@@ -26,6 +26,11 @@ fn load_word(bytes: &[u8]) -> u64 {
     bytes.iter().rev().fold(0, |v, &b| v << 8 | u64::from(b))
 }
 
+/// Returns an address in LDS. It has 32 bits: a negative base with an offset is inside.
+fn address(base: u32, offset: u32) -> u64 {
+    base.wrapping_add(offset).into()
+}
+
 /// Iterates over the active lanes in order.
 pub(crate) fn active(mask: u64) -> impl Iterator<Item = usize> {
     (0..LANES).filter(move |l| mask >> l & 1 != 0)
@@ -154,7 +159,7 @@ fn pair(
     let words = size / 4;
     for l in active(w.exec()) {
         let base = w.v[usize::from(i.addr)][l];
-        let at = |n: usize| u64::from(base) + u64::from(u32::from(i.offset[n]) * stride);
+        let at = |n: usize| address(base, u32::from(i.offset[n]) * stride);
         let mut old = [0u32; 4];
         for n in 0..2 {
             for (k, dword) in load(lds, at(n), size).chunks(4).enumerate() {
@@ -222,7 +227,7 @@ pub(super) fn step(w: &mut Wave, ctx: &mut Ctx<'_>, i: &Lds) -> Step {
         }
         LdsOp::Access(what) => {
             let base = &w.v[usize::from(i.addr)];
-            let addresses = std::array::from_fn(|l| u64::from(base[l]) + u64::from(offset));
+            let addresses = std::array::from_fn(|l| address(base[l], offset));
             let to = i.returns.then_some(i.dst);
             access(w, ctx.lds, what, exec, &addresses, i.data, to)?;
         }

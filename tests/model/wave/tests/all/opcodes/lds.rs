@@ -173,6 +173,22 @@ fn atomics() {
     )]);
 }
 
+#[test]
+fn addresses_wrap_at_32_bits() {
+    let pair = |l: Lane<'_>| u64::from(l.u(1)) | u64::from(l.u(2)) << 32;
+    check(&FILLS, &[
+        w(own("v_sub_u32 v12, 0, v12\n ds_write_b32 v12, v1 offset:1020\n v_add_u32 v12, 1020, v12\n ds_read_b32 v10, v12"), |l| l.u(1)),
+        w(own("v_sub_u32 v12, 1020, v12\n ds_write_b32 v12, v1\n v_add_u32 v12, -1020, v12\n ds_read_b32 v10, v12 offset:1020"), |l| l.u(1)),
+        w(own("v_sub_u32 v12, 1020, v12\n ds_write_b32 v12, v1\n v_add_u32 v12, -1020, v12\n ds_add_rtn_u32 v10, v12, v2 offset:1020"), |l| l.u(1)),
+        q(own("v_sub_u32 v12, 0, v12\n ds_write2_b32 v12, v1, v2 offset0:254 offset1:255\n v_add_u32 v12, 1016, v12\n ds_read_b64 v[10:11], v12"), pair),
+        q(own("v_sub_u32 v12, 1016, v12\n ds_write2_b32 v12, v1, v2 offset1:1\n v_add_u32 v12, -1016, v12\n ds_read2_b32 v[10:11], v12 offset0:254 offset1:255"), pair),
+        // Of a pair only the offset that wraps is inside.
+        q("v_mov_b32 v12, -4\n ds_write2_b32 v12, v1, v2 offset1:1\n ds_read2_b32 v[10:11], v12 offset1:1\n s_waitcnt lgkmcnt(0)", |l| {
+            u64::from(l.state.v[2][63]) << 32
+        }),
+    ]);
+}
+
 /// v12 is the last dword of LDS, which v1 is written to.
 fn end(text: &str) -> &'static str {
     let last = LDS - 4;

@@ -486,6 +486,15 @@ fn local_data() {
 }
 
 #[test]
+fn lds_addresses_wrap_at_32_bits() {
+    check_12(&FILLS, &[
+        w(own("v_sub_nc_u32 v12, 0, v12\n ds_store_b32 v12, v1 offset:1020\n v_add_nc_u32 v12, 1020, v12\n ds_load_b32 v10, v12"), |l| l.u(1)),
+        q(own("v_sub_nc_u32 v12, 0, v12\n ds_store_2addr_b32 v12, v1, v2 offset0:254 offset1:255\n v_add_nc_u32 v12, 1016, v12\n ds_load_b64 v[10:11], v12"), |l| l.q(1)),
+        q(own("v_sub_nc_u32 v12, 1016, v12\n ds_store_2addr_b32 v12, v1, v2 offset1:1\n v_add_nc_u32 v12, -1016, v12\n ds_load_2addr_b32 v[10:11], v12 offset0:254 offset1:255"), |l| l.q(1)),
+    ]);
+}
+
+#[test]
 fn between_lanes() {
     let from = |l: Lane<'_>, lane: usize| l.state.v[1][lane];
     for lanes in [32, 64] {
