@@ -152,6 +152,7 @@ pub(super) fn integer(value: i64, ty: Ty) -> u64 {
 }
 
 /// Returns an inline float (0.5, -0.5, 1, -1, 2, -2, 4, -4, 1/(2 pi)) as an operand of type `ty`.
+/// For packed integers it is an f32, whose low half is zero (LLVM's `getInlineEncodingV216`).
 pub(super) fn float(index: u32, ty: Ty) -> u64 {
     const F16: [u64; 9] = [
         0x3800, 0xb800, 0x3c00, 0xbc00, 0x4000, 0xc000, 0x4400, 0xc400, 0x3118,
@@ -159,7 +160,7 @@ pub(super) fn float(index: u32, ty: Ty) -> u64 {
     const F32: [f32; 8] = [0.5, -0.5, 1.0, -1.0, 2.0, -2.0, 4.0, -4.0];
     let index = index as usize;
     match ty {
-        Ty::B16 | Ty::F16 | Ty::P16 | Ty::H16 => F16[index],
+        Ty::B16 | Ty::F16 | Ty::H16 => F16[index],
         Ty::B64 | Ty::F64 | Ty::Mask => F32
             .get(index)
             .map_or(0x3fc4_5f30_6dc9_c882, |&v| f64::from(v).to_bits()),

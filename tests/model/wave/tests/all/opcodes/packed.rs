@@ -182,6 +182,37 @@ fn integers() {
     );
 }
 
+/// An inline float is an f32 for packed integers: 1.0 has the halves 0 and 0x3f80.
+#[test]
+fn float_constants_of_integers() {
+    check(
+        &[Fill::Bits; 4],
+        &[
+            w("v_pk_add_u16 v10, v1, 1.0", |l| {
+                pair(l.lo(1), l.hi(1) + 0x3f80)
+            }),
+            w("v_pk_add_u16 v10, v1, 1.0 op_sel_hi:[1,0]", |l| l.u(1)),
+            w("v_pk_add_u16 v10, v1, 0x3e22f983 op_sel_hi:[1,0]", |l| {
+                pair(l.lo(1) + 0xf983, l.hi(1) + 0xf983)
+            }),
+            w("v_pk_max_i16 v10, 1.0, v1", |l| {
+                pair(i(l.lo(1)).max(0) as u32, i(l.hi(1)).max(0x3f80) as u32)
+            }),
+            w(
+                "v_pk_max_i16 v10, 1.0, v1 op_sel:[1,0] op_sel_hi:[0,1]",
+                |l| pair(i(l.lo(1)).max(0x3f80) as u32, i(l.hi(1)).max(0) as u32),
+            ),
+            // LLVM has no `op_sel` here.
+            w("v_dot2_i32_i16 v10, v1, 1.0, v3", |l| {
+                (i(l.hi(1)) * 0x3f80 + i64::from(l.i(3))) as u32
+            }),
+            w("v_dot2c_i32_i16 v10, 1.0, v1", |l| {
+                (i(l.hi(1)) * 0x3f80 + i64::from(l.i(10))) as u32
+            }),
+        ],
+    );
+}
+
 #[test]
 fn dot_products() {
     let bytes = |v: u32| v.to_le_bytes();
