@@ -67,7 +67,7 @@ fn byte_at(old: u32, at: u32, byte: u8) -> u32 {
 
 impl Wave {
     /// MODE.FP16_OVFL: overflow saturates.
-    fn fp16_ovfl(&self) -> bool {
+    pub(super) fn fp16_ovfl(&self) -> bool {
         self.mode >> 23 & 1 != 0
     }
 

@@ -62,12 +62,17 @@ impl Wave {
             true => 0.0,
             false => x,
         };
-        let h = float::to_f16(x, self.round64());
-        u32::from(if self.denormal_out16() {
+        u32::from(self.round_f16(x))
+    }
+
+    /// Rounds to f16 with the rounding, overflow and output denormal modes.
+    pub(super) fn round_f16(&self, x: f64) -> u16 {
+        let h = to_f16(x, self.round64(), self.fp16_ovfl());
+        if self.denormal_out16() {
             h
         } else {
             float::flush16(h)
-        })
+        }
     }
 
     pub(super) fn put_f16(&mut self, i: &Valu, values: Doubles, keep_high: bool) {
@@ -118,8 +123,27 @@ pub(super) fn fma(a: f64, b: f64, c: f64) -> f64 {
     float::add_odd(a * b, c)
 }
 
-fn round16(x: f64, mode: u32) -> f64 {
-    f64::from(float::from_f16(float::to_f16(x, mode)))
+/// Rounds to f16. With `saturate` an overflow gives the largest f16; infinity remains.
+fn to_f16(x: f64, mode: u32, saturate: bool) -> u16 {
+    let h = float::to_f16(x, mode);
+    if saturate && x.is_finite() && h & 0x7fff == 0x7c00 {
+        h - 1
+    } else {
+        h
+    }
+}
+
+fn round16(x: f64, (mode, saturate): (u32, bool)) -> f64 {
+    f64::from(float::from_f16(to_f16(x, mode, saturate)))
+}
+
+/// The result of a finite `x` is finite: it overflows f16, not f64.
+fn exp2(x: f64) -> f64 {
+    if x.is_finite() {
+        x.min(100.0).exp2()
+    } else {
+        x.exp2()
+    }
 }
 
 fn fract(x: f64) -> f64 {
@@ -161,7 +185,7 @@ fn div_fixup(a: f64, b: f64, c: f64) -> f64 {
 
 pub(super) fn step(w: &mut Wave, i: &Valu, op: Op) -> Tried {
     use Op::*;
-    let (ieee, mode) = (w.ieee(), w.round64());
+    let (ieee, mode) = (w.ieee(), (w.round64(), w.fp16_ovfl()));
     match op {
         v_add_f16 => w.e2(i, |a, b| a + b),
         v_sub_f16 => w.e2(i, |a, b| a - b),
@@ -186,7 +210,7 @@ pub(super) fn step(w: &mut Wave, i: &Valu, op: Op) -> Tried {
             let lane = |l: usize| keep_nan(fma(a[l], b[l], c[l]), &[a[l], b[l], c[l]]);
             w.put_f16(i, std::array::from_fn(lane), true);
         }
-        v_s_exp_f16 => w.scalar_result16(i, f64::exp2),
+        v_s_exp_f16 => w.scalar_result16(i, exp2),
         v_s_log_f16 => w.scalar_result16(i, f64::log2),
         v_s_rcp_f16 => w.scalar_result16(i, |x| 1.0 / x),
         v_s_rsq_f16 => w.scalar_result16(i, |x| 1.0 / x.sqrt()),
@@ -206,7 +230,7 @@ pub(super) fn step(w: &mut Wave, i: &Valu, op: Op) -> Tried {
         v_sqrt_f16 => w.e1(i, f64::sqrt),
         v_rsq_f16 => w.e1(i, |x| 1.0 / x.sqrt()),
         v_log_f16 => w.e1(i, f64::log2),
-        v_exp_f16 => w.e1(i, f64::exp2),
+        v_exp_f16 => w.e1(i, exp2),
         v_floor_f16 => w.e1(i, f64::floor),
         v_ceil_f16 => w.e1(i, f64::ceil),
         v_trunc_f16 => w.e1(i, f64::trunc),

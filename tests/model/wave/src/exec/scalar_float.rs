@@ -65,13 +65,7 @@ impl Wave {
         } else {
             x
         };
-        let h = float::to_f16(x, self.round64());
-        let h = if self.denormal_out16() {
-            h
-        } else {
-            float::flush16(h)
-        };
-        Some(Out::Value(h.into()))
+        Some(Out::Value(self.round_f16(x).into()))
     }
 }
 

@@ -3,7 +3,7 @@
 //! MODE: denormals, rounding, clamp of NaN.
 
 use super::small::half;
-use crate::common::bench::{check, d, f, w, Fill, Lane};
+use crate::common::bench::{check, check_12, d, f, s, w, Fill, Lane};
 
 const FILLS: [Fill; 6] = [Fill::Floats; 6];
 
@@ -164,4 +164,54 @@ fn rounding() {
             near - u32::from(over)
         }),
     ]);
+}
+
+/// Runs `text` on f16 and f32 values at the edges, with or without MODE.FP16_OVFL.
+fn large(overflow: bool, text: &str) -> &'static str {
+    format!(
+        "v_mov_b32 v1, 0x7bff7800\n v_mov_b32 v2, 0xfbff7bff\n v_mov_b32 v3, 0xc7800000\n\
+         v_mov_b32 v4, 0x7c00fc00\n v_mov_b32 v5, 0xff800000\n v_mov_b32 v10, 0\n\
+         s_mov_b32 s16, 0x7bff\n s_mov_b32 s17, 0x7c00\n\
+         s_setreg_imm32_b32 hwreg(1, 23, 1), {}\n {text}",
+        u32::from(overflow)
+    )
+    .leak()
+}
+
+/// Finite results saturate; infinite operands and poles give infinity.
+#[test]
+fn overflow_of_f16() {
+    let cases = [
+        ("v_add_f16 v10, v1, v2", 0x7c00, 0x7bff),
+        ("v_sub_f16 v10, v4, v2", 0xfc00, 0xfc00),
+        ("v_cvt_f16_f32 v10, v3", 0xfc00, 0xfbff),
+        ("v_cvt_f16_f32 v10, v5", 0xfc00, 0xfc00),
+        ("v_exp_f16 v10, v2", 0x7c00, 0x7bff),
+        ("v_rcp_f16 v10, v10", 0x7c00, 0x7c00),
+        ("v_pk_mul_f16 v10, v1, v2", 0xfc00_7c00, 0xfbff_7bff),
+        ("v_pk_mul_f16 v10, v4, v1", 0x7c00_fc00, 0x7c00_fc00),
+        ("v_fma_mixlo_f16 v10, v3, 2.0, v3", 0xfc00, 0xfbff),
+    ];
+    let words = |cases: &[(&'static str, u32, u32)]| -> Vec<_> {
+        let both = |&(text, off, on): &(&'static str, u32, u32)| {
+            let case = move |is_on, want| w(large(is_on, text), move |_| want);
+            [case(false, off), case(true, on)]
+        };
+        cases.iter().flat_map(both).collect()
+    };
+    check(&[Fill::Halves], &words(&cases));
+    check(
+        &[Fill::Halves],
+        // The product saturates, too.
+        &words(&[("v_mad_f16 v10, v1, v2, -v2", 0x7c00, 0)]),
+    );
+    check_12(&[Fill::Halves], &words(&cases));
+    check_12(
+        &[Fill::Halves],
+        &[
+            s(large(false, "s_add_f16 s24, s16, s16"), |_| (0x7c00, None)),
+            s(large(true, "s_add_f16 s24, s16, s16"), |_| (0x7bff, None)),
+            s(large(true, "s_add_f16 s24, s16, s17"), |_| (0x7c00, None)),
+        ],
+    );
 }
