@@ -136,6 +136,8 @@ struct Pipe {
     resets: u64,
     /// Fences of this ring are delayed, because the previous frame was about a user queue.
     late: bool,
+    /// When the pending frame is executed, if that is delayed.
+    due: Option<Instant>,
     /// WAIT_REG_MEM has written its first register.
     wrote: bool,
     /// Hangs until it is reset.
@@ -414,7 +416,9 @@ impl Mes {
 
     /// Drops the parameters of a pipe when its ring is unmapped.
     pub fn ring_ends(&mut self, pipe: u32) {
-        self.pipes[pipe as usize % mes::PIPES].since = None;
+        let pipe = &mut self.pipes[pipe as usize % mes::PIPES];
+        pipe.since = None;
+        pipe.due = None;
     }
 }
 

@@ -39,6 +39,17 @@ pub mod client {
     pub const SQC_INST: u8 = 9;
 }
 
+/// Hubs in which firmware invalidates translations.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Hubs {
+    /// The graphics hub.
+    Graphics,
+    /// The memory hubs that the XCC's firmware programs.
+    Memory,
+    /// Both.
+    All,
+}
+
 /// Interface of the chip to the command processor of an XCC.
 pub trait Env: Sync {
     /// Returns the physical instance of the XCC.
@@ -152,9 +163,8 @@ pub trait Env: Sync {
     fn vmid_reg(&self, vmid: u8, reg: Reg) -> u32;
     /// Sets a per-VMID register.
     fn set_vmid_reg(&self, vmid: u8, reg: Reg, value: u32);
-    /// Flushes the TLB entries of a VMID in the graphics hub, or in the memory hubs that the XCC's
-    /// firmware programs, too.
-    fn invalidate(&self, vmid: u8, both_hubs: bool);
+    /// Flushes the TLB entries of a VMID.
+    fn invalidate(&self, vmid: u8, hubs: Hubs);
     /// Returns the 100 MHz reference counter.
     fn clock(&self) -> u64;
     /// Returns the active CUs.
@@ -466,9 +476,11 @@ impl Env for XccEnv<'_> {
         self.xcc.gc.set_vmid_reg(vmid, reg, value);
     }
 
-    fn invalidate(&self, vmid: u8, both_hubs: bool) {
-        self.gpu.gmc.invalidate(self.hub(), 1 << vmid);
-        if both_hubs {
+    fn invalidate(&self, vmid: u8, hubs: Hubs) {
+        if hubs != Hubs::Memory {
+            self.gpu.gmc.invalidate(self.hub(), 1 << vmid);
+        }
+        if hubs != Hubs::Graphics {
             for aid in self.gpu.served(self.xcc.instance) {
                 self.gpu.gmc.invalidate(Hub::Mm(aid), 1 << vmid);
             }

@@ -9,6 +9,7 @@ use rkfd_abi::ih::source;
 use rkfd_abi::pm4::{self, op};
 
 use super::engine::{Engine, Outcome};
+use super::env::Hubs;
 use super::error::PacketError;
 use super::pm4::Packet;
 use super::queue::{Class, Halt, Queue};
@@ -343,14 +344,23 @@ impl Engine<'_> {
 
     fn invalidate_tlbs(&mut self, queue: &Queue, p: &Packet) -> Outcome {
         use pm4::invalidate_tlbs as it;
+        // Until its completion the old translations are used.
+        let env = self.env;
+        if let Some(left) = self.later(queue.slot, || env.response_time()) {
+            return Outcome::Wait(left);
+        }
         self.check(queue, p, &it::PACKET, it::FIELDS);
         if p.get(it::DST_SEL) != it::DST_SEL_PASID {
             return Outcome::Bad(PacketError::InvalidateTlbsDestination);
         }
+        let hubs = match p.has(it::ALL_HUB) {
+            true => Hubs::All,
+            false => Hubs::Graphics,
+        };
         let pasid = p.get(it::PASID) as u16;
         for vmid in 1..16u8 {
             if self.vmids[usize::from(vmid)].pasid == pasid {
-                self.env.invalidate(vmid, p.has(it::ALL_HUB));
+                self.env.invalidate(vmid, hubs);
                 if p.get(it::FLUSH_TYPE) == HEAVYWEIGHT && self.env.has_l2() {
                     self.env.flush_l2();
                 }

@@ -5,11 +5,12 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::{Mutex, MutexGuard};
+use std::time::Duration;
 
 use gpu_regs::Reg;
 use gpu_wave::Scope;
 
-use super::env::Env;
+use super::env::{Env, Hubs};
 use super::shared::SharedQueues;
 use crate::chips::{Cu, Generation};
 use crate::engines::doorbells::Doorbells;
@@ -39,7 +40,7 @@ pub enum Act {
     /// Assigned a VMID to a process.
     MapVmid(u8, u16, u64),
     /// Flushed TLB entries.
-    Invalidate(u8, bool),
+    Invalidate(u8, Hubs),
     /// Raised a fault at an address.
     Fault(u64),
     /// A retried access at this address.
@@ -76,6 +77,7 @@ struct State {
     acts: Vec<Act>,
     clock: u64,
     has_l2: bool,
+    response_time: Duration,
 }
 
 /// A card without SDMA engines.
@@ -133,6 +135,7 @@ impl Default for Mock {
                 acts: Vec::new(),
                 clock: 0,
                 has_l2: false,
+                response_time: Duration::ZERO,
             }),
         }
     }
@@ -150,6 +153,11 @@ impl Mock {
     /// Adds an L2, of which the acts are recorded.
     pub fn add_l2(&self) {
         self.lock().has_l2 = true;
+    }
+
+    /// Makes firmware answer late.
+    pub fn set_response_time(&self, time: Duration) {
+        self.lock().response_time = time;
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -318,6 +326,10 @@ impl Env for Mock {
         Ok(())
     }
 
+    fn response_time(&self) -> Duration {
+        self.lock().response_time
+    }
+
     fn has_l2(&self) -> bool {
         self.lock().has_l2
     }
@@ -446,8 +458,8 @@ impl Env for Mock {
         self.lock().vmid_regs.insert((vmid, reg.off), value);
     }
 
-    fn invalidate(&self, vmid: u8, both_hubs: bool) {
-        self.lock().acts.push(Act::Invalidate(vmid, both_hubs));
+    fn invalidate(&self, vmid: u8, hubs: Hubs) {
+        self.lock().acts.push(Act::Invalidate(vmid, hubs));
     }
 
     fn clock(&self) -> u64 {

@@ -2,7 +2,7 @@
 
 //! Frames that are not about queues: resources, registers, TLBs, the debugger.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use gpu_regs::{gc_12_0_0 as gc, Reg};
 use rkfd_abi::mes::{self, misc_op, op, Frame, FRAME_DWORDS};
@@ -11,9 +11,9 @@ use rkfd_abi::pte;
 use super::context::{self, Debugger};
 use super::error::FrameError;
 use super::{FrameResult, Hardware, Mes, Progress, Resources, POLL};
-use crate::engines::cp::env::Env;
+use crate::engines::cp::env::{Env, Hubs};
 use crate::engines::cp::slot::Slot;
-use crate::engines::gmc::VmFault;
+use crate::engines::gmc::{VmFault, HEAVYWEIGHT};
 use crate::event;
 
 /// Timeout of waiting for a register.
@@ -43,14 +43,17 @@ impl Mes {
             op::SUSPEND => self.suspend(hw, pipe, words),
             op::RESUME => self.resume(pipe, words),
             op::RESET => self.reset_queues(hw, pipe, words),
-            op::INV_TLBS => inv_tlbs(hw.env(), self, words),
+            op::INV_TLBS => self.inv_tlbs(hw.env(), pipe, words),
             op::UPDATE_ROOT_PAGE_TABLE => self.update_root(hw, pipe, words),
             _ => match shape.misc {
                 Some(misc_op::WRITE_REG) => write_reg(hw.env(), words),
                 Some(misc_op::READ_REG) => read_reg(hw.env(), words),
                 Some(misc_op::WAIT_REG_MEM) => self.wait_reg(hw.env(), pipe, words),
                 Some(misc_op::INV_GART) => {
-                    hw.env().invalidate(0, true);
+                    if let Some(left) = self.later(hw.env(), pipe) {
+                        return Ok(Progress::Wait(left));
+                    }
+                    hw.env().invalidate(0, Hubs::All);
                     Ok(Progress::Done)
                 }
                 Some(misc_op::SET_SHADER_DEBUGGER) => self.set_shader_debugger(hw, pipe, words),
@@ -255,6 +258,63 @@ impl Mes {
         Ok(Progress::Done)
     }
 
+    /// Returns how long the pending frame of a pipe is not executed yet.
+    fn later(&mut self, env: &dyn Env, pipe: u32) -> Option<Duration> {
+        let due = &mut self.pipes[pipe as usize].due;
+        let now = Instant::now();
+        let until = *due.get_or_insert_with(|| now + env.response_time());
+        let left = until.saturating_duration_since(now);
+        if left.is_zero() {
+            *due = None;
+            return None;
+        }
+        Some(left)
+    }
+
+    fn inv_tlbs(&mut self, env: &dyn Env, pipe: u32, words: &Words) -> FrameResult {
+        use mes::inv_tlbs as it;
+        let id = it::INV_SEL_ID.get(words);
+        let hubs = match it::HUB_ID.get(words) {
+            mes::HUB_GC => Hubs::Graphics,
+            mes::HUB_MM => Hubs::Memory,
+            hub => return Err(FrameError::Hub { hub }),
+        };
+        if it::FLUSH_TYPE.get(words) > 3 {
+            return Err(FrameError::FlushType);
+        }
+        let by_vmid = match it::INV_SEL.get(words) {
+            mes::INV_SEL_VMID if id < 16 => true,
+            mes::INV_SEL_PASID => false,
+            _ => return Err(FrameError::InvalidationId { id }),
+        };
+        // Until its completion the old translations are used.
+        if let Some(left) = self.later(env, pipe) {
+            return Ok(Progress::Wait(left));
+        }
+        let vmids: Vec<u8> = match by_vmid {
+            true => vec![id as u8],
+            false => {
+                let processes = self.processes.values();
+                let named = processes.filter(|p| u32::from(p.pasid) == id);
+                named.filter_map(|p| p.vmid).collect()
+            }
+        };
+        for vmid in vmids {
+            env.invalidate(vmid, hubs);
+            let heavy = it::FLUSH_TYPE.get(words) == HEAVYWEIGHT;
+            if hubs == Hubs::Graphics && heavy && env.has_l2() {
+                env.flush_l2();
+            }
+            event!(
+                env.trace(),
+                "mes",
+                "invalidate",
+                "vmid={vmid} hubs={hubs:?}"
+            );
+        }
+        Ok(Progress::Done)
+    }
+
     /// Returns the dword address of a register, by the bases of SET_HW_RSRC.
     pub(super) fn dword(&self, reg: Reg) -> u32 {
         let bases = &self.pipes[mes::PIPE_SCHED as usize].gc_base;
@@ -354,38 +414,4 @@ fn read_reg(env: &dyn Env, words: &Words) -> FrameResult {
             fault,
         }),
     }
-}
-
-fn inv_tlbs(env: &dyn Env, mes: &Mes, words: &Words) -> FrameResult {
-    use rkfd_abi::mes::inv_tlbs as it;
-    let id = it::INV_SEL_ID.get(words);
-    let both = match it::HUB_ID.get(words) {
-        rkfd_abi::mes::HUB_GC => false,
-        rkfd_abi::mes::HUB_MM => true,
-        hub => return Err(FrameError::Hub { hub }),
-    };
-    if it::FLUSH_TYPE.get(words) > 3 {
-        return Err(FrameError::FlushType);
-    }
-    let vmids: Vec<u8> = match it::INV_SEL.get(words) {
-        rkfd_abi::mes::INV_SEL_VMID if id < 16 => vec![id as u8],
-        rkfd_abi::mes::INV_SEL_PASID => mes
-            .processes
-            .values()
-            .filter(|p| u32::from(p.pasid) == id)
-            .filter_map(|p| p.vmid)
-            .collect(),
-        _ => return Err(FrameError::InvalidationId { id }),
-    };
-    for vmid in vmids {
-        env.invalidate(vmid, both);
-        event!(
-            env.trace(),
-            "mes",
-            "invalidate",
-            "vmid={vmid} both={}",
-            u8::from(both)
-        );
-    }
-    Ok(Progress::Done)
 }

@@ -2,6 +2,7 @@
 
 //! The HWS: runlists, unmapping, quanta, preemption.
 
+use super::super::env::Hubs;
 use super::*;
 
 #[test]
@@ -405,7 +406,8 @@ fn kiq_invalidates_by_pasid_and_unmaps_hiq() {
         card.mock().acts();
         card.kiq(&[pm4::header(op::INVALIDATE_TLBS, 1), 1 | 1 << 4 | 7 << 5]);
         card.settle();
-        assert!(card.mock().acts().contains(&Act::Invalidate(3, true)));
+        let act = Act::Invalidate(3, Hubs::All);
+        assert!(card.mock().acts().contains(&act));
         card.unmap_all();
         card.until("fence", Card::fence_is_written);
         card.kiq(&[
@@ -419,6 +421,49 @@ fn kiq_invalidates_by_pasid_and_unmaps_hiq() {
         card.until("HIQ is gone", |c| {
             c.engine.queues.iter().flatten().count() == 1
         });
+        card.assert_clean();
+    });
+}
+
+#[test]
+fn translations_are_used_until_the_invalidation_completes() {
+    const SEQUENCE: u64 = 0x2_5000;
+    with_card(|card| {
+        card.start();
+        let user = card.put_queue(0);
+        card.run_list(&[(7, &[user])], false);
+        card.settle();
+        card.mock().add_l2();
+        card.mock().set_response_time(Duration::from_millis(100));
+        card.mock().acts();
+        // With the fence of `gfx_v9_4_3_ring_emit_fence_kiq`.
+        card.kiq(&[
+            pm4::header(op::INVALIDATE_TLBS, 1),
+            1 | 7 << 5 | 2 << 29,
+            pm4::header(op::WRITE_DATA, 4),
+            5 << 8 | 1 << 20,
+            SEQUENCE as u32,
+            0,
+            9,
+        ]);
+        let is_late = |act: &Act| {
+            matches!(
+                act,
+                Act::Invalidate(..) | Act::FlushL2 | Act::Write(SEQUENCE, _)
+            )
+        };
+        let late = |acts: Vec<Act>| acts.into_iter().filter(is_late).collect::<Vec<_>>();
+        card.settle();
+        assert_eq!(late(card.mock().acts()), []);
+        card.until("fence", |c| c.mock().get32(SEQUENCE) == 9);
+        assert_eq!(
+            late(card.mock().acts()),
+            [
+                Act::Invalidate(3, Hubs::Graphics),
+                Act::FlushL2,
+                Act::Write(SEQUENCE, vec![9, 0, 0, 0])
+            ]
+        );
         card.assert_clean();
     });
 }

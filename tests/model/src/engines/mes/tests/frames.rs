@@ -6,6 +6,8 @@ use rkfd_abi::mes::{error_category, misc_op, op};
 
 use super::super::code;
 use super::*;
+use crate::engines::cp::env::Hubs;
+use crate::engines::cp::testing::Act;
 
 #[test]
 fn bring_up_sequence() {
@@ -247,15 +249,68 @@ fn registers_and_translations() {
     bench.add(1, 0);
     let vmid = bench.hw.claims[0].0;
     bench.hw.env.acts();
-    let inv = frame(&it::FRAME, |w| {
+    bench.hw.env.add_l2();
+    let mut inv = |hub: u32, flush_type: u32| {
+        let inv = frame(&it::FRAME, |w| {
+            it::INV_SEL.set(w, mes::INV_SEL_PASID);
+            it::INV_SEL_ID.set(w, 0x8001);
+            it::FLUSH_TYPE.set(w, flush_type);
+            it::HUB_ID.set(w, hub);
+        });
+        assert_eq!(bench.send(1, &inv), 1);
+        flushes(&bench)
+    };
+    let act = |hubs| Act::Invalidate(vmid, hubs);
+    assert_eq!(inv(mes::HUB_MM, 2), [act(Hubs::Memory)]);
+    assert_eq!(inv(mes::HUB_GC, 0), [act(Hubs::Graphics)]);
+    assert_eq!(inv(mes::HUB_GC, 2), [act(Hubs::Graphics), Act::FlushL2]);
+    assert_eq!(bench.strict(), 0);
+}
+
+/// Takes the invalidations, and the writes of the status.
+fn flushes(bench: &Bench) -> Vec<Act> {
+    let is = |act: &Act| {
+        matches!(
+            act,
+            Act::Invalidate(..) | Act::FlushL2 | Act::Write(FENCE, _)
+        )
+    };
+    bench.hw.env.acts().into_iter().filter(is).collect()
+}
+
+#[test]
+fn translations_are_used_until_the_invalidation_completes() {
+    use mes::inv_tlbs as it;
+    let mut bench = Bench::ready();
+    bench.add(1, 0);
+    let vmid = bench.hw.claims[0].0;
+    bench.hw.env.acts();
+    bench
+        .hw
+        .env
+        .set_response_time(std::time::Duration::from_millis(20));
+    let mut inv = frame(&it::FRAME, |w| {
         it::INV_SEL.set(w, mes::INV_SEL_PASID);
         it::INV_SEL_ID.set(w, 0x8001);
-        it::FLUSH_TYPE.set(w, 2);
-        it::HUB_ID.set(w, mes::HUB_MM);
+        it::HUB_ID.set(w, mes::HUB_GC);
     });
-    assert_eq!(bench.send(1, &inv), 1);
-    use crate::engines::cp::testing::Act;
-    assert!(bench.hw.env.acts().contains(&Act::Invalidate(vmid, true)));
+    it::FRAME.fence_addr().set(&mut inv, FENCE);
+    bench.put(&inv);
+    let step = bench.mes.step(&mut bench.hw, 1, &mut bench.ring);
+    assert!(matches!(step, Step::Poll(_)));
+    bench.turn();
+    assert_eq!(flushes(&bench), []);
+    while bench.ring.rptr != bench.ring.wptr {
+        bench.mes.step(&mut bench.hw, 1, &mut bench.ring);
+    }
+    while bench.hw.env.get64(FENCE) == 0 {
+        bench.turn();
+    }
+    let status = Act::Write(FENCE, 1u64.to_le_bytes().to_vec());
+    assert_eq!(
+        flushes(&bench),
+        [Act::Invalidate(vmid, Hubs::Graphics), status]
+    );
     assert_eq!(bench.strict(), 0);
 }
 
