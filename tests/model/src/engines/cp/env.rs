@@ -96,6 +96,8 @@ pub trait Env: Sync {
     fn fetch(&self, vmid: u8, va: u64, buf: &mut [u8]) -> Result<(), VmFault>;
     /// Writes memory of an address space.
     fn write(&self, vmid: u8, va: u64, data: &[u8]) -> Result<(), VmFault>;
+    /// Returns the fault that a store to memory of an address space would have.
+    fn may_write(&self, vmid: u8, va: u64) -> Result<(), VmFault>;
     /// Returns whether there are L2s.
     fn has_l2(&self) -> bool {
         false
@@ -371,6 +373,12 @@ impl Env for XccEnv<'_> {
         let how = (self.effective(scope), cu);
         let result = self.gpu.gmc.shader_store(space, va, data, how);
         result.map_err(|fault| self.seen(fault))
+    }
+
+    fn may_write(&self, vmid: u8, va: u64) -> Result<(), VmFault> {
+        let gmc = &self.gpu.gmc;
+        gmc.translate(self.hub(), vmid, va, Access::Write)
+            .map(|_| ())
     }
 
     fn has_l2(&self) -> bool {

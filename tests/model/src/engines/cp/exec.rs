@@ -490,6 +490,12 @@ impl Engine<'_> {
                 queue.slot
             );
         }
+        if let Some(eop) = queue.config.eop {
+            // The contents are the firmware's.
+            let at = eop.base.wrapping_add(queue.eop % eop.bytes());
+            self.env.write64(vmid, at, queue.rptr)?;
+            queue.eop += 8;
+        }
         match data_sel {
             rm::DATA_SEL_NONE => {}
             rm::DATA_SEL_32_BIT_LOW => self.env.write32(vmid, narrow, data as u32)?,

@@ -10,7 +10,7 @@ use gpu_regs::gc_9_4_3 as gc;
 
 use super::cwsr::Saving;
 use super::engine::Engine;
-use super::queue::{Class, Config, Format, Halt, Leaving, Queue, Unmap, Work};
+use super::queue::{Class, Config, Eop, Format, Halt, Leaving, Queue, Unmap, Work};
 use super::slot::Slot;
 use crate::chips::Generation;
 use crate::engines::gmc::cu::Cache;
@@ -78,6 +78,7 @@ impl Engine<'_> {
                 return false;
             }
         };
+        self.check_eop(slot, &config);
         let wptr = match config.format {
             Format::Pm4 => wptr,
             Format::Aql => wptr / 16,
@@ -107,6 +108,7 @@ impl Engine<'_> {
             class,
             rptr,
             wptr,
+            eop: 0,
             halt: Halt::No,
             stalled: false,
             noted: usize::MAX,
@@ -125,6 +127,34 @@ impl Engine<'_> {
             config,
         });
         true
+    }
+
+    /// Reports an EOP buffer that is too large or not writable.
+    fn check_eop(&self, slot: Slot, config: &Config) {
+        let Some(eop) = config.eop else { return };
+        if eop.size > Eop::MAX_SIZE {
+            strict!(
+                self.env.strict(),
+                "cp",
+                "queue {slot}: EOP_SIZE {:#x} is above {:#x}",
+                eop.size,
+                Eop::MAX_SIZE
+            );
+        }
+        let end = eop.base.saturating_add(eop.bytes());
+        let pages = std::iter::successors(Some(eop.base), |at| (at | 0xfff).checked_add(1));
+        let mut faults = pages
+            .take_while(|at| *at < end)
+            .filter_map(|at| self.env.may_write(config.vmid, at).err());
+        if let Some(fault) = faults.next() {
+            strict!(
+                self.env.strict(),
+                "cp",
+                "queue {slot}: EOP buffer of {:#x} bytes at {:#x}: {fault}",
+                eop.bytes(),
+                eop.base
+            );
+        }
     }
 
     /// Announces that doorbells of this index belong to a queue, even if it is not mapped.

@@ -63,11 +63,32 @@ pub struct Config {
     pub priority: u8,
     /// Memory queue descriptor, an address of VMID 0.
     pub mqd: u64,
+    /// EOP buffer, if it has an address.
+    pub eop: Option<Eop>,
     /// Context save area, if wave state can be saved.
     pub save_area: Option<SaveArea>,
     /// Firmware decrements completion signals by AtomicOp requests. On gfx9 it needs none
     /// (`kfd_device_info_init`, `needs_pci_atomics`); on gfx12 it is bit 29 of `cp_hqd_hq_status0`.
     pub bus_atomics: bool,
+}
+
+/// The EOP buffer: a ring with the end-of-pipe events of a queue, an address of its VMID.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Eop {
+    /// First byte.
+    pub base: u64,
+    /// Field EOP_SIZE: it has 2^(`size` + 1) dwords.
+    pub size: u32,
+}
+
+impl Eop {
+    /// Maximum of the field (`update_mqd`).
+    pub const MAX_SIZE: u32 = 0xa;
+
+    /// Returns its size.
+    pub fn bytes(self) -> u64 {
+        8 << self.size.min(Self::MAX_SIZE)
+    }
 }
 
 /// The CWSR area, an address of the queue's VMID.
@@ -138,6 +159,8 @@ impl Config {
         let wptr_poll = bank.get64(gc::regCP_HQD_PQ_WPTR_POLL_ADDR) & !7;
         let area = bank.get64(gc::regCP_HQD_CTX_SAVE_BASE_ADDR_LO);
         let switch = bank.get(gc::regCP_HQD_PERSISTENT_STATE);
+        let eop = bank.get64(gc::regCP_HQD_EOP_BASE_ADDR) << 8;
+        let eop_control = bank.get(gc::regCP_HQD_EOP_CONTROL);
         let saves = gc::CP_HQD_PERSISTENT_STATE__QSWITCH_MODE.is_set(switch) && area != 0;
         Ok(Self {
             format: if aql { Format::Aql } else { Format::Pm4 },
@@ -150,6 +173,10 @@ impl Config {
             privileged: gc::CP_HQD_PQ_CONTROL__PRIV_STATE.is_set(control),
             priority: bank.get(gc::regCP_HQD_PIPE_PRIORITY) as u8 & 3,
             mqd: bank.get64(gc::regCP_MQD_BASE_ADDR),
+            eop: (eop != 0).then(|| Eop {
+                base: eop,
+                size: gc::CP_HQD_EOP_CONTROL__EOP_SIZE.get(eop_control),
+            }),
             save_area: saves.then(|| SaveArea {
                 base: area,
                 stack: bank.get(gc::regCP_HQD_CNTL_STACK_SIZE),
@@ -311,6 +338,8 @@ pub struct Queue {
     pub rptr: u64,
     /// Write pointer, in the same units.
     pub wptr: u64,
+    /// Bytes that were written to its EOP buffer.
+    pub eop: u64,
     /// Whether it is stopped.
     pub halt: Halt,
     /// Whether it takes no packet until the next doorbell (knob `cp.stall`).

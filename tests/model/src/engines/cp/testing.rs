@@ -326,6 +326,10 @@ impl Env for Mock {
         Ok(())
     }
 
+    fn may_write(&self, vmid: u8, va: u64) -> Result<(), VmFault> {
+        self.check(vmid, va, 1, Access::Write)
+    }
+
     fn response_time(&self) -> Duration {
         self.lock().response_time
     }

@@ -173,6 +173,72 @@ fn fence_is_written_before_interrupt() {
     });
 }
 
+/// Address of the EOP buffer of the KIQ: a page.
+const BUFFER: u64 = 0x1_9000;
+
+/// Starts the KIQ with an EOP buffer of 2^(`size` + 1) dwords.
+fn start_with_eop(card: &mut Card<'_>, base: u64, size: u32) {
+    let put = |reg, value| card.write_reg(KIQ_SLOT, reg, value);
+    put(gc::regCP_HQD_EOP_BASE_ADDR, (base >> 8) as u32);
+    put(gc::regCP_HQD_EOP_CONTROL, size);
+    card.start_kiq();
+}
+
+/// Returns RELEASE_MEM without data and interrupt.
+fn end_of_pipe() -> [u32; 8] {
+    [pm4::header(op::RELEASE_MEM, 7), EOP, 0, 0, 0, 0, 0, 0]
+}
+
+#[test]
+fn release_mem_writes_the_eop_buffer() {
+    with_card(|card| {
+        // Four entries.
+        start_with_eop(card, BUFFER, 2);
+        card.mock().acts();
+        for _ in 0..5 {
+            card.kiq(&end_of_pipe());
+        }
+        card.settle();
+        let entry = |act| match act {
+            Act::Write(at, data) if at >> 12 == BUFFER >> 12 => Some((at - BUFFER, data.len())),
+            _ => None,
+        };
+        let entries: Vec<_> = card.mock().acts().into_iter().filter_map(entry).collect();
+        assert_eq!(entries, [(0, 8), (8, 8), (16, 8), (24, 8), (0, 8)]);
+        card.assert_clean();
+        card.mock().unmap(BUFFER);
+        card.kiq(&end_of_pipe());
+        card.settle();
+        assert_eq!(card.mock().faults(), [BUFFER + 8]);
+    });
+}
+
+#[test]
+fn eop_buffers_are_mapped_and_of_limited_size() {
+    for (base, size, text) in [
+        (BUFFER, 9, None),
+        (
+            BUFFER - 0x100,
+            9,
+            Some("EOP buffer of 0x1000 bytes at 0x18f00"),
+        ),
+        (BUFFER - 0x2000, 0xb, Some("EOP_SIZE 0xb is above 0xa")),
+    ] {
+        with_card(|card| {
+            card.mock().unmap(BUFFER + 0x1000);
+            if base != BUFFER {
+                card.mock().unmap(BUFFER);
+            }
+            start_with_eop(card, base, size);
+            let lines = card.mock().strict().lines();
+            match text {
+                None => assert_eq!(lines, [""; 0]),
+                Some(text) => assert!(lines[0].contains(text) && lines.len() == 1, "{lines:?}"),
+            }
+        });
+    }
+}
+
 #[test]
 fn release_mem_forms() {
     with_card(|card| {
