@@ -49,6 +49,15 @@ impl<const N: usize> Masked<N> {
         self.stored |= mask(at, data.len());
     }
 
+    /// Copies those of the bytes from `at` on that are stored.
+    pub fn overlay(&self, at: usize, to: &mut [u8]) {
+        for (i, (to, from)) in to.iter_mut().zip(&self.bytes[at..]).enumerate() {
+            if self.stored >> (at + i) & 1 != 0 {
+                *to = *from;
+            }
+        }
+    }
+
     /// Sets the bytes that are not stored.
     pub fn fill(&mut self, bytes: &[u8; N]) {
         for (i, (to, from)) in self.bytes.iter_mut().zip(bytes).enumerate() {

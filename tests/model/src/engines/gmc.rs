@@ -428,6 +428,7 @@ impl Gmc {
         let state = self.hub(hub);
         if let (Some(cus), Hub::Gfx(xcc)) = (&self.cus, hub) {
             cus.invalidate(xcc, &Cache::ALL);
+            cus.forget_stored(xcc, vmid);
         }
         state.regs.set_root(vmid, page_table_base);
         self.drop_vmid(state, vmid);

@@ -9,7 +9,7 @@ use crate::common::{addr, adverse, enable_context, hub_read, hub_write, init_hdp
 use crate::common::{until, FB};
 use gpu_model::chips::mi300x::{CHIP, ONE_XCC};
 use gpu_model::chips::Chip;
-use gpu_model::engines::gmc::cu::{CuNumber, Via};
+use gpu_model::engines::gmc::cu::{Cache, CuNumber, Via};
 use gpu_model::engines::gmc::{Access, Hub, Rmw, HEAVYWEIGHT};
 use gpu_model::gpu::{Gpu, Reset};
 use gpu_model::regs::Ip;
@@ -334,6 +334,93 @@ fn stores_and_atomics_of_a_cu_drop_its_lines() {
             }
         }
     }
+}
+
+/// Returns what the stages see after a scalar store and `act`, over several trials: the scalar
+/// cache, vector loads, the host.
+fn after_scalar_store(field: u64, act: impl Fn(&Card)) -> [Vec<u64>; 3] {
+    let trial = |_| {
+        let card = Card::new(&ONE_XCC, mtype(field));
+        let (gmc, data) = (&card.0.gmc, NEW.to_le_bytes());
+        gmc.scalar_store((0, VMID), VA, &data).unwrap();
+        act(&card);
+        [
+            card.load_by(0, Some(Via::Scalar)),
+            card.load(0),
+            card.host(),
+        ]
+    };
+    let trials: Vec<_> = (0..4).map(trial).collect();
+    [0, 1, 2].map(|n| trials.iter().map(|seen| seen[n]).collect())
+}
+
+#[test]
+fn scalar_stores_stay_in_the_scalar_cache() {
+    for field in [pte::MTYPE_RW, pte::MTYPE_UC] {
+        let [scalar, vector, host] = after_scalar_store(field, |_| {});
+        assert_eq!(
+            (scalar, vector, host),
+            (vec![NEW; 4], vec![OLD; 4], vec![OLD; 4])
+        );
+        // Neither does an invalidation write it back, nor a release.
+        let act = |card: &Card| {
+            let gmc = &card.0.gmc;
+            gmc.cus().unwrap().invalidate(0, &[Cache::Scalar]);
+            gmc.l2().unwrap().write_back(0);
+        };
+        let [scalar, vector, host] = after_scalar_store(field, act);
+        assert_eq!(
+            (scalar, vector, host),
+            (vec![NEW; 4], vec![OLD; 4], vec![OLD; 4])
+        );
+    }
+}
+
+#[test]
+fn write_backs_of_the_scalar_cache_reach_the_l2() {
+    let write_back = |card: &Card| card.0.gmc.write_back_scalar(0);
+    let [_, vector, host] = after_scalar_store(pte::MTYPE_RW, write_back);
+    assert_eq!((vector, host), (vec![NEW; 4], vec![OLD; 4]));
+    let [_, vector, host] = after_scalar_store(pte::MTYPE_UC, write_back);
+    assert_eq!((vector, host), (vec![NEW; 4], vec![NEW; 4]));
+    let load = |card: &Card| {
+        let (gmc, how) = (&card.0.gmc, (Scope::Workgroup, Some(Via::Scalar)));
+        let mut data = [0; 8];
+        gmc.shader_load((0, VMID), VA, &mut data, Access::Read, how)
+            .unwrap();
+        assert_eq!(data, NEW.to_le_bytes());
+    };
+    let [_, vector, _] = after_scalar_store(pte::MTYPE_RW, load);
+    assert_eq!(vector, [NEW; 4]);
+}
+
+#[test]
+fn new_owners_of_a_vmid_find_no_scalar_stores() {
+    let map = |card: &Card| {
+        let gmc = &card.0.gmc;
+        gmc.map_vmid(Hub::Gfx(0), VMID, gmc.root(Hub::Gfx(0), VMID));
+        gmc.write_back_scalar(0);
+    };
+    let [scalar, vector, _] = after_scalar_store(pte::MTYPE_RW, map);
+    assert_eq!((scalar, vector), (vec![OLD; 4], vec![OLD; 4]));
+}
+
+#[test]
+fn full_scalar_caches_write_lines_back() {
+    let card = Card::new(&ONE_XCC, mtype(pte::MTYPE_UC));
+    let gmc = &card.0.gmc;
+    let line = |n: u64| 0x40 * n;
+    // VMID 0, whose addresses are those of VRAM: 1 MiB.
+    for n in 0..0x4000 {
+        gmc.scalar_store((0, 0), FB + PAGE + line(n), &[1]).unwrap();
+    }
+    gmc.l2().unwrap().write_back(0);
+    let written = (0..0x4000).filter(|&n| {
+        let mut byte = [0];
+        card.0.vram.read(PAGE + line(n), &mut byte).unwrap();
+        byte == [1]
+    });
+    assert!((0x3f00..0x4000).contains(&written.count()));
 }
 
 #[test]

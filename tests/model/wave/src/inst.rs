@@ -85,7 +85,7 @@ pub(crate) struct Smem {
 }
 
 impl Smem {
-    /// Returns the scope of a load.
+    /// Returns the scope of a load or store.
     pub(crate) fn scope(&self) -> Scope {
         Scope::new(self.glc, false)
     }

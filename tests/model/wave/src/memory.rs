@@ -110,6 +110,15 @@ pub trait Memory: Sync {
         self.read(va, buf)
     }
 
+    /// Writes as a scalar store of this scope does. It may stay in the scalar cache if that is
+    /// [`Scope::Wave`].
+    fn store_scalar(&self, va: u64, data: &[u8], _: Scope) -> Result<(), Fault> {
+        self.write(va, data)
+    }
+
+    /// Writes the scalar cache back (`s_dcache_wb`). Scalar atomics do the same.
+    fn write_back_scalar(&self) {}
+
     /// Invalidates the scalar cache (`s_dcache_inv`). Scalar stores and atomics do the same.
     fn invalidate_scalar(&self) {}
 

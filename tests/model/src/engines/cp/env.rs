@@ -122,6 +122,12 @@ pub trait Env: Sync {
     ) -> Result<(), VmFault> {
         self.write(vmid, va, data)
     }
+    /// Stores for a scalar instruction of a shader: may stay in the scalar cache.
+    fn scalar_store(&self, vmid: u8, va: u64, data: &[u8]) -> Result<(), VmFault> {
+        self.write(vmid, va, data)
+    }
+    /// Writes the scalar cache back.
+    fn write_back_scalar(&self) {}
     /// Writes the L2 back, if others of the scope use another one.
     fn write_back(&self, _: Scope) {}
     /// Invalidates what may be stale in the L2, if others of the scope use another one.
@@ -383,6 +389,16 @@ impl Env for XccEnv<'_> {
 
     fn has_l2(&self) -> bool {
         self.gpu.gmc.l2().is_some()
+    }
+
+    fn scalar_store(&self, vmid: u8, va: u64, data: &[u8]) -> Result<(), VmFault> {
+        let space = (self.xcc.instance, vmid);
+        let result = self.gpu.gmc.scalar_store(space, va, data);
+        result.map_err(|fault| self.seen(fault))
+    }
+
+    fn write_back_scalar(&self) {
+        self.gpu.gmc.write_back_scalar(self.xcc.instance);
     }
 
     fn write_back(&self, scope: Scope) {
@@ -727,6 +743,22 @@ impl gpu_wave::Memory for ShaderMemory<'_> {
         self.env
             .load(self.vmid, va, buf, (scope, Some(Via::Scalar)))
             .map_err(shader_fault)
+    }
+
+    fn store_scalar(&self, va: u64, data: &[u8], scope: Scope) -> Result<(), gpu_wave::Fault> {
+        let va = Self::translate(va);
+        self.note(va, data.len(), Watched::Write);
+        let stored = if self.cu.is_some() && scope == Scope::Wave {
+            self.env.scalar_store(self.vmid, va, data)
+        } else {
+            self.env.write_back_scalar();
+            self.env.store(self.vmid, va, data, (Scope::Wave, self.cu))
+        };
+        stored.map_err(shader_fault)
+    }
+
+    fn write_back_scalar(&self) {
+        self.env.write_back_scalar();
     }
 
     fn invalidate_scalar(&self) {

@@ -77,6 +77,9 @@ impl Engine<'_> {
         use pm4::acquire_mem as am;
         match self.generation() {
             Generation::Gfx9 => {
+                if p.has(am::SH_KCACHE_WB_ACTION_ENA) {
+                    self.on_xccs(queue, |env| env.write_back_scalar());
+                }
                 self.actions(queue, p.has(am::TC_ACTION_ENA), p.has(am::TC_WB_ACTION_ENA));
                 let scalar = p.has(am::SH_KCACHE_ACTION_ENA) || p.has(am::SH_KCACHE_VOL_ACTION_ENA);
                 let vector = p.has(am::TCL1_ACTION_ENA) || p.has(am::TCL1_VOL_ACTION_ENA);

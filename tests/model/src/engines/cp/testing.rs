@@ -53,6 +53,10 @@ pub enum Act {
     InvalidateL2(Scope),
     /// Wrote back and invalidated the L2.
     FlushL2,
+    /// Stored in the scalar cache.
+    ScalarStore,
+    /// Wrote the scalar cache back.
+    WriteBackScalar,
     /// Invalidated caches of the CUs.
     InvalidateCus(Vec<Cache>),
     /// Invalidated the caches of the CUs, or not.
@@ -336,6 +340,15 @@ impl Env for Mock {
 
     fn has_l2(&self) -> bool {
         self.lock().has_l2
+    }
+
+    fn scalar_store(&self, vmid: u8, va: u64, data: &[u8]) -> Result<(), VmFault> {
+        self.note_cached(Act::ScalarStore);
+        self.write(vmid, va, data)
+    }
+
+    fn write_back_scalar(&self) {
+        self.note_cached(Act::WriteBackScalar);
     }
 
     fn write_back(&self, scope: Scope) {

@@ -4,9 +4,11 @@
 
 use gpu_wave::Scope;
 
+use super::cu::stored::Line;
 use super::cu::{CuCaches, CuNumber, Via};
 use super::l2::{Caches, NoMemory};
-use super::{Access, Gmc, Hub, Pa, VmFault};
+use super::{Access, Gmc, Hub, Pa, Target, VmFault};
+use crate::strict;
 
 impl Gmc {
     /// Returns the L2s, which exist in adversarial mode.
@@ -32,6 +34,9 @@ impl Gmc {
         let Some(l2) = &self.l2 else {
             return self.vm_load(hub, vmid, va, buf, access);
         };
+        if via == Some(Via::Scalar) && scope > Scope::Wave {
+            self.write_back_scalar(xcc);
+        }
         let mut done = 0;
         while done < buf.len() {
             let at = va.wrapping_add(done as u64);
@@ -95,6 +100,80 @@ impl Gmc {
             done += len;
         }
         Ok(())
+    }
+
+    /// Stores for a scalar instruction on an XCC: the bytes stay in the scalar cache.
+    pub fn scalar_store(&self, (xcc, vmid): (u8, u8), va: u64, data: &[u8]) -> Result<(), VmFault> {
+        let Some(cus) = self.cus() else {
+            return self.shader_store((xcc, vmid), va, data, (Scope::Wave, None));
+        };
+        let hub = Hub::Gfx(xcc);
+        let mut done = 0;
+        while done < data.len() {
+            let at = va.wrapping_add(done as u64);
+            let guard = self.enter(self.hub(hub));
+            let pa = self.lookup(hub, vmid, at, Access::Write)?;
+            let len = (data.len() - done).min(pa.left as usize);
+            let piece = &data[done..done + len];
+            // Doorbells and the memory of other devices are never in a line.
+            let is_memory = match pa.target {
+                Target::Vram(offset) => offset < self.vram.len(),
+                Target::System(addr) => self.dma.enter().find(addr, true).is_some(),
+            };
+            if is_memory {
+                let victims = cus.store((xcc, vmid), pa, piece);
+                drop(guard);
+                self.write_lines(xcc, victims);
+            } else {
+                drop(guard);
+                self.vm_write(hub, vmid, at, piece)?;
+            }
+            done += len;
+        }
+        Ok(())
+    }
+
+    /// Writes the scalar cache of an XCC back.
+    pub fn write_back_scalar(&self, xcc: u8) {
+        if let Some(cus) = self.cus() {
+            self.write_lines(xcc, cus.take_stored(xcc));
+        }
+    }
+
+    /// Writes lines of the scalar cache of an XCC to its L2, or to memory.
+    fn write_lines(&self, xcc: u8, lines: Vec<Line>) {
+        for mut line in lines {
+            let first = line.pa;
+            let write = |at: u64, data: &[u8]| {
+                let target = match first.target {
+                    Target::Vram(offset) => Target::Vram(offset + at),
+                    Target::System(addr) => Target::System(addr + at),
+                };
+                self.write_line(xcc, Pa { target, ..first }, data)
+            };
+            if line.data.write_back(write).is_err() {
+                strict!(
+                    self.strict,
+                    "cu",
+                    "write-back of scalar stores to {:x?}: no memory",
+                    first.target
+                );
+            }
+        }
+    }
+
+    fn write_line(&self, xcc: u8, pa: Pa, data: &[u8]) -> Result<(), NoMemory> {
+        if let (Some(l2), true) = (&self.l2, Caches::caches(pa)) {
+            return l2.write(xcc, pa, data, Scope::Wave);
+        }
+        let hub = Hub::Gfx(xcc);
+        self.before_access(hub, pa, data.len());
+        let written = match pa.target {
+            Target::Vram(offset) => self.vram.write(offset, data).is_ok(),
+            Target::System(addr) => self.write_system(addr, data),
+        };
+        self.after_write(hub, pa, data.len() as u64);
+        written.then_some(()).ok_or(NoMemory)
     }
 
     /// Completes an atomic operation of a shader, which went past the vector cache of its CU.

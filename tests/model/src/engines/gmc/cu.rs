@@ -2,14 +2,19 @@
 
 //! Caches of the compute units, in adversarial mode, between shaders and the L2 of their XCC: the
 //! scalar cache (K$), the instruction cache (I$), and one of vector memory for each CU (L1, TCP; L0
-//! on gfx12). Nothing is stored in their lines, and nobody probes them: they are stale until they
-//! are invalidated.
+//! on gfx12). Nobody probes them: they are stale until they are invalidated. Nothing is stored in
+//! their lines, but by scalar stores.
 //!
 //! * A line is filled through the L2 ([`l2`](super::l2)), from pages of any MTYPE: for kernel
 //!   arguments, which are UC so that the L2 needs no invalidation, that of the L1 is required
 //!   (LLVM, AMDGPUUsage, "Memory Model GFX942" and "Memory Model GFX12").
 //! * Scalar loads with GLC of gfx942, or with a SCOPE above `SCOPE_CU` on gfx12, miss ("Memory
 //!   Model GFX12": a cache forwards accesses of a wider scope than its own).
+//! * Scalar stores of gfx942 without GLC stay in the scalar cache until `s_dcache_wb`, ACQUIRE_MEM
+//!   with the SH_KCACHE_WB action, or any time, if the adversary chooses the line; the end of a
+//!   wave, an AQL release and unmapping a queue do not write it back (AMD's ISA document of CDNA3;
+//!   the trap handler of the C driver stores with GLC). Vector instructions, the command processor
+//!   and other XCCs do not see them.
 //! * Vector stores go to the L2 at once, atomics past the vector cache ("Memory Model GFX942");
 //!   both drop the line of their CU, as do loads with SC0 or SC1, or a SCOPE above `SCOPE_CU`,
 //!   which miss.
@@ -46,7 +51,8 @@
 //! * `buffer_inv` without SC0 and SC1 invalidates the vector cache;
 //! * nothing is prefetched;
 //! * scalar stores and atomics, which compilers do not emit for gfx942, invalidate the scalar
-//!   cache;
+//!   cache; those with GLC, atomics, and loads with GLC write it back before;
+//! * bytes that were stored survive an invalidation, and are lost when their VMID gets an owner;
 //! * the adversary fetches a line again at any time.
 
 use std::ops::Range;
@@ -54,11 +60,14 @@ use std::sync::{Arc, Mutex, MutexGuard};
 
 use gpu_wave::{Isa, WaveSlots};
 
+pub mod stored;
+
 use super::l2::NoMemory;
 use super::tlb::Mtype;
 use super::{Pa, Target};
 use crate::adversary::Adversary;
 use crate::masked::pieces;
+use stored::{Line, Stored};
 
 /// Bytes of a line.
 pub const LINE: usize = 64;
@@ -169,6 +178,8 @@ type Xcc = [Vec<Mutex<Lines>>; Cache::ALL.len()];
 pub struct CuCaches {
     adversary: Arc<Adversary>,
     xccs: Vec<Xcc>,
+    /// By XCC.
+    stored: Vec<Mutex<Stored>>,
 }
 
 /// Calls `f` for the piece of each line in `len` bytes: line, start there, range of the data.
@@ -183,7 +194,7 @@ fn lines(target: Target, len: usize, mut f: impl FnMut(Target, usize, Range<usiz
     }
 }
 
-fn lock(lines: &Mutex<Lines>) -> MutexGuard<'_, Lines> {
+fn lock<T>(lines: &Mutex<T>) -> MutexGuard<'_, T> {
     lines.lock().unwrap_or_else(|e| e.into_inner())
 }
 
@@ -194,6 +205,7 @@ impl CuCaches {
         Self {
             adversary,
             xccs: (0..xccs).map(|_| Cache::ALL.map(empty)).collect(),
+            stored: (0..xccs).map(|_| Mutex::default()).collect(),
         }
     }
 
@@ -231,9 +243,37 @@ impl CuCaches {
                 }
             };
             let end = start + range.len();
-            buf[range].copy_from_slice(&bytes[start..end]);
+            buf[range.clone()].copy_from_slice(&bytes[start..end]);
+            if via == Via::Scalar {
+                self.stored(xcc).overlay(key, start, range, buf);
+            }
         });
         result
+    }
+
+    fn stored(&self, xcc: u8) -> MutexGuard<'_, Stored> {
+        lock(&self.stored[usize::from(xcc)])
+    }
+
+    /// Stores to the scalar cache. Returns lines that are to be written back.
+    pub fn store(&self, (xcc, vmid): (u8, u8), pa: Pa, data: &[u8]) -> Vec<Line> {
+        let mut victims = Vec::new();
+        lines(pa.target, data.len(), |target, start, range| {
+            let line = ((vmid, target), Pa { target, ..pa });
+            let mut stored = self.stored(xcc);
+            victims.extend(stored.store(&self.adversary, line, start, &data[range]));
+        });
+        victims
+    }
+
+    /// Takes the lines that are to be written back by `s_dcache_wb`.
+    pub fn take_stored(&self, xcc: u8) -> Vec<Line> {
+        self.stored(xcc).take()
+    }
+
+    /// Drops what the former owner of a VMID has stored.
+    pub fn forget_stored(&self, xcc: u8, vmid: u8) {
+        self.stored(xcc).forget(vmid);
     }
 
     /// Drops the lines of a range that a shader has stored to, or loads past the cache.
@@ -276,6 +316,7 @@ impl CuCaches {
     pub fn discard(&self) {
         for xcc in 0..self.xccs.len() {
             self.invalidate(xcc as u8, &Cache::ALL);
+            self.take_stored(xcc as u8);
         }
     }
 }

@@ -82,9 +82,11 @@ pub(super) fn step(w: &mut Wave, ctx: &mut Ctx<'_>, i: &Smem) -> Step {
             ctx.mem.invalidate_scalar();
             Ok(())
         }
-        // Stores go to memory at once.
-        s_dcache_wb | s_dcache_wb_vol | s_dcache_discard | s_dcache_discard_x2 | s_atc_probe
-        | s_atc_probe_buffer => Ok(()),
+        s_dcache_wb | s_dcache_wb_vol => {
+            ctx.mem.write_back_scalar();
+            Ok(())
+        }
+        s_dcache_discard | s_dcache_discard_x2 | s_atc_probe | s_atc_probe_buffer => Ok(()),
         s_memtime => {
             w.set_s64(i.data, ctx.host.shader_clock());
             Ok(())
@@ -120,7 +122,7 @@ pub(super) fn step(w: &mut Wave, ctx: &mut Ctx<'_>, i: &Smem) -> Step {
         | s_scratch_store_dwordx4 => {
             let va = address(w, i, w.s64(i.base))?;
             let bytes = dwords(w, i);
-            store(ctx, va, &bytes[..usize::from(i.dwords) * 4])
+            store(ctx, i, va, &bytes[..usize::from(i.dwords) * 4])
         }
         s_buffer_store_dword | s_buffer_store_dwordx2 | s_buffer_store_dwordx4 => {
             let (va, size) = buffer_cell(w, i)?;
@@ -129,7 +131,7 @@ pub(super) fn step(w: &mut Wave, ctx: &mut Ctx<'_>, i: &Smem) -> Step {
             let inside = size.min(u64::from(i.dwords) * 4) as usize;
             match inside {
                 0 => Ok(()),
-                inside => store(ctx, va, &bytes[..inside]),
+                inside => store(ctx, i, va, &bytes[..inside]),
             }
         }
         s_buffer_load_dword
@@ -174,9 +176,9 @@ pub(crate) fn stores(op: Op) -> bool {
     )
 }
 
-/// Stores, and drops what the scalar cache has of it.
-fn store(ctx: &Ctx<'_>, va: u64, data: &[u8]) -> Step {
-    let stored = ctx.mem.write(va, data);
+/// Stores, and drops what the scalar cache has loaded of it.
+fn store(ctx: &Ctx<'_>, i: &Smem, va: u64, data: &[u8]) -> Step {
+    let stored = ctx.mem.store_scalar(va, data, i.scope());
     ctx.mem.invalidate_scalar();
     stored.map_err(|fault| Halt::Fault { fault, write: true })
 }
@@ -220,6 +222,7 @@ pub(super) fn atomic(w: &mut Wave, ctx: &mut Ctx<'_>, i: &ScalarAtomic) -> Step 
     let mut old = 0;
     if inside {
         let mut change = |old: u64| atomic::apply(i.op, i.size, old, data, data2, false);
+        ctx.mem.write_back_scalar();
         old = ctx.mem.atomic(va, i.size, &mut change).map_err(refused)?;
         ctx.mem.invalidate_scalar();
     }

@@ -17,6 +17,8 @@ enum Call {
     WriteBack(Scope),
     Invalidate(Scope),
     LoadScalar(Scope),
+    StoreScalar(Scope),
+    WriteBackScalar,
     InvalidateScalar,
     InvalidateCode,
 }
@@ -70,6 +72,15 @@ impl Memory for Recording<'_> {
     fn load_scalar(&self, va: u64, buf: &mut [u8], scope: Scope) -> Result<(), Fault> {
         self.note(Call::LoadScalar(scope));
         self.ram.read(va, buf)
+    }
+
+    fn store_scalar(&self, va: u64, data: &[u8], scope: Scope) -> Result<(), Fault> {
+        self.note(Call::StoreScalar(scope));
+        self.ram.write(va, data)
+    }
+
+    fn write_back_scalar(&self) {
+        self.note(Call::WriteBackScalar);
     }
 
     fn invalidate_scalar(&self) {
@@ -148,7 +159,7 @@ fn accesses_have_the_scope_of_sc0_and_sc1() {
 }
 
 #[test]
-fn scalar_loads_miss_with_glc() {
+fn scalar_accesses_pass_the_cache_with_glc() {
     for (asm, expected) in [
         (
             "s_load_dword s8, s[0:1], 0x0",
@@ -163,7 +174,19 @@ fn scalar_loads_miss_with_glc() {
             &[Call::LoadScalar(Scope::Workgroup)],
         ),
         ("s_dcache_inv", &[Call::InvalidateScalar]),
-        ("s_dcache_wb", &[]),
+        (
+            "s_store_dword s4, s[0:1], 0x0",
+            &[Call::StoreScalar(Scope::Wave), Call::InvalidateScalar],
+        ),
+        (
+            "s_buffer_store_dwordx2 s[4:5], s[4:7], 0x0 glc",
+            &[Call::StoreScalar(Scope::Workgroup), Call::InvalidateScalar],
+        ),
+        (
+            "s_atomic_add s4, s[0:1], 0x0",
+            &[Call::WriteBackScalar, Call::InvalidateScalar],
+        ),
+        ("s_dcache_wb", &[Call::WriteBackScalar]),
         ("s_icache_inv", &[Call::InvalidateCode]),
     ] {
         assert_eq!(calls(asm), expected, "{asm}");

@@ -231,6 +231,9 @@ fn accesses_of_waves_name_a_cache() {
         firmware.read(0, &mut word).unwrap();
         waves.store(0, &word, Scope::Agent).unwrap();
         waves.atomic(0, 4, &mut |old| old).unwrap();
+        waves.store_scalar(0, &word, Scope::Wave).unwrap();
+        waves.store_scalar(0, &word, Scope::Workgroup).unwrap();
+        waves.write_back_scalar();
         waves.invalidate_scalar();
         waves.invalidate_code();
         let is_write = |act: &Act| matches!(act, Act::Write(..) | Act::Atomic(_));
@@ -245,6 +248,10 @@ fn accesses_of_waves_name_a_cache() {
                 Act::Load(Scope::Wave, None),
                 Act::Store(Scope::Agent, Some(cu(3))),
                 Act::AfterAtomic(cu(3)),
+                Act::ScalarStore,
+                Act::WriteBackScalar,
+                Act::Store(Scope::Wave, Some(cu(3))),
+                Act::WriteBackScalar,
                 Act::InvalidateCus(vec![Cache::Scalar]),
                 Act::InvalidateCus(vec![Cache::Code]),
             ]
