@@ -674,8 +674,12 @@ impl Gpu {
             } else {
                 self.lost_doorbell(index, value, "CP_PQ_STATUS.DOORBELL_ENABLE is 0");
             }
-        } else if !self.ih.doorbell(index, value as u32) {
+        } else if !self.ih.owns(index) {
             self.sdma_doorbell(index, value, width);
+        } else if nbio::routes_to_ih(self, index) {
+            self.ih.doorbell(index, value as u32);
+        } else {
+            self.lost_doorbell(index, value, "not routed to the interrupt handler");
         }
     }
 
@@ -714,8 +718,7 @@ impl Gpu {
     /// Returns whether a doorbell of an SDMA engine reaches it.
     fn routes_to_sdma(&self, index: u32) -> bool {
         let engine = self.sdma.engine_of(index);
-        let routed = |n| nbio::routes_to_sdma(self, n as u8, index);
-        self.chip.generation == Generation::Gfx12 || engine.is_none_or(routed)
+        engine.is_none_or(|n| nbio::routes_to_sdma(self, n as u8, index))
     }
 
     /// Assigns a VMID to a process, as the scheduler firmware of `xcc` does: page-table roots,

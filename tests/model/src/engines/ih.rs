@@ -200,6 +200,13 @@ impl State {
         self.regs.get(&off).copied().unwrap_or(0)
     }
 
+    /// Returns whether the doorbell in a control register is enabled and this one.
+    fn is_doorbell(&self, reg: u32, index: u32) -> bool {
+        let control = self.reg(reg);
+        regs::IH_DOORBELL_RPTR__ENABLE.is_set(control)
+            && regs::IH_DOORBELL_RPTR__OFFSET.get(control) == index
+    }
+
     fn cntl(&self, ring: usize) -> u32 {
         self.reg(self.ids.rings[ring].cntl)
     }
@@ -391,23 +398,25 @@ impl Ih {
         }
     }
 
-    /// Handles a doorbell in the non-CP window: dword index on BAR2. Returns whether it is that of
-    /// a ring or of the retry CAM.
-    pub fn doorbell(&self, index: u32, value: u32) -> bool {
+    /// Returns whether a doorbell (dword index on the BAR) is that of a ring or of the retry CAM.
+    pub fn owns(&self, index: u32) -> bool {
+        let state = self.lock();
+        let mut rings = self.ids.rings.iter().map(|ids| ids.doorbell);
+        rings.any(|reg| state.is_doorbell(reg, index))
+            || state.is_doorbell(self.ids.doorbell_cam, index)
+    }
+
+    /// Handles a doorbell of a ring or of the retry CAM.
+    pub fn doorbell(&self, index: u32, value: u32) {
         let mut state = self.lock();
-        let is_at = |state: &State, reg| {
-            let cntl = state.reg(reg);
-            regs::IH_DOORBELL_RPTR__ENABLE.is_set(cntl)
-                && regs::IH_DOORBELL_RPTR__OFFSET.get(cntl) == index
-        };
         for (n, ids) in self.ids.rings.iter().enumerate() {
-            if is_at(&state, ids.doorbell) {
+            if state.is_doorbell(ids.doorbell, index) {
                 self.set_rptr(&mut state, n, value);
-                return true;
+                return;
             }
         }
-        if !is_at(&state, self.ids.doorbell_cam) {
-            return false;
+        if !state.is_doorbell(self.ids.doorbell_cam, index) {
+            return;
         }
         event!(self.trace, "ih", "retry_ack", "slot={value:#x}");
         if !state.cam.acknowledge(value) {
@@ -417,7 +426,6 @@ impl Ih {
                 "acknowledgement of slot {value:#x} of the retry CAM, which is not in use"
             );
         }
-        true
     }
 
     fn set_rptr(&self, state: &mut State, ring: usize, value: u32) {

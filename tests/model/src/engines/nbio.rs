@@ -250,18 +250,61 @@ pub fn doorbells_enabled(gpu: &Gpu) -> bool {
 
 /// Ports of the SDMA engines of an AID, counted from `S2A_DOORBELL_ENTRY_1_CTRL`.
 const SDMA_PORTS: [u32; PER_AID as usize] = [0, 1, 4, 5];
+/// The port of the interrupt handler of AID 0, counted in the same way.
+const IH_PORT: u32 = 2;
+/// Ports of NBIF 6.3.1, counted from `GDC_S2A0_S2A_DOORBELL_ENTRY_0_CTRL`: the interrupt handler
+/// and all SDMA engines.
+const GFX12_IH_PORT: u32 = 1;
+const GFX12_SDMA_PORT: u32 = 2;
 
-/// Returns whether doorbell `index` (dwords on the BAR) is routed to SDMA engine `n`: AID 0 has the
-/// ranges of all engines, each AID the ports of its own (`nbio_v7_9_sdma_doorbell_range`).
-pub fn routes_to_sdma(gpu: &Gpu, n: u8, index: u32) -> bool {
-    let range = stored(gpu, nbio::regDOORBELL0_CTRL_ENTRY_0.at(1 + u32::from(n)));
+/// Returns whether doorbell `index` is in a range of NBIO 7.9.
+fn is_in_range(gpu: &Gpu, entry: u32, index: u32) -> bool {
+    let range = stored(gpu, nbio::regDOORBELL0_CTRL_ENTRY_0.at(entry));
     let first = nbio::DOORBELL0_CTRL_ENTRY_0__BIF_DOORBELL0_RANGE_OFFSET_ENTRY.get(range);
     let size = nbio::DOORBELL0_CTRL_ENTRY_0__BIF_DOORBELL0_RANGE_SIZE_ENTRY.get(range);
-    let port = SDMA_PORTS[usize::from(n % PER_AID)];
+    (first..first + size).contains(&(index % (MIRROR * DWORDS)))
+}
+
+/// Returns whether a port of an AID is enabled.
+fn is_port_enabled(gpu: &Gpu, aid: u8, port: u32) -> bool {
     let port = nbio::regS2A_DOORBELL_ENTRY_1_CTRL.at(port);
-    let port = gpu.regs.of(gpu.chip, Ip::Nbif, n / PER_AID, port);
+    let port = gpu.regs.of(gpu.chip, Ip::Nbif, aid, port);
     port.is_some_and(|p| nbio::S2A_DOORBELL_ENTRY_1_CTRL__S2A_DOORBELL_PORT1_ENABLE.is_set(p.get()))
-        && (first..first + size).contains(&(index % (MIRROR * DWORDS)))
+}
+
+/// Returns whether a port of NBIF 6.3.1 is enabled with a range that has doorbell `index`.
+fn is_in_port(gpu: &Gpu, port: u32, index: u32) -> bool {
+    use nbif::{
+        GDC_S2A0_S2A_DOORBELL_ENTRY_0_CTRL__S2A_DOORBELL_PORT0_ENABLE as ENABLE,
+        GDC_S2A0_S2A_DOORBELL_ENTRY_0_CTRL__S2A_DOORBELL_PORT0_RANGE_OFFSET as OFFSET,
+        GDC_S2A0_S2A_DOORBELL_ENTRY_0_CTRL__S2A_DOORBELL_PORT0_RANGE_SIZE as SIZE,
+    };
+    let control = stored(gpu, nbif::regGDC_S2A0_S2A_DOORBELL_ENTRY_0_CTRL.at(port));
+    let first = OFFSET.get(control);
+    let range = first..first + SIZE.get(control);
+    ENABLE.is_set(control) && range.contains(&(index % (MIRROR * DWORDS)))
+}
+
+/// Returns whether doorbell `index` (dwords on the BAR) is routed to the interrupt handler
+/// (`nbio_v7_9_ih_doorbell_range`, `nbif_v6_3_1_ih_doorbell_range`).
+pub fn routes_to_ih(gpu: &Gpu, index: u32) -> bool {
+    match gpu.chip.generation {
+        Generation::Gfx9 => is_port_enabled(gpu, 0, IH_PORT) && is_in_range(gpu, 0, index),
+        Generation::Gfx12 => is_in_port(gpu, GFX12_IH_PORT, index),
+    }
+}
+
+/// Returns whether doorbell `index` (dwords on the BAR) is routed to SDMA engine `n`: AID 0 has the
+/// ranges of all engines, each AID the ports of its own (`nbio_v7_9_sdma_doorbell_range`). On gfx12
+/// there is one range for all (`nbif_v6_3_1_sdma_doorbell_range`).
+pub fn routes_to_sdma(gpu: &Gpu, n: u8, index: u32) -> bool {
+    match gpu.chip.generation {
+        Generation::Gfx9 => {
+            let port = SDMA_PORTS[usize::from(n % PER_AID)];
+            is_port_enabled(gpu, n / PER_AID, port) && is_in_range(gpu, 1 + u32::from(n), index)
+        }
+        Generation::Gfx12 => is_in_port(gpu, GFX12_SDMA_PORT, index),
+    }
 }
 
 #[cfg(test)]

@@ -19,7 +19,7 @@ use gpu_model::log::Strict;
 use gpu_model::mem::sparse_file;
 use gpu_model::regs::Ip;
 use gpu_model::trace::Trace;
-use gpu_regs::{gc_9_4_3 as gc, hdp_4_4_2 as hdp, Reg};
+use gpu_regs::{gc_9_4_3 as gc, hdp_4_4_2 as hdp, nbio_7_9_0 as nbio, Reg};
 
 /// VRAM size, in bytes.
 pub const VRAM: u64 = 256 << 20;
@@ -183,6 +183,20 @@ pub fn open_apertures(gpu: &Gpu, hubs: impl IntoIterator<Item = Hub>) {
         );
         hub_write(gpu, hub, gc::regMC_VM_MX_L1_TLB_CNTL, 1 | 3 << 3 | 1 << 6);
     }
+}
+
+/// Routes `size` doorbells from `first` on (dwords on the BAR) to the interrupt handler, or none.
+pub fn route_ih(gpu: &Gpu, first: u32, size: u32) {
+    use nbio::{
+        regDOORBELL0_CTRL_ENTRY_0, regS2A_DOORBELL_ENTRY_1_CTRL,
+        DOORBELL0_CTRL_ENTRY_0__BIF_DOORBELL0_RANGE_OFFSET_ENTRY as OFFSET,
+        DOORBELL0_CTRL_ENTRY_0__BIF_DOORBELL0_RANGE_SIZE_ENTRY as SIZE,
+        S2A_DOORBELL_ENTRY_1_CTRL__S2A_DOORBELL_PORT1_ENABLE as ENABLE,
+    };
+    let range = OFFSET.put(first) | SIZE.put(size);
+    gpu.reg_write(addr(Ip::Nbif, regDOORBELL0_CTRL_ENTRY_0), range);
+    let port = regS2A_DOORBELL_ENTRY_1_CTRL.at(2);
+    gpu.reg_write(addr(Ip::Nbif, port), ENABLE.put((size != 0).into()));
 }
 
 /// Enables the context of `vmid` with `depth` directory levels over all addresses; faults are

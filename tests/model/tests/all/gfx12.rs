@@ -264,6 +264,14 @@ fn interrupt_ring(gpu: &Gpu) {
     set(oss::regIH_RB_CNTL, flags | 16 << 1 | 2 << 28);
     let enable = nbif::regRCC_DEV0_EPF0_RCC_DOORBELL_APER_EN;
     write(gpu, Ip::Nbif, enable, 1);
+    // A range of two dwords.
+    let port = 1 | DOORBELL << 7 | 2 << 17;
+    write(
+        gpu,
+        Ip::Nbif,
+        nbif::regGDC_S2A0_S2A_DOORBELL_ENTRY_1_CTRL,
+        port,
+    );
 }
 
 fn word(gpu: &Gpu, entry: u64, word: u64) -> u32 {
@@ -292,12 +300,18 @@ fn interrupts_carry_pasid_of_vmid() {
     gpu.doorbell(u64::from(DOORBELL) * 4, 32, 4);
     assert_eq!(read(&gpu, Ip::Osssys, oss::regIH_RB_RPTR), 32);
     assert_eq!(gpu.strict.lines(), [""; 0]);
+    // Without a range.
+    let port = nbif::regGDC_S2A0_S2A_DOORBELL_ENTRY_1_CTRL;
+    write(&gpu, Ip::Nbif, port, 1 | DOORBELL << 7);
+    gpu.doorbell(u64::from(DOORBELL) * 4, 0, 4);
+    assert_eq!(read(&gpu, Ip::Osssys, oss::regIH_RB_RPTR), 32);
+    assert!(gpu.strict.lines()[0].contains("not routed to the interrupt handler"));
     // A bus address in the gfx9 form.
     let cntl = read(&gpu, Ip::Osssys, oss::regIH_RB_CNTL);
     let cntl = cntl & !(7 << 28) | 1 << 28;
     write(&gpu, Ip::Osssys, oss::regIH_RB_CNTL, cntl);
     gpu.ih.post(Entry::default());
-    assert!(gpu.strict.lines()[0].contains("MC_SPACE 1"));
+    assert!(gpu.strict.lines()[1].contains("MC_SPACE 1"));
 }
 
 #[test]

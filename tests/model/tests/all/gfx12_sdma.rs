@@ -93,8 +93,15 @@ impl Card {
         ] {
             card.write(ip, reg, value);
         }
+        card.route(40);
         card.user_memory(pte::MTYPE_NC);
         card
+    }
+
+    /// Routes doorbells from that of engine 0 on.
+    fn route(&self, dwords: u32) {
+        let port = 1 | Self::doorbell(0) << 7 | dwords << 17;
+        self.write(Ip::Nbif, nbif::regGDC_S2A0_S2A_DOORBELL_ENTRY_2_CTRL, port);
     }
 
     /// Returns a card with both engines and their rings running.
@@ -400,6 +407,22 @@ fn image(engine: u32, doorbell: u32) -> SdmaMqd {
     mqd.sdmax_rlcx_ib_cntl = 1 << 8;
     mqd.sdma_engine_id = engine;
     mqd
+}
+
+#[test]
+fn doorbells_need_a_route() {
+    let mut card = Card::new();
+    // A range for engine 0 only.
+    card.route(20);
+    card.run(0, &[0]);
+    assert_eq!(card.gpu.strict.lines(), [""; 0]);
+    card.submit(1, &[0]);
+    assert!(card.gpu.strict.lines()[0].contains("not routed to its SDMA engine"));
+    assert_eq!(card.read(1, gc::regSDMA0_QUEUE0_RB_WPTR), 0);
+    // Those of processes are dropped without a report.
+    let own = u64::from(Card::doorbell(1) + 0x400) * 4;
+    card.gpu.doorbell(own, 4, 8);
+    assert_eq!(card.gpu.strict.unexpected(), 1);
 }
 
 #[test]

@@ -6,7 +6,7 @@ use std::fs::File;
 use std::io::Read;
 use std::os::fd::OwnedFd;
 
-use crate::common::{addr, adverse, gpu_with};
+use crate::common::{addr, adverse, gpu_with, route_ih};
 use gpu_model::engines::ih::Entry;
 use gpu_model::gpu::Gpu;
 use gpu_model::knobs::Knobs;
@@ -48,6 +48,7 @@ fn start(gpu: std::sync::Arc<Gpu>) -> (std::sync::Arc<Gpu>, File) {
         addr(Ip::Nbif, nbio::regRCC_DEV0_EPF0_RCC_DOORBELL_APER_EN),
         1,
     );
+    route_ih(&gpu, DOORBELL, 8);
     let flags = rustix::event::EventfdFlags::NONBLOCK;
     let event = File::from(rustix::event::eventfd(0, flags).unwrap());
     let other: OwnedFd = event.try_clone().unwrap().into();
@@ -190,6 +191,30 @@ fn one_msi_until_rptr_moves() {
     assert_eq!(messages(&event), 1);
     assert_eq!(read(&gpu, ih::regIH_RB_RPTR), 96);
     assert_eq!(gpu.strict.lines(), [""; 0]);
+}
+
+#[test]
+fn doorbells_need_a_route() {
+    let (gpu, _event) = card_with_cam(Knobs::default());
+    gpu.ih.post(eop(1));
+    retry(&gpu, 0x123);
+    // A range for ring 0 only, or none.
+    for (size, index, value) in [(2, DOORBELL_CAM, 0), (0, DOORBELL, 32)] {
+        route_ih(&gpu, DOORBELL, size);
+        gpu.doorbell(u64::from(index) * 4, value, 4);
+        let lines = gpu.strict.lines();
+        assert!(lines
+            .last()
+            .unwrap()
+            .contains("not routed to the interrupt handler"));
+    }
+    assert_eq!(gpu.strict.unexpected(), 2);
+    assert_eq!(read(&gpu, ih::regIH_RB_RPTR), 0);
+    route_ih(&gpu, DOORBELL, 8);
+    gpu.doorbell(u64::from(DOORBELL) * 4, 32, 4);
+    gpu.doorbell(u64::from(DOORBELL_CAM) * 4, 0, 4);
+    assert_eq!(read(&gpu, ih::regIH_RB_RPTR), 32);
+    assert_eq!(gpu.strict.unexpected(), 2);
 }
 
 #[test]

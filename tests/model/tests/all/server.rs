@@ -7,7 +7,7 @@ use std::os::fd::AsRawFd;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use crate::common::{addr, adverse, gpu, VRAM};
+use crate::common::{addr, adverse, gpu, route_ih, VRAM};
 use gpu_model::chips::mi300x::ONE_XCC;
 use gpu_model::gpu::Gpu;
 use gpu_model::mem::{sparse_file, Block};
@@ -193,6 +193,7 @@ fn doorbell_to_msi() {
     b.client.region_write(2, 0x1a0 * 8, &[0; 4]).unwrap();
     assert_eq!(b.gpu.strict.unexpected(), 1);
     b.write32(5, (0xd20 + 0xc0) * 4, 1);
+    route_ih(&b.gpu, 0x340, 8);
     b.write32(5, ih(0x87), 0x340 | 1 << 28);
     b.client
         .region_write(2, 0x1a0 * 8, &32u32.to_le_bytes())
