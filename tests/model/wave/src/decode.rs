@@ -10,6 +10,7 @@ mod vector;
 mod vmem;
 
 use crate::inst::Inst;
+use crate::op::{self, Info};
 use crate::Isa;
 pub(crate) use operand::{code, Limits};
 
@@ -155,4 +156,16 @@ fn gfx942(word: u32, second: u32, limits: &Limits) -> Decoded {
     }?;
     inst.bytes = words(word) as u8 * 4;
     Ok(inst)
+}
+
+/// Returns the table entry of a scalar ALU or control instruction.
+pub(crate) fn scalar(isa: Isa, word: u32) -> Option<&'static Info> {
+    match (isa, encoding(word)) {
+        (Isa::Gfx1201, _) => gfx1201::info(word),
+        (Isa::Gfx942, Encoding::Sop2) => op::sop2(bits(word, 29, 23) as u16),
+        (Isa::Gfx942, Encoding::Sopk) => op::sopk(bits(word, 27, 23) as u16),
+        (Isa::Gfx942, Encoding::Sop1) => op::sop1(bits(word, 15, 8) as u16),
+        (Isa::Gfx942, Encoding::Sopc) => op::sopc(bits(word, 22, 16) as u16),
+        (Isa::Gfx942, _) => None,
+    }
 }

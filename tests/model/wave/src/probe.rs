@@ -6,6 +6,10 @@ use crate::decode::{self, Bad, Limits};
 use crate::inst::{Body, VectorOp};
 use crate::Isa;
 
+mod effects;
+
+pub use effects::{effects, Effects, Unit};
+
 /// Decoder result.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Probe {
@@ -22,32 +26,31 @@ pub enum Probe {
     Illegal(String),
 }
 
-/// Decodes the gfx942 instruction that starts with `first`, for a wave with all registers.
-pub fn instruction(first: u32, second: u32) -> Probe {
-    let limits = Limits {
-        isa: Isa::Gfx942,
-        wave32: false,
+/// Returns the limits of a wave with all registers.
+fn limits(isa: Isa, wave32: bool) -> Limits {
+    let (acc, sgprs) = match isa {
+        Isa::Gfx942 => (256, 102),
+        Isa::Gfx1201 => (0, 106),
+    };
+    Limits {
+        isa,
+        wave32,
         arch: 256,
-        acc: 256,
-        sgprs: 102,
+        acc,
+        sgprs,
         alias: decode::code::FLAT_SCRATCH,
         privileged: true,
-    };
-    probe([first, second, 0], &limits)
+    }
+}
+
+/// Decodes the gfx942 instruction that starts with `first`, for a wave with all registers.
+pub fn instruction(first: u32, second: u32) -> Probe {
+    probe([first, second, 0], &limits(Isa::Gfx942, false))
 }
 
 /// Decodes a gfx1201 instruction for a wave with all registers.
 pub fn gfx1201(words: [u32; 3], wave32: bool) -> Probe {
-    let limits = Limits {
-        isa: Isa::Gfx1201,
-        wave32,
-        arch: 256,
-        acc: 0,
-        sgprs: 106,
-        alias: decode::code::FLAT_SCRATCH,
-        privileged: true,
-    };
-    let found = probe(words, &limits);
+    let found = probe(words, &limits(Isa::Gfx1201, wave32));
     match (found, decode::gfx1201::mnemonic(words[0])) {
         (Probe::Instruction { bytes, .. }, Some(name)) => Probe::Instruction {
             bytes,

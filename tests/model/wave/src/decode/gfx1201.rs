@@ -12,7 +12,7 @@ mod vector;
 mod vopd;
 
 use super::{bits, illegal, Decoded, Limits, WORDS};
-use crate::op::gfx1201 as op;
+use crate::op::{gfx1201 as op, Info};
 
 /// Encoding, by the fixed bits of the first word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -155,7 +155,12 @@ pub(super) fn decode(words: [u32; WORDS], limits: &Limits) -> Decoded {
 
 /// Returns the mnemonic of a scalar or vector ALU instruction, if it has a table entry.
 pub(crate) fn mnemonic(word: u32) -> Option<&'static str> {
-    let info = match encoding(word) {
+    info(word).map(|info| info.name)
+}
+
+/// Returns the table entry of an instruction.
+pub(crate) fn info(word: u32) -> Option<&'static Info> {
+    match encoding(word) {
         Encoding::Sop2 => op::sop2(bits(word, 29, 23) as u16),
         Encoding::Sopk => op::sopk(bits(word, 27, 23) as u16),
         Encoding::Sop1 => op::sop1(bits(word, 15, 8) as u16),
@@ -167,6 +172,5 @@ pub(crate) fn mnemonic(word: u32) -> Option<&'static str> {
         Encoding::Vop3 => vector::vop3_info(bits(word, 25, 16)).ok(),
         Encoding::Vop3p => op::vop3p(bits(word, 22, 16) as u16),
         _ => None,
-    };
-    info.map(|info| info.name)
+    }
 }
