@@ -24,7 +24,15 @@
 // EXCP_FLAG_PRIV, 0, MODE, SCRATCH_BASE, EXCP_FLAG_USER, TRAP_CTRL, STATUS, state of the barrier),
 // 16 trap temporaries (4 to 11 and 13), LDS. There are no scalar stores: all goes through v0 to v3.
 //
-// tests/handler compares trap.rs with this file, and runs it.
+// After a vector instruction has read an SGPR and a scalar one has written it, the next read may
+// get the old value, unless it waits. The program may have read all. M0 and EXEC are exempt.
+//
+// tests/handler compares trap.rs with this file, runs it, and checks it for such hazards.
+
+// Waits for writes of SGPRs by the scalar ALU.
+.macro settle
+	s_wait_alu	depctr_sa_sdst(0)
+.endm
 
 	s_branch	entry
 	s_branch	restore
@@ -32,16 +40,17 @@
 entry:
 	// SCHED_MODE, which the assembler has no name for: this code waits for nothing that the
 	// hardware does not wait for itself in its normal mode.
-	s_getreg_b32	ttmp2, hwreg(26)
+	s_getreg_b32	ttmp2, hwreg(26, 0, 2)
 	s_wait_alu	0
 	s_setreg_imm32_b32 hwreg(26, 0, 2), 0
 	s_getreg_b32	ttmp12, hwreg(HW_REG_STATE_PRIV)
-	// Not restored: SYS_PRIO, the priority of a handler, and POISON_ERR.
-	s_and_not1_b32	ttmp12, ttmp12, 0x8c00
-	s_and_b32	ttmp2, ttmp2, 3
 	s_lshl_b32	ttmp2, ttmp2, 26
 	s_and_not1_b32	ttmp11, ttmp11, 0x0c000000
+	settle
+	// Not restored: SYS_PRIO, the priority of a handler, and POISON_ERR.
+	s_and_not1_b32	ttmp12, ttmp12, 0x8c00
 	s_or_b32	ttmp11, ttmp11, ttmp2
+	settle
 
 	s_bitcmp1_b32	ttmp12, 14
 	s_cbranch_scc0	running
@@ -50,6 +59,7 @@ entry:
 	// trap again.
 halted:
 	s_getreg_b32	ttmp2, hwreg(HW_REG_EXCP_FLAG_PRIV)
+	settle
 	s_bitcmp1_b32	ttmp2, 7
 	s_cbranch_scc1	second
 	s_bitcmp1_b32	ttmp2, 5
@@ -64,16 +74,19 @@ running:
 	s_and_b32	ttmp2, ttmp1, 0xf0000000
 	s_cbranch_scc1	second
 	s_getreg_b32	ttmp14, hwreg(HW_REG_EXCP_FLAG_PRIV)
+	s_getreg_b32	ttmp2, hwreg(HW_REG_EXCP_FLAG_USER)
+	s_getreg_b32	ttmp15, hwreg(HW_REG_TRAP_CTRL)
+	settle
 	s_and_b32	ttmp3, ttmp14, 0xbd0
 	s_cbranch_scc1	second
-	s_and_b32	ttmp3, ttmp14, 0xf
-	s_cselect_b32	ttmp3, 0x80, 0
-	s_getreg_b32	ttmp2, hwreg(HW_REG_EXCP_FLAG_USER)
-	s_or_b32	ttmp2, ttmp2, ttmp3
 	// TRAP_AFTER_INST has no flag if SAVE_CONTEXT is set at the same time.
 	s_bitset1_b32	ttmp2, 9
-	s_getreg_b32	ttmp3, hwreg(HW_REG_TRAP_CTRL)
-	s_and_b32	ttmp2, ttmp2, ttmp3
+	s_and_b32	ttmp3, ttmp14, 0xf
+	s_cselect_b32	ttmp3, 0x80, 0
+	settle
+	s_or_b32	ttmp2, ttmp2, ttmp3
+	settle
+	s_and_b32	ttmp2, ttmp2, ttmp15
 	s_cbranch_scc1	second
 	s_bitcmp1_b32	ttmp14, 5
 	s_cbranch_scc1	save
@@ -83,16 +96,19 @@ second:
 	// Where a second handler that knows of the mode looks for it; another returns without it.
 	s_and_b32	ttmp2, ttmp11, 0x0c000000
 	s_and_not1_b32	ttmp1, ttmp1, 0x0c000000
-	s_or_b32	ttmp1, ttmp1, ttmp2
 	s_sendmsg_rtn_b64 ttmp[14:15], sendmsg(MSG_RTN_GET_TMA)
 	s_wait_kmcnt	0
+	settle
+	s_or_b32	ttmp1, ttmp1, ttmp2
 	s_lshl_b64	ttmp[14:15], ttmp[14:15], 8
+	settle
 	// Addresses have 48 bits.
 	s_sext_i32_i16	ttmp15, ttmp15
 	s_load_b32	ttmp2, ttmp[14:15], 0x10 scope:SCOPE_SYS
 	s_wait_kmcnt	0
 	s_bitset0_b32	ttmp11, 23
 	s_lshl_b32	ttmp2, ttmp2, 23
+	settle
 	s_or_b32	ttmp11, ttmp11, ttmp2
 	s_load_b64	ttmp[2:3], ttmp[14:15], 0x0 scope:SCOPE_SYS
 	s_wait_kmcnt	0
@@ -112,6 +128,7 @@ no_second:
 halt:
 	// A trap that the host asked for is over when it was taken.
 	s_getreg_b32	ttmp2, hwreg(HW_REG_EXCP_FLAG_PRIV, 7, 1)
+	settle
 	s_cmp_eq_u32	ttmp2, 0
 	s_cbranch_scc0	back
 	s_bitset1_b32	ttmp12, 14
@@ -120,12 +137,14 @@ halt:
 	s_sub_co_ci_u32	ttmp1, ttmp1, 0
 
 back:
+	settle
 	s_and_b32	ttmp1, ttmp1, 0xffff
 	// EXECZ and VCCZ follow from writes only; whether a barrier is complete may have changed.
 	s_and_b64	exec, exec, exec
 	s_and_b64	vcc, vcc, vcc
 	s_bfe_u32	ttmp2, ttmp11, 0x2001a
 	s_lshr_b32	ttmp12, ttmp12, 9
+	s_wait_alu	0
 	s_setreg_b32	hwreg(26, 0, 2), ttmp2
 	s_setreg_b32	hwreg(HW_REG_STATE_PRIV, 9, 7), ttmp12
 	s_rfe_b64	ttmp[0:1]
@@ -167,13 +186,15 @@ back:
 
 // Writes a hardware register to a lane of v0.
 .macro note register, lane
-	s_getreg_b32	ttmp2, hwreg(\register)
-	v_writelane_b32	v0, ttmp2, \lane
+	s_getreg_b32	m0, hwreg(\register)
+	v_writelane_b32	v0, m0, \lane
 .endm
 
 save:
 	// A wave that has released its VGPRs has nothing left to do.
 	s_getreg_b32	ttmp2, hwreg(HW_REG_STATUS, 24, 1)
+	s_and_b32	ttmp1, ttmp1, 0xffff
+	settle
 	s_cmp_eq_u32	ttmp2, 0
 	s_cbranch_scc1	has_vgprs
 	s_endpgm
@@ -187,9 +208,10 @@ has_vgprs:
 	s_and_b32	ttmp15, exec_hi, 0xffff
 	// The bit of the first wave, at the same place above the program counter.
 	s_and_b32	exec_hi, exec_hi, 0x04000000
-	s_and_b32	ttmp1, ttmp1, 0xffff
 	s_or_b32	ttmp1, ttmp1, exec_hi
+	s_and_not1_b32	ttmp12, ttmp12, 4
 	s_mov_b64	exec, -1
+	settle
 	global_store_addtid_b32 v0, ttmp[14:15] scope:SCOPE_SYS
 
 	// Lanes of v0: hardware registers, then trap temporaries.
@@ -205,16 +227,15 @@ has_vgprs:
 	v_writelane_b32	v0, ttmp13, 29
 	v_writelane_b32	v0, m0, 0
 	v_writelane_b32	v0, ttmp0, 1
-	s_and_b32	ttmp4, ttmp1, 0xffff
-	v_writelane_b32	v0, ttmp4, 2
+	s_and_b32	m0, ttmp1, 0xffff
+	v_writelane_b32	v0, m0, 2
 	v_writelane_b32	v0, ttmp2, 3
 	v_writelane_b32	v0, ttmp3, 4
 	meet
-	s_getreg_b32	ttmp5, hwreg(HW_REG_STATE_PRIV)
-	s_and_b32	ttmp5, ttmp5, 4
-	s_and_not1_b32	ttmp12, ttmp12, 4
-	s_or_b32	ttmp12, ttmp12, ttmp5
-	v_writelane_b32	v0, ttmp12, 5
+	s_getreg_b32	m0, hwreg(HW_REG_STATE_PRIV)
+	s_and_b32	m0, m0, 4
+	s_or_b32	m0, m0, ttmp12
+	v_writelane_b32	v0, m0, 5
 	note		HW_REG_EXCP_FLAG_PRIV, 6
 	note		HW_REG_MODE, 8
 	note		HW_REG_SCRATCH_BASE_LO, 9
@@ -224,7 +245,12 @@ has_vgprs:
 	note		HW_REG_STATUS, 13
 	s_get_barrier_state ttmp2, -1
 	s_wait_kmcnt	0
+	settle
 	v_writelane_b32	v0, ttmp2, 14
+	// No SGPR counts as read any more (4 are enough for waves of 32 lanes).
+.rept 8
+	ds_nop
+.endr
 	find_vgprs
 	s_mul_i32	ttmp2, ttmp7, ttmp10
 	s_add_co_u32	ttmp2, ttmp2, 512
@@ -249,27 +275,26 @@ save_vgprs_end:
 	s_cmp_lt_u32	m0, ttmp7
 	s_cbranch_scc1	save_vgprs
 
-	// SGPRs, of which VCC is the last, 32 with each store.
-	s_mov_b32	exec_hi, 0
+	// SGPRs, of which VCC is the last, as many with each store as there are lanes: the lane is
+	// the number of the register modulo that.
+	s_lshr_b32	ttmp5, ttmp10, 2
+	s_sub_co_u32	ttmp5, ttmp5, 1
 	v_mov_b32	v0, 0
 	s_mov_b32	m0, 0
 save_sgprs:
-	s_and_b32	ttmp4, m0, 31
 	s_movrels_b64	s[0:1], s[0:1]
-	v_writelane_b32	v0, s0, ttmp4
-	s_add_co_u32	ttmp4, ttmp4, 1
-	v_writelane_b32	v0, s1, ttmp4
-	s_add_co_u32	m0, m0, 2
-	s_cmp_eq_u32	ttmp4, 31
-	s_cbranch_scc0	save_sgprs_more
-	global_store_addtid_b32 v0, ttmp[8:9] scope:SCOPE_SYS
-	s_add_co_u32	ttmp8, ttmp8, 128
-	s_add_co_ci_u32	ttmp9, ttmp9, 0
+	settle
+	v_writelane_b32	v0, s0, m0
+	s_add_co_u32	m0, m0, 1
+	v_writelane_b32	v0, s1, m0
+	s_add_co_u32	m0, m0, 1
+	s_and_b32	ttmp4, m0, ttmp5
+	s_cbranch_scc1	save_sgprs_more
+	put		v0
 save_sgprs_more:
 	s_cmp_lt_u32	m0, 108
 	s_cbranch_scc1	save_sgprs
-	global_store_addtid_b32 v0, ttmp[8:9] scope:SCOPE_SYS
-	s_mov_b32	exec_hi, -1
+	put		v0
 
 	s_bitcmp1_b32	ttmp1, 26
 	s_cbranch_scc0	saved
@@ -285,10 +310,10 @@ save_sgprs_more:
 	s_mov_b32	m0, 0
 	s_branch	save_lds_end
 save_lds:
-	ds_load_b32	v1, v0
+	v_add_nc_u32	v1, m0, v0
+	ds_load_b32	v1, v1
 	s_wait_dscnt	0
 	put		v1
-	v_add_nc_u32	v0, ttmp10, v0
 	s_add_co_u32	m0, m0, ttmp10
 save_lds_end:
 	s_cmp_lt_u32	m0, ttmp5
@@ -340,8 +365,8 @@ restore_vgprs_end:
 	s_branch	restore_lds_end
 restore_lds:
 	get		v1
-	ds_store_b32	v0, v1
-	v_add_nc_u32	v0, ttmp10, v0
+	v_add_nc_u32	v2, m0, v0
+	ds_store_b32	v2, v1
 	s_add_co_u32	m0, m0, ttmp10
 restore_lds_end:
 	s_cmp_lt_u32	m0, ttmp6
@@ -409,6 +434,7 @@ restore_registers:
 	s_and_b64	exec, exec, exec
 	s_and_b64	vcc, vcc, vcc
 	s_bfe_u32	ttmp2, ttmp11, 0x2001a
+	s_wait_alu	0
 	s_setreg_b32	hwreg(26, 0, 2), ttmp2
 	s_setreg_b32	hwreg(HW_REG_STATE_PRIV), ttmp12
 	// LDS and the barrier are complete.
