@@ -298,14 +298,13 @@ put_lanes_\low:
 put_lane_\low:
 	v_readlane_b32	s0, \low, s4
 	v_readlane_b32	s1, \high, s4
-	s_nop		0
+	s_add_u32	s4, s4, 1
 	s_store_dword	s0, ttmp[14:15], 0x0 glc
 	s_waitcnt	lgkmcnt(0)
 	s_store_dword	s1, ttmp[14:15], 0x100 glc
 	s_waitcnt	lgkmcnt(0)
 	s_add_u32	ttmp14, ttmp14, 4
 	s_addc_u32	ttmp15, ttmp15, 0
-	s_add_u32	s4, s4, 1
 	s_cmp_lt_u32	s4, 64
 	s_cbranch_scc1	put_lane_\low
 	s_add_u32	ttmp7, ttmp7, 512
@@ -340,7 +339,6 @@ restore:
 	s_mov_b32	m0, 0
 	s_branch	restore_lds_end
 restore_lds:
-	s_nop		0
 	buffer_load_dword off, ttmp[8:11], ttmp7 lds
 	s_add_u32	ttmp7, ttmp7, 256
 	s_add_u32	m0, m0, 256
@@ -416,7 +414,7 @@ restore_sgprs:
 	// Not SAVECTX, which may be set again.
 	s_setreg_b32	hwreg(HW_REG_TRAPSTS, 0, 10), ttmp10
 	s_lshr_b32	ttmp10, ttmp10, 11
-	s_nop		1
+	s_nop		0
 	s_setreg_b32	hwreg(HW_REG_TRAPSTS, 11, 21), ttmp10
 	s_mov_b32	xnack_mask_lo, ttmp11
 	s_mov_b32	xnack_mask_hi, ttmp12
