@@ -7,6 +7,7 @@
 #[path = "../model/wave/tests/common/mod.rs"]
 mod common;
 mod gfx12;
+mod hazards;
 mod kernels;
 #[path = "../../rust/hw/gfx9_4_3/trap.rs"]
 mod module;
