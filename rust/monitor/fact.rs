@@ -61,8 +61,8 @@ pub(super) fn number<T: ParseInt>(text: &[u8]) -> Result<T> {
     T::from_str(BStr::from_bytes(text))
 }
 
-/// Parses a decimal number as `kstrtou32` does with base 10: without the end of a line. `EINVAL` for
-/// anything else, `ERANGE` for a number that is too large.
+/// Parses a decimal number as `kstrtou32` does with base 10: without the end of a line. `EINVAL`
+/// for anything else, `ERANGE` for a number that is too large.
 pub(super) fn decimal(text: &[u8]) -> Result<u32> {
     let text = text.strip_suffix(b"\n").unwrap_or(text);
     let digits = text.strip_prefix(b"+").unwrap_or(text);

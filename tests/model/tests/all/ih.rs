@@ -7,6 +7,7 @@ use std::io::Read;
 use std::os::fd::OwnedFd;
 
 use crate::common::{addr, adverse, gpu_with, route_ih};
+use gpu_model::chips::mi300x::ONE_XCC;
 use gpu_model::engines::ih::Entry;
 use gpu_model::gpu::Gpu;
 use gpu_model::knobs::Knobs;
