@@ -2,7 +2,6 @@
 /* Tests CREATE_PROCESS: secondary processes of an address space, one for each file. */
 #define _GNU_SOURCE
 #include <fcntl.h>
-#include <linux/userfaultfd.h>
 #include <poll.h>
 #include <pthread.h>
 #include <signal.h>
@@ -313,7 +312,7 @@ static char *held_page(int *userfaults)
 	char *page = mmap(NULL, KFD_PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 
 	ASSERT(page != MAP_FAILED);
-	*userfaults = fixture_hold(page, KFD_PAGE);
+	*userfaults = fixture_hold(page, KFD_PAGE, UFFDIO_REGISTER_MODE_MISSING);
 	return page;
 }
 

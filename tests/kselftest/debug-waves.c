@@ -111,7 +111,7 @@ static int hold_save_area(struct fixture *f)
 
 	ASSERT(mmap(f->q.cwsr->va, size, PROT_READ | PROT_WRITE,
 		    MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) == f->q.cwsr->va);
-	return fixture_hold(f->q.cwsr->va, size);
+	return fixture_hold(f->q.cwsr->va, size, UFFDIO_REGISTER_MODE_MISSING);
 }
 
 static void suspend_own_queue(struct child *c)

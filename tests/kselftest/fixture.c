@@ -6,7 +6,6 @@
 #include <drm/amdgpu_drm.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <linux/userfaultfd.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -32,16 +31,17 @@ void fixture_open(struct kfd *k)
 	ASSERT_OK(kfd_acquire_vm(k));
 }
 
-int fixture_hold(void *start, size_t size)
+int fixture_hold(void *start, size_t size, uint64_t mode)
 {
 	struct uffdio_api api = { .api = UFFD_API };
-	struct uffdio_register range = { .mode = UFFDIO_REGISTER_MODE_MISSING,
-					 .range = { kfd_va(start), size } };
+	struct uffdio_register range = { .mode = mode, .range = { kfd_va(start), size } };
 	/* poll() does not wait for a file without O_NONBLOCK. */
 	int file = (int)syscall(SYS_userfaultfd, O_CLOEXEC | O_NONBLOCK);
 
 	if (file < 0)
 		SKIP("no userfaultfd");
+	if (mode == UFFDIO_REGISTER_MODE_WP)
+		api.features = UFFD_FEATURE_PAGEFAULT_FLAG_WP;
 	ASSERT(!ioctl(file, UFFDIO_API, &api));
 	ASSERT(!ioctl(file, UFFDIO_REGISTER, &range));
 	return file;

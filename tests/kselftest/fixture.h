@@ -3,6 +3,7 @@
 #ifndef FIXTURE_H
 #define FIXTURE_H
 
+#include <linux/userfaultfd.h>
 #include <sys/types.h>
 
 #include "../workloads/kfd.h"
@@ -107,9 +108,10 @@ uint64_t all_vram_bytes(struct kfd *k);
 bool gpu_is_gfx12(void);
 /*
  * Makes accesses to memory wait for ever, also those of the kernel, until the result, a
- * userfaultfd, is closed or provides pages. Skips the test if there is none.
+ * userfaultfd, is closed or provides pages, or as UFFDIO_REGISTER_MODE_* says. Skips the test if
+ * there is none.
  */
-int fixture_hold(void *start, size_t size);
+int fixture_hold(void *start, size_t size, uint64_t mode);
 /* Hangs a GPU that does not preempt queues (model knob hws.no_preempt); in a child. */
 void hang_gpu(void *unused);
 

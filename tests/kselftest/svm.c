@@ -290,7 +290,7 @@ static void wait_for_own_page(int ready)
 	p = anonymous(16 * KFD_PAGE);
 	memset(p, 1, 16 * KFD_PAGE);
 	ASSERT_OK(svm_access(&f.k, p, 16 * KFD_PAGE));
-	fixture_hold(p, 16 * KFD_PAGE);
+	fixture_hold(p, 16 * KFD_PAGE, UFFDIO_REGISTER_MODE_MISSING);
 	ASSERT(!madvise(p, 16 * KFD_PAGE, MADV_DONTNEED));
 	usleep(300000);
 	ASSERT(write(ready, "", 1) == 1);
@@ -305,7 +305,7 @@ TEST(killed_with_missing_userfaultfd_pages)
 	struct kfd k;
 	char byte;
 
-	close(fixture_hold(anonymous(KFD_PAGE), KFD_PAGE));
+	close(fixture_hold(anonymous(KFD_PAGE), KFD_PAGE, UFFDIO_REGISTER_MODE_MISSING));
 	fixture_open(&k);
 	svm_needed(&k);
 	ASSERT(!pipe(ready));
@@ -334,7 +334,7 @@ TEST(pages_come_by_userfaultfd)
 	p = svm_pages(anonymous(16 * KFD_PAGE), 16 * KFD_PAGE);
 	memset(p.cpu, 1, p.size);
 	ASSERT_OK(svm_access(&f.k, p.cpu, p.size));
-	file = fixture_hold(p.cpu, p.size);
+	file = fixture_hold(p.cpu, p.size, UFFDIO_REGISTER_MODE_MISSING);
 	ASSERT(!madvise(p.cpu, p.size, MADV_DONTNEED));
 	usleep(100000);
 	zero.range.start = p.gpu;

@@ -5,6 +5,7 @@
 #include <pthread.h>
 #include <signal.h>
 #include <stdlib.h>
+#include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -130,6 +131,47 @@ TEST(queue_in_userptr_memory)
 	EXPECT_OK(unregister(&f.k, &ring));
 	EXPECT_OK(unregister(&f.k, &descriptor));
 	EXPECT_OK(unregister(&f.k, &cwsr));
+}
+
+/* Pages of a userfaultfd. */
+struct held {
+	struct pages p;
+	int file;
+};
+
+static void write_protect(struct held *h, uint64_t mode)
+{
+	struct uffdio_writeprotect args = { .range = { kfd_va(h->p.cpu), h->p.size },
+					    .mode = mode };
+
+	ASSERT(!ioctl(h->file, UFFDIO_WRITEPROTECT, &args), "%s", strerror(errno));
+}
+
+static void *unprotect_later(void *held)
+{
+	usleep(500000);
+	write_protect(held, 0);
+	return NULL;
+}
+
+/* The pages are present all the time: queues wait until the protection ends. */
+TEST(write_protected_by_a_userfaultfd)
+{
+	struct fixture f;
+	pthread_t thread;
+	struct held h;
+
+	fixture_launch(&f);
+	register_new(&f.k, MIB, &h.p);
+	ASSERT(gpu_writes(&f, &h.p, 0, MIB / 4, 1));
+	h.file = fixture_hold(h.p.cpu, MIB, UFFDIO_REGISTER_MODE_WP);
+	write_protect(&h, UFFDIO_WRITEPROTECT_MODE_WP);
+	usleep(100000);
+	ASSERT(!pthread_create(&thread, NULL, unprotect_later, &h));
+	EXPECT(gpu_writes(&f, &h.p, 0, MIB / 4, 2));
+	pthread_join(thread, NULL);
+	close(h.file);
+	EXPECT_OK(unregister(&f.k, &h.p));
 }
 
 TEST(registration_errors)
