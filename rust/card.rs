@@ -370,6 +370,14 @@ impl Card {
         self.health.is_unusable()
     }
 
+    /// Returns `ENODEV` when the device is unplugged.
+    pub(crate) fn check_plugged(&self) -> Result {
+        match self.is_unplugged() {
+            true => Err(ENODEV),
+            false => Ok(()),
+        }
+    }
+
     /// Returns `ENODEV` when the device is unplugged, `EIO` when the card is hung or under reset by
     /// another task.
     pub(crate) fn check_usable(&self) -> Result {

@@ -41,7 +41,7 @@ impl Bo {
         flags: BoFlags,
         reservation: Reservation,
     ) -> Result<Self> {
-        gpu.mmio()?;
+        gpu.check_plugged()?;
         let size = page_up(size)?;
         let range = evict::alloc(gpu, VramUser::Process, size, flags, Victims::All)?;
         Self::in_vram(gpu, size, flags, range, Some(reservation))
@@ -50,7 +50,7 @@ impl Bo {
     /// Allocates `size` zeroed bytes in VRAM, with eviction, or in system memory while there is no
     /// room in VRAM. Errors as [`Bo::vram`].
     pub(crate) fn prefer_vram(gpu: &Arc<Gpu>, size: u64, flags: BoFlags) -> Result<Self> {
-        gpu.mmio()?;
+        gpu.check_plugged()?;
         let size = page_up(size)?;
         match evict::alloc(gpu, VramUser::Render, size, flags, Victims::All) {
             Ok(range) => Self::in_vram(gpu, size, flags, range, None),
@@ -81,7 +81,7 @@ impl Bo {
         flags: BoFlags,
         reservation: Option<Reservation>,
     ) -> Result<Self> {
-        gpu.mmio()?;
+        gpu.check_plugged()?;
         let size = page_up(size)?;
         let placement = Placement::System(SystemPages::new(gpu.card(), size)?);
         Self::with(gpu, size, flags, BoKind::Gtt, placement, reservation)
@@ -98,7 +98,7 @@ impl Bo {
         notifier: Arc<dyn UserptrNotifier>,
         reservation: Reservation,
     ) -> Result<Self> {
-        gpu.mmio()?;
+        gpu.check_plugged()?;
         let size = page_up(size)?;
         let start = start / PAGE_SIZE as u64 * PAGE_SIZE as u64;
         let memory = userptr::watch(start, size, notifier)?;
@@ -112,7 +112,7 @@ impl Bo {
         pages: &Arc<DoorbellPages>,
         flags: BoFlags,
     ) -> Result<Self> {
-        gpu.mmio()?;
+        gpu.check_plugged()?;
         let placement = Placement::Doorbell(pages.clone());
         let size = pages.size() as u64;
         Self::with(gpu, size, flags, BoKind::Doorbell, placement, None)
@@ -121,7 +121,7 @@ impl Bo {
     /// Returns a BO of the page with the remapped HDP flush registers. `ENODEV` when the device is
     /// unplugged.
     pub(crate) fn mmio_remap(gpu: &Arc<Gpu>, flags: BoFlags) -> Result<Self> {
-        gpu.mmio()?;
+        gpu.check_plugged()?;
         let size = PAGE_SIZE as u64;
         let placement = Placement::MmioRemap;
         Self::with(gpu, size, flags, BoKind::MmioRemap, placement, None)

@@ -355,7 +355,7 @@ impl BoInner {
         }
         // No new mappings of BARs after an unbind.
         if !matches!(placement, Placement::System(_)) {
-            self.gpu.mmio()?;
+            self.gpu.check_plugged()?;
         }
         Ok(match placement {
             Placement::System(system) => (system.frame(page)?, CpuCache::Cached),

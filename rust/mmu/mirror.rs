@@ -46,7 +46,7 @@ impl Vm {
     pub(crate) fn mirror(self: &Arc<Self>, va: u64) -> Result<Arc<Mirror>> {
         self.space.check_range(va, BLOCK_BYTES)?;
         let gpu = &self.space.gpu;
-        gpu.mmio()?;
+        gpu.check_plugged()?;
         let table = gpu.alloc_or_evict(self.space.memory(), || self.pin_table(va))?;
         let mirror = Mirror {
             vm: self.clone(),
@@ -78,7 +78,7 @@ impl Vm {
         let va = va / page * page;
         self.space.check_range(va, page)?;
         let gpu = &self.space.gpu;
-        gpu.mmio()?;
+        gpu.check_plugged()?;
         gpu.alloc_or_evict(self.space.memory(), || {
             let mut guard = self.space.inner.lock();
             let inner: &mut Option<Inner> = &mut guard;
@@ -100,7 +100,7 @@ impl Vm {
             return Ok(());
         };
         let removed = inner.mirrored.remove_node(&va);
-        if self.space.gpu.mmio().is_ok() {
+        if !self.space.gpu.is_unplugged() {
             let mut update = Update::by_cpu(&self.space.gpu);
             inner.tree.unpin(&mut update, va)?;
             self.space

@@ -346,7 +346,7 @@ impl Space {
         let Some(spans) = valid.remove(&va) else {
             return Ok(false);
         };
-        if self.gpu.mmio().is_ok() {
+        if !self.gpu.is_unplugged() {
             spans.iter().try_for_each(|span| span.clear(&self.gpu))?;
         }
         Ok(true)
@@ -374,7 +374,7 @@ impl Space {
         if mapping.ok_or(EINVAL)?.pins > 0 {
             return Err(EBUSY);
         }
-        if self.gpu.mmio().is_ok() {
+        if !self.gpu.is_unplugged() {
             self.clear(&mut inner.tree, va, len)?;
         }
         inner.mappings.remove(&va).ok_or(EINVAL)
@@ -386,7 +386,7 @@ impl Space {
         let mut guard = self.inner.lock();
         let inner: &mut Option<Inner> = &mut guard;
         let Inner { tree, mappings, .. } = inner.as_mut().ok_or(EINVAL)?;
-        let usable = self.gpu.mmio().is_ok();
+        let usable = !self.gpu.is_unplugged();
         let mut update = Update::new(&self.gpu, ranges.iter().map(|(_, len)| len).sum());
         let mut result = Ok(());
         for (va, len) in ranges {
@@ -421,7 +421,7 @@ impl Space {
         placement: &Placement,
         part: &Range<u64>,
     ) -> Result {
-        let has_ptes = !matches!(placement, Placement::Nowhere) && self.gpu.mmio().is_ok();
+        let has_ptes = !matches!(placement, Placement::Nowhere) && !self.gpu.is_unplugged();
         let mut tables = 0;
         if has_ptes {
             let guard = self.inner.lock();

@@ -40,7 +40,7 @@ impl Vm {
     /// Returns an empty address space with a PASID of its own, of a memory partition. `ENODEV` when
     /// the device is unplugged, `ENOMEM` without memory, `ENOSPC` without a PASID.
     pub(crate) fn new(gpu: &Arc<Gpu>, memory: Option<u32>) -> Result<Arc<Self>> {
-        gpu.mmio()?;
+        gpu.check_plugged()?;
         let (space, root) = Space::new(gpu, memory)?;
         let closer = Arc::new(Closer(space.clone()), GFP_KERNEL)?;
         let vm = Self {
@@ -126,7 +126,7 @@ impl Vm {
             // As the C driver without CONFIG_HSA_AMD_P2P, or if the BAR is not accessible.
             return Err(EINVAL);
         }
-        gpu.mmio()?;
+        gpu.check_plugged()?;
         // The reservation excludes a move until the mapping is in the BO's list.
         let _held = bo.resv().lock();
         if self.space.has_queues() {
