@@ -58,6 +58,11 @@ pub fn placed(chip: &'static Chip, knobs: Knobs, boot: Boot, hive_node: Option<u
     with_options(chip, knobs, boot, hive_node, None)
 }
 
+/// Waits as drivers do after the request of a mode-1 reset.
+pub fn wait_for_mode1() {
+    std::thread::sleep(std::time::Duration::from_millis(500));
+}
+
 /// Returns a warm card in adversarial mode.
 pub fn adverse(chip: &'static Chip, seed: u64) -> Arc<Gpu> {
     let adversary = Arc::new(Adversary::new(seed));

@@ -5,7 +5,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use crate::common::{addr, booted, open_aperture, placed, FB, VRAM};
+use crate::common::{addr, booted, open_aperture, placed, wait_for_mode1, FB, VRAM};
 use gpu_model::chips::mi300x::{CHIP, ONE_XCC};
 use gpu_model::engines::firmware::Fw;
 use gpu_model::gpu::{Boot, Gpu, Reset};
@@ -617,6 +617,7 @@ fn mode_1_drops_secure_os_and_firmware() {
         card.write(smu_mailbox::ARGUMENT, 1);
         card.write(smu_mailbox::MESSAGE, smu::msg::GFX_DRIVER_RESET);
         assert_eq!(card.read(smu_mailbox::RESPONSE), smu::response::OK);
+        wait_for_mode1();
         assert_eq!(card.read(mailbox::SIGN_OF_LIFE), 0);
         assert!(card.wait(mailbox::MAILBOX, psp::READY));
         assert!(card.wait(mailbox::BOOTLOADER, psp::READY));

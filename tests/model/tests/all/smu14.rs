@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 
-use crate::common::{booted, FB, VRAM};
+use crate::common::{booted, wait_for_mode1, FB, VRAM};
 use crate::smu::Mailbox;
 use gpu_model::chips::rx9070::CHIP;
 use gpu_model::gpu::{Boot, Gpu, Reset};
@@ -217,6 +217,7 @@ fn debug_mailbox_resets_the_card() {
     card.write(Ip::Mp1, mp::regMP1_SMN_C2PMSG_53, 0);
     card.write(Ip::Mp1, mp::regMP1_SMN_C2PMSG_75, DEBUG_MODE_1_RESET);
     card.write(Ip::Mp1, mp::regMP1_SMN_C2PMSG_54, 0);
+    wait_for_mode1();
     assert_eq!(card.read(Ip::Mmhub, mm::regMMMC_VM_AGP_BASE), 0);
     assert_eq!(card.features(), 0);
     assert_eq!(card.violations(), 0);
