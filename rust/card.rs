@@ -381,9 +381,7 @@ impl Card {
     /// Returns `ENODEV` when the device is unplugged, `EIO` when the card is hung or under reset by
     /// another task.
     pub(crate) fn check_usable(&self) -> Result {
-        if self.is_unplugged() {
-            return Err(ENODEV);
-        }
+        self.check_plugged()?;
         if self.is_hung() {
             return Err(EIO);
         }

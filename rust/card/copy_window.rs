@@ -9,7 +9,7 @@ use kernel::{
     new_condvar, new_mutex,
     page::PAGE_SIZE,
     prelude::*,
-    sync::{Arc, CondVar, Mutex},
+    sync::{lock::mutex::MutexGuard, Arc, CondVar, Mutex},
 };
 
 use super::gart::{Gart, GartMapping};
@@ -82,9 +82,8 @@ impl CopyWindows {
         while *room < count {
             self.closed.wait(&mut room);
         }
-        *room -= count;
-        drop(room);
-        self.fill(count, pages, at, len)
+        let share = self.take(room, count);
+        self.map(share, pages, at, len)
     }
 
     /// Opens a window if there is room for it. Does not wait.
@@ -95,13 +94,12 @@ impl CopyWindows {
         len: u64,
     ) -> Result<Option<CopyWindow>> {
         let count = Self::count(len)?;
-        let mut room = self.room.lock();
+        let room = self.room.lock();
         if *room < count {
             return Ok(None);
         }
-        *room -= count;
-        drop(room);
-        self.fill(count, pages, at, len).map(Some)
+        let share = self.take(room, count);
+        self.map(share, pages, at, len).map(Some)
     }
 
     fn count(len: u64) -> Result<usize> {
@@ -109,17 +107,16 @@ impl CopyWindows {
         (count <= LIMIT).then_some(count).ok_or(EINVAL)
     }
 
-    fn fill(
-        self: &Arc<Self>,
-        count: usize,
-        pages: &impl dma::Runs,
-        at: u64,
-        len: u64,
-    ) -> Result<CopyWindow> {
-        let share = Share {
+    /// Takes `count` pages of the limit, for which there is room.
+    fn take(self: &Arc<Self>, mut room: MutexGuard<'_, usize>, count: usize) -> Share {
+        *room -= count;
+        Share {
             windows: self.clone(),
             count,
-        };
+        }
+    }
+
+    fn map(&self, share: Share, pages: &impl dma::Runs, at: u64, len: u64) -> Result<CopyWindow> {
         Ok(CopyWindow {
             mapping: self.gart.map_pages(pages, at, len)?,
             _share: share,

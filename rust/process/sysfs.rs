@@ -69,16 +69,14 @@ pub(super) struct ProcessFolder {
 /// Returns a file that shows a number without the end of a line.
 fn value(name: &CStr, value: impl Fn() -> u64 + Send + Sync + 'static) -> Result<File> {
     File::new(name, move |out: &mut Text<'_>| {
-        write!(out, "{}", value())?;
-        Ok(())
+        Ok(write!(out, "{}", value())?)
     })
 }
 
 /// Returns a file that shows a number.
 fn number(name: &CStr, value: impl Fn() -> u64 + Send + Sync + 'static) -> Result<File> {
     File::new(name, move |out: &mut Text<'_>| {
-        writeln!(out, "{}", value())?;
-        Ok(())
+        Ok(writeln!(out, "{}", value())?)
     })
 }
 
