@@ -157,7 +157,7 @@ impl Card {
             subsystem: pdev.subsystem_device_id(),
             revision: pdev.revision_id(),
         };
-        let mmio = Arc::pin_init(early.into_mmio(found.instances()?, found.gc0), GFP_KERNEL)?;
+        let mmio = early.into_mmio(found.instances()?, found.gc0)?;
         let xccs = mmio.instances().xccs()?;
         let psp = Psp::new(
             pdev.as_ref(),
@@ -391,10 +391,9 @@ impl Card {
     /// Returns the value of the register at dword `address`, or `None` if user space may not read
     /// it. 0 during a card reset, `ENODEV` when the device is unplugged.
     pub(crate) fn user_register(&self, address: u32) -> Result<Option<u32>> {
-        let Some(mmio) = self.hub.core_mmio()? else {
-            return Ok(Some(0));
-        };
-        self.generation().gfx.user_register(mmio, address)
+        let gfx = self.generation().gfx;
+        let read = self.hub.with_core(|mmio| gfx.user_register(mmio, address))?;
+        Ok(read.unwrap_or(Some(0)))
     }
 
     /// Returns the bytes of system memory in BOs.
@@ -545,10 +544,9 @@ impl Card {
     /// Returns the GPU clock counter in ticks. 0 during a card reset, `ENODEV` when the device is
     /// unplugged.
     pub(crate) fn clock_counter(&self) -> Result<u64> {
-        match self.hub.core_mmio()? {
-            Some(mmio) => self.generation().gfx.clock_counter(mmio),
-            None => Ok(0),
-        }
+        let gfx = self.generation().gfx;
+        let read = self.hub.with_core(|mmio| gfx.clock_counter(mmio))?;
+        Ok(read.unwrap_or(0))
     }
 
     /// Returns the CPU physical address of the remapped HDP flush registers.

@@ -4,7 +4,10 @@
 //! from IP discovery.
 //!
 //! Nothing here depends on the registers of an engine. Every access takes the revocable guard of
-//! the BAR, so that code that outlives the binding gets `ENODEV` and never a stale address.
+//! the BAR, so that code that outlives the binding gets `ENODEV` and never a stale address, and
+//! nothing accesses registers during a card reset, see [`Mmio::close`].
+
+use core::ops::Deref;
 
 use kernel::{
     devres::DevresLt,
@@ -13,7 +16,11 @@ use kernel::{
     new_spinlock,
     pci,
     prelude::*,
-    sync::{lock::mutex::MutexGuard, Mutex, SpinLock},
+    sync::{
+        atomic::{Acquire, Atomic, Relaxed, Release},
+        lock::mutex::MutexGuard,
+        rcu, Arc, Mutex, SpinLock,
+    },
     time::Delta, //
 };
 
@@ -110,8 +117,16 @@ const fn smn_high(aid: u8) -> u32 {
 }
 
 /// Register access to one GPU.
-#[pin_data]
+#[derive(Clone)]
 pub(crate) struct Mmio {
+    registers: Arc<Registers>,
+    /// Accesses succeed while the registers are closed: for the reset of the card.
+    ignores_close: bool,
+}
+
+/// What all users of the registers share.
+#[pin_data]
+struct Registers {
     bar: DevresLt<pci::Bar<'static>>,
     size: usize,
     units: KVec<Instance>,
@@ -127,6 +142,8 @@ pub(crate) struct Mmio {
     /// Guards the registers of the SMU mailbox, see [`Mmio::lock_mailbox`].
     #[pin]
     mailbox: Mutex<bool>,
+    /// The card is about to be reset, see [`Mmio::close`]. Read in the RCU section of the BAR.
+    closed: Atomic<bool>,
 }
 
 /// The registers of one instance of an IP block.
@@ -161,13 +178,9 @@ impl EarlyMmio {
     }
 
     /// Adds the instances that discovery found, and GC instance 0, which may be harvested.
-    pub(crate) fn into_mmio(
-        self,
-        units: KVec<Instance>,
-        gc0: Instance,
-    ) -> impl PinInit<Mmio, Error> {
+    pub(crate) fn into_mmio(self, units: KVec<Instance>, gc0: Instance) -> Result<Mmio> {
         let map = InstanceMap::new(&units);
-        try_pin_init!(Mmio {
+        let registers = try_pin_init!(Registers {
             bar: self.bar,
             size: self.size,
             units,
@@ -176,26 +189,67 @@ impl EarlyMmio {
             window <- new_spinlock!(()),
             bank <- new_mutex!(()),
             mailbox <- new_mutex!(false, "rkfd_smu_mailbox"),
+            closed: Atomic::new(false),
+        });
+        Ok(Mmio {
+            registers: Arc::pin_init(registers, GFP_KERNEL)?,
+            ignores_close: false,
         })
     }
 }
 
 impl Mmio {
+    /// Returns access to the same registers that [`Mmio::close`] does not end.
+    pub(crate) fn for_reset(&self) -> Self {
+        Self {
+            registers: self.registers.clone(),
+            ignores_close: true,
+        }
+    }
+
+    /// Ends accesses until [`Mmio::open`]: they fail with `EIO`, also in the middle of a sequence.
+    /// On return no access is in progress, and no bank is selected.
+    pub(crate) fn close(&self) {
+        self.registers.closed.store(true, Relaxed);
+        rcu::synchronize_rcu();
+        // A sequence that has selected a bank would go on with another one after the reset.
+        drop(self.lock_bank());
+    }
+
+    /// Ends [`Mmio::close`].
+    pub(crate) fn open(&self) {
+        self.registers.closed.store(false, Release);
+    }
+
+    /// Returns whether accesses fail with `EIO`, see [`Mmio::close`].
+    pub(crate) fn is_closed(&self) -> bool {
+        !self.ignores_close && self.registers.closed.load(Acquire)
+    }
+
+    /// Returns the BAR. `ENODEV` after unbind, `EIO` after [`Mmio::close`].
+    fn bar<'a>(&'a self) -> Result<impl Deref<Target = pci::Bar<'a>> + 'a> {
+        let bar = self.registers.bar.try_access().ok_or(ENODEV)?;
+        if self.is_closed() {
+            return Err(EIO);
+        }
+        Ok(bar)
+    }
+
     /// Returns the map between logical and physical instance numbers.
     pub(crate) fn instances(&self) -> &InstanceMap {
-        &self.map
+        &self.registers.map
     }
 
     /// Returns the registers of logical instance `inst` of block `hw_id`. `ENODEV` when the card
     /// has no such instance.
     pub(crate) fn block(&self, hw_id: u16, inst: u8) -> Result<Block<'_>> {
-        self.physical_block(hw_id, self.map.physical(hw_id, inst)?)
+        self.physical_block(hw_id, self.registers.map.physical(hw_id, inst)?)
     }
 
     /// Returns the dword address by which user space names a GC register: that in instance 0 of the
     /// package. Errors as [`Block::address`].
     pub(crate) fn user_address<R>(&self, reg: Reg<R>) -> Result<u32> {
-        self.gc0.address(reg, 0)
+        self.registers.gc0.address(reg, 0)
     }
 
     /// Returns the GC registers of an XCC. `ENODEV` when the card has no such XCC.
@@ -205,6 +259,7 @@ impl Mmio {
 
     fn physical_block(&self, hw_id: u16, inst: u8) -> Result<Block<'_>> {
         let unit = self
+            .registers
             .units
             .iter()
             .find(|u| u.hw_id == hw_id && u.inst == inst)
@@ -219,7 +274,8 @@ impl Mmio {
     /// Returns all instances of block `hw_id`, in the order of the discovery table, which is that
     /// of their numbers.
     pub(crate) fn blocks(&self, hw_id: u16) -> impl Iterator<Item = Block<'_>> {
-        self.units
+        self.registers
+            .units
             .iter()
             .filter(move |u| u.hw_id == hw_id)
             .map(move |unit| Block {
@@ -232,12 +288,12 @@ impl Mmio {
     /// Keeps others from sending a message to the SMU until the response of this one was read. The
     /// value is whether the last message has no response yet.
     pub(crate) fn lock_mailbox(&self) -> MutexGuard<'_, bool> {
-        self.mailbox.lock()
+        self.registers.mailbox.lock()
     }
 
     /// Keeps others from changing which bank a banked register shows.
     pub(crate) fn lock_bank(&self) -> MutexGuard<'_, ()> {
-        self.bank.lock()
+        self.registers.bank.lock()
     }
 
     /// Reads the register with absolute dword address `reg`.
@@ -248,11 +304,11 @@ impl Mmio {
     /// Reads the register with absolute dword address `reg` on AID `aid`.
     fn read_on(&self, aid: u8, reg: u32) -> Result<u32> {
         let at = reg as usize * 4;
-        let bar = self.bar.try_access().ok_or(ENODEV)?;
-        if aid == 0 && at < self.size {
+        let bar = self.bar()?;
+        if aid == 0 && at < self.registers.size {
             return (&*bar).try_read32(at);
         }
-        let _guard = self.window.lock();
+        let _guard = self.registers.window.lock();
         select(&bar, aid, reg)?;
         let value = (&*bar).try_read32(window::regBIF_BX0_PCIE_DATA2.off as usize * 4);
         deselect(&bar, aid)?;
@@ -262,11 +318,11 @@ impl Mmio {
     /// Writes the register with absolute dword address `reg` on AID `aid`.
     fn write_on(&self, aid: u8, reg: u32, value: u32) -> Result {
         let at = reg as usize * 4;
-        let bar = self.bar.try_access().ok_or(ENODEV)?;
-        if aid == 0 && at < self.size {
+        let bar = self.bar()?;
+        if aid == 0 && at < self.registers.size {
             return (&*bar).try_write32(value, at);
         }
-        let _guard = self.window.lock();
+        let _guard = self.registers.window.lock();
         select(&bar, aid, reg)?;
         let data = window::regBIF_BX0_PCIE_DATA2.off as usize * 4;
         let written = (&*bar).try_write32(value, data);
@@ -278,7 +334,7 @@ impl Mmio {
 
     /// Writes the register at `byte` of the BAR, which need not belong to a block.
     pub(crate) fn write_byte_offset(&self, byte: u32, value: u32) -> Result {
-        let bar = self.bar.try_access().ok_or(ENODEV)?;
+        let bar = self.bar()?;
         (&*bar).try_write32(value, byte as usize)
     }
 }
@@ -323,7 +379,8 @@ impl<'a> Block<'a> {
         self.unit.address(reg, index)
     }
 
-    /// Reads a register. `ENODEV` after unbind, else as [`Block::address`].
+    /// Reads a register. `ENODEV` after unbind, `EIO` after [`Mmio::close`], else as
+    /// [`Block::address`].
     pub(crate) fn rd<R>(self, reg: Reg<R>) -> Result<Value<R>> {
         self.rd_at(reg, 0)
     }

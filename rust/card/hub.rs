@@ -3,11 +3,11 @@
 //! Register access of a bound card, HDP flush and TLB invalidation by VMID.
 
 use kernel::{
-    new_mutex, new_spinlock,
+    new_mutex,
     prelude::*,
     sync::{
         atomic::{Acquire, Atomic, Release},
-        Arc, Mutex, SpinLock,
+        Mutex,
     },
 };
 
@@ -19,16 +19,13 @@ use crate::{
 /// The registers of a card and the HALs of its generation.
 #[pin_data]
 pub(crate) struct Hub {
-    mmio: Arc<Mmio>,
+    mmio: Mmio,
+    /// Accesses the same registers during a card reset.
+    reset_mmio: Mmio,
     generation: &'static Generation,
     /// Serializes invalidations, which share an engine.
     #[pin]
     invalidate: Mutex<()>,
-    /// A card reset is in progress: registers cannot be accessed.
-    closed: Atomic<bool>,
-    /// Held across an HDP flush, and while `closed` is set.
-    #[pin]
-    flushing: SpinLock<()>,
     /// The graphics core has power and GFXHUBs are programmed, see [`Hub::start_core`].
     core: Atomic<bool>,
     /// The driver was unbound; as `drm_dev_is_unplugged()`.
@@ -37,16 +34,12 @@ pub(crate) struct Hub {
 
 impl Hub {
     /// Returns the hub of a bound card.
-    pub(crate) fn new(
-        mmio: Arc<Mmio>,
-        generation: &'static Generation,
-    ) -> impl PinInit<Self, Error> {
+    pub(crate) fn new(mmio: Mmio, generation: &'static Generation) -> impl PinInit<Self, Error> {
         try_pin_init!(Self {
+            reset_mmio: mmio.for_reset(),
             mmio,
             generation,
             invalidate <- new_mutex!(()),
-            closed: Atomic::new(false),
-            flushing <- new_spinlock!(()),
             core: Atomic::new(false),
             unplugged: Atomic::new(false),
         })
@@ -55,7 +48,7 @@ impl Hub {
     /// Returns the registers for teardown and reset, also after [`Hub::set_unplugged`] and
     /// [`Hub::close`].
     pub(crate) fn raw_mmio(&self) -> &Mmio {
-        &self.mmio
+        &self.reset_mmio
     }
 
     /// Returns the registers. `ENODEV` once the device is unplugged, `EIO` during a card reset.
@@ -63,7 +56,7 @@ impl Hub {
         if self.is_unplugged() {
             return Err(ENODEV);
         }
-        if self.closed.load(Acquire) {
+        if self.mmio.is_closed() {
             return Err(EIO);
         }
         Ok(&self.mmio)
@@ -75,6 +68,19 @@ impl Hub {
         match self.mmio() {
             Err(e) if e == EIO => Ok(None),
             mmio => mmio.map(|mmio| self.has_core().then_some(mmio)),
+        }
+    }
+
+    /// Runs `f` with the registers of the graphics core. `None` while they may not be accessed,
+    /// `ENODEV` once the device is unplugged, else the error of `f`.
+    pub(crate) fn with_core<R>(&self, f: impl FnOnce(&Mmio) -> Result<R>) -> Result<Option<R>> {
+        let Some(mmio) = self.core_mmio()? else {
+            return Ok(None);
+        };
+        match f(mmio) {
+            // A reset has begun in the meantime.
+            Err(e) if e == EIO => Ok(None),
+            result => result.map(Some),
         }
     }
 
@@ -95,12 +101,10 @@ impl Hub {
 
     /// Ends accesses of registers until [`Hub::open`], because the card is about to be reset: its
     /// graphics core has no power then if it needs firmware. Waits for flushes and invalidations
-    /// that have begun; later ones are skipped.
+    /// that have begun; later ones are skipped. Other sequences of accesses end with `EIO`.
     pub(crate) fn close(&self) {
         let _guard = self.invalidate.lock();
-        let flushing = self.flushing.lock();
-        self.closed.store(true, Release);
-        drop(flushing);
+        self.mmio.close();
         self.core.store(!self.core_needs_firmware(), Release);
     }
 
@@ -108,10 +112,10 @@ impl Hub {
     /// card whose graphics core needs firmware. Errors as accesses of registers.
     pub(crate) fn open(&self, layout: &McLayout) -> Result {
         let g = self.generation;
-        g.nbio.start(&self.mmio, g.caps.hdp_remap)?;
-        g.gmc.start_hdp(&self.mmio, layout)?;
+        g.nbio.start(&self.reset_mmio, g.caps.hdp_remap)?;
+        g.gmc.start_hdp(&self.reset_mmio, layout)?;
         self.core.store(!self.core_needs_firmware(), Release);
-        self.closed.store(false, Release);
+        self.mmio.open();
         Ok(())
     }
 
@@ -157,20 +161,20 @@ impl Hub {
         }
     }
 
-    /// Flushes the HDP: CPU writes to VRAM become visible to the GPU.
+    /// Flushes the HDP: CPU writes to VRAM become visible to the GPU. Does nothing during a card
+    /// reset, which loses VRAM.
     pub(crate) fn hdp_flush(&self) -> Result {
-        let _guard = self.flushing.lock();
-        if self.closed.load(Acquire) {
-            return Ok(());
-        }
         let remap = self.generation.caps.hdp_remap;
-        self.generation.nbio.hdp_flush(&self.mmio, remap)
+        match self.generation.nbio.hdp_flush(&self.mmio, remap) {
+            Err(e) if e == EIO => Ok(()),
+            flushed => flushed,
+        }
     }
 
     /// Invalidates the TLBs of `vmid` in all hubs. Complete on return; `ETIMEDOUT` without an ACK.
     pub(crate) fn flush_vmid(&self, vmid: u32, kind: FlushType) -> Result {
         let _guard = self.invalidate.lock();
-        if self.closed.load(Acquire) {
+        if self.mmio.is_closed() {
             return Ok(());
         }
         let gmc = self.generation.gmc;

@@ -29,8 +29,8 @@ static void expect_death(pid_t child, double seconds)
 	}
 }
 
-/* Reads registers until it is killed. */
-static pid_t start_reader(void)
+/* Reads registers until it is killed: those of queues, or clocks. */
+static pid_t start_reader(int of_queues)
 {
 	struct kfd_ioctl_get_clock_counters_args clocks = { 0 };
 	char text[4096];
@@ -44,10 +44,12 @@ static pid_t start_reader(void)
 	clocks.gpu_id = k.node.gpu_id;
 	hqds = open("/sys/kernel/debug/kfd/hqds", O_RDONLY);
 	for (;;) {
+		if (of_queues) {
+			(void)!pread(hqds, text, sizeof(text), 0);
+			continue;
+		}
 		kfd_ioctl(k.fd, AMDKFD_IOC_GET_CLOCK_COUNTERS, &clocks);
 		amdgpu_info(&k, AMDGPU_INFO_TIMESTAMP);
-		(void)!pread(hqds, text, sizeof(text), 0);
-		usleep(1000);
 	}
 }
 
@@ -62,14 +64,16 @@ TEST_TIMEOUT(preemption_timeout, 180)
 	const char *parameter = getenv("PREEMPTION_TIMEOUT");
 	int resets = listen_for_resets(), causes, timeout;
 	double start, took;
-	pid_t child, reader = -1;
+	pid_t child, readers[] = { -1, -1 };
 	struct kfd k;
 
 	fixture_open_only(&k);
 	causes = listen_to(&k, KFD_SMI_EVENT_MASK_FROM_INDEX(KFD_SMI_EVENT_GPU_PRE_RESET));
 	/* amdgpu reads registers of gfx942 during its mode-1 reset. */
-	if (ktap_is_rkfd() || gpu_is_gfx12())
-		reader = start_reader();
+	if (ktap_is_rkfd() || gpu_is_gfx12()) {
+		for (int i = 0; i < 2; i++)
+			readers[i] = start_reader(i);
+	}
 
 	child = fork_child();
 	if (!child) {
@@ -100,10 +104,10 @@ TEST_TIMEOUT(preemption_timeout, 180)
 	EXPECT(kill(child, 0) != 0, "process still exists");
 	expect_reset(resets);
 	listen_for_line(causes, gpu_is_gfx12() ? " MES hang\n" : " HWS hang\n", NULL);
-	if (reader > 0) {
-		EXPECT(waitpid(reader, NULL, WNOHANG) == 0, "it ended early");
-		kill(reader, SIGKILL);
-		waitpid(reader, NULL, 0);
+	for (int i = 0; i < 2 && readers[i] > 0; i++) {
+		EXPECT(waitpid(readers[i], NULL, WNOHANG) == 0, "it ended early");
+		kill(readers[i], SIGKILL);
+		waitpid(readers[i], NULL, 0);
 	}
 }
 
