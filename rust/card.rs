@@ -392,7 +392,9 @@ impl Card {
     /// it. 0 during a card reset, `ENODEV` when the device is unplugged.
     pub(crate) fn user_register(&self, address: u32) -> Result<Option<u32>> {
         let gfx = self.generation().gfx;
-        let read = self.hub.with_core(|mmio| gfx.user_register(mmio, address))?;
+        let read = self
+            .hub
+            .with_core(|mmio| gfx.user_register(mmio, address))?;
         Ok(read.unwrap_or(Some(0)))
     }
 

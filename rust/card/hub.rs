@@ -23,9 +23,9 @@ pub(crate) struct Hub {
     /// Accesses the same registers during a card reset.
     reset_mmio: Mmio,
     generation: &'static Generation,
-    /// Serializes invalidations, which share an engine.
+    /// Serializes invalidations, which share an engine. The value is whether hubs are programmed.
     #[pin]
-    invalidate: Mutex<()>,
+    invalidate: Mutex<bool>,
     /// The graphics core has power and GFXHUBs are programmed, see [`Hub::start_core`].
     core: Atomic<bool>,
     /// The driver was unbound; as `drm_dev_is_unplugged()`.
@@ -39,7 +39,7 @@ impl Hub {
             reset_mmio: mmio.for_reset(),
             mmio,
             generation,
-            invalidate <- new_mutex!(()),
+            invalidate <- new_mutex!(false),
             core: Atomic::new(false),
             unplugged: Atomic::new(false),
         })
@@ -103,7 +103,7 @@ impl Hub {
     /// graphics core has no power then if it needs firmware. Waits for flushes and invalidations
     /// that have begun; later ones are skipped. Other sequences of accesses end with `EIO`.
     pub(crate) fn close(&self) {
-        let _guard = self.invalidate.lock();
+        *self.invalidate.lock() = false;
         self.mmio.close();
         self.core.store(!self.core_needs_firmware(), Release);
     }
@@ -129,9 +129,14 @@ impl Hub {
         self.core.load(Acquire)
     }
 
-    /// Programs the memory hubs that need no firmware. Errors as accesses of registers.
+    /// Programs the memory hubs that need no firmware. The caller invalidates TLBs afterwards:
+    /// [`Hub::flush_vmid`] has had no effect before. Errors as accesses of registers.
     pub(crate) fn start(&self, setup: &HubSetup) -> Result {
-        self.generation.gmc.start(&self.mmio, self.hubs(), setup)
+        let mut is_started = self.invalidate.lock();
+        let gmc = self.generation.gmc;
+        gmc.start(&self.mmio, self.hubs(), setup)?;
+        *is_started = true;
+        Ok(())
     }
 
     /// Programs GFXHUBs whose core has got its firmware, and flushes VMID 0 there. `ETIMEDOUT`
@@ -140,9 +145,9 @@ impl Hub {
         if self.has_core() {
             return Ok(());
         }
+        let _guard = self.invalidate.lock();
         let gmc = self.generation.gmc;
         gmc.start(&self.mmio, Hubs::Core, setup)?;
-        let _guard = self.invalidate.lock();
         gmc.flush_vmid(&self.mmio, Hubs::Core, 0, FlushType::Legacy)?;
         self.core.store(true, Release);
         Ok(())
@@ -150,6 +155,7 @@ impl Hub {
 
     /// Disables translation. Errors as accesses of registers.
     pub(crate) fn stop(&self) -> Result {
+        *self.invalidate.lock() = false;
         self.generation.gmc.stop(&self.mmio, self.hubs())
     }
 
@@ -171,10 +177,11 @@ impl Hub {
         }
     }
 
-    /// Invalidates the TLBs of `vmid` in all hubs. Complete on return; `ETIMEDOUT` without an ACK.
+    /// Invalidates the TLBs of `vmid` in all hubs that are programmed. Complete on return;
+    /// `ETIMEDOUT` without an ACK.
     pub(crate) fn flush_vmid(&self, vmid: u32, kind: FlushType) -> Result {
-        let _guard = self.invalidate.lock();
-        if self.mmio.is_closed() {
+        let is_started = self.invalidate.lock();
+        if !*is_started {
             return Ok(());
         }
         let gmc = self.generation.gmc;
