@@ -204,9 +204,19 @@ pub fn route_ih(gpu: &Gpu, first: u32, size: u32) {
     gpu.reg_write(addr(Ip::Nbif, port), ENABLE.put((size != 0).into()));
 }
 
+/// Lets all invalidation engines of a hub invalidate all addresses.
+pub fn open_invalidations(gpu: &Gpu, hub: Hub) {
+    for engine in 0..18 {
+        let range = gc::regVM_INVALIDATE_ENG0_ADDR_RANGE_LO32.at(2 * engine);
+        hub_write(gpu, hub, range, !0);
+        hub_write(gpu, hub, range.at(1), 0x1f);
+    }
+}
+
 /// Enables the context of `vmid` with `depth` directory levels over all addresses; faults are
 /// reported and redirected.
 pub fn enable_context(gpu: &Gpu, hub: Hub, vmid: u32, depth: u32, block_size: u32, root: u64) {
+    open_invalidations(gpu, hub);
     let base = gc::regVM_CONTEXT0_PAGE_TABLE_BASE_ADDR_LO32.at(2 * vmid);
     hub_write(gpu, hub, base, root as u32);
     hub_write(gpu, hub, base.at(1), (root >> 32) as u32);

@@ -54,6 +54,9 @@ fn enable(gpu: &Gpu, vmid: u32, root: u64) {
     let base = gc::regGCVM_CONTEXT0_PAGE_TABLE_BASE_ADDR_LO32.at(2 * vmid);
     write(gpu, Ip::Gc, base, root as u32);
     write(gpu, Ip::Gc, base.at(1), (root >> 32) as u32);
+    let range = gc::regGCVM_INVALIDATE_ENG17_ADDR_RANGE_LO32;
+    write(gpu, Ip::Gc, range, !0);
+    write(gpu, Ip::Gc, range.at(1), 0x1f);
     let end = gc::regGCVM_CONTEXT0_PAGE_TABLE_END_ADDR_LO32.at(2 * vmid);
     write(gpu, Ip::Gc, end, !0);
     write(gpu, Ip::Gc, end.at(1), 0xf);

@@ -2,7 +2,7 @@
 
 //! Registers through the BAR: indirect access, banks, mailboxes, clocks, remapped pages.
 
-use crate::common::{addr, gpu, hub_write, init_hdp, VRAM};
+use crate::common::{addr, gpu, hub_write, init_hdp, open_apertures, open_invalidations, VRAM};
 use gpu_model::engines::gmc::Hub;
 use gpu_model::gpu::Reset;
 use gpu_model::regs::Ip;
@@ -159,6 +159,7 @@ fn flush_needs_an_initialized_hdp() {
 #[test]
 fn invalidation_engines_of_the_firmware_are_reported() {
     let gpu = gpu();
+    open_invalidations(&gpu, Hub::Gfx(0));
     for engine in 0..18 {
         hub_write(
             &gpu,
@@ -168,6 +169,29 @@ fn invalidation_engines_of_the_firmware_are_reported() {
         );
     }
     assert_eq!(gpu.strict.unexpected(), 2);
+}
+
+#[test]
+fn invalidations_of_some_addresses_are_reported() {
+    let gpu = gpu();
+    let range = gc::regVM_INVALIDATE_ENG0_ADDR_RANGE_LO32.at(2 * 17);
+    let request = gc::regVM_INVALIDATE_ENG0_REQ.at(17);
+    for hub in [Hub::Gfx(0), Hub::Mm(0)] {
+        hub_write(&gpu, hub, request, 1 << 3);
+        assert_eq!(
+            gpu.strict.lines().len(),
+            usize::from(hub != Hub::Gfx(0)) * 2
+        );
+        open_apertures(&gpu, [hub]);
+        for (lo, hi, reports) in [(0, 0, 1), (!0, 0xf, 1), (!0, 0x1f, 0)] {
+            let before = gpu.strict.unexpected();
+            hub_write(&gpu, hub, range, lo);
+            hub_write(&gpu, hub, range.at(1), hi);
+            hub_write(&gpu, hub, request, 1 << 3);
+            assert_eq!(gpu.strict.unexpected() - before, reports, "{hi:#x} {lo:#x}");
+        }
+    }
+    assert!(gpu.strict.lines()[0].contains("of the address range 0x0"));
 }
 
 #[test]

@@ -30,6 +30,10 @@ pub mod permission {
     pub const EXECUTE: u32 = 8;
 }
 
+/// Address range of an invalidation engine that drivers set, once for all engines
+/// (`gfxhub_v1_2_xcc_program_invalidation`).
+const ALL_PAGES: u64 = 0x1f_ffff_ffff;
+
 /// A request to an invalidation engine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Request {
@@ -176,6 +180,16 @@ impl HubRegs {
                     strict,
                     "gmc",
                     "invalidation by engine {number}, which belongs to the firmware"
+                );
+            }
+            // Drivers also send requests to a hub that is not set up yet, without an effect.
+            let enabled = gc::MC_VM_MX_L1_TLB_CNTL__ENABLE_L1_TLB.is_set(self.get(at.l1_cntl));
+            let range = self.get64(at.eng0_range + 2 * number);
+            if enabled && range != ALL_PAGES {
+                strict!(
+                    strict,
+                    "gmc",
+                    "invalidation {value:#x} by engine {number} of the address range {range:#x}"
                 );
             }
             if self.requested.fetch_or(1 << number, Ordering::AcqRel) >> number & 1 != 0 {

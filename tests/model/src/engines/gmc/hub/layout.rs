@@ -34,6 +34,8 @@ pub struct Layout {
     pub(super) eng0_sem: u32,
     pub(super) eng0_req: u32,
     pub(super) eng0_ack: u32,
+    /// Address range of an engine: two registers each.
+    pub(super) eng0_range: u32,
     pub(super) base: u32,
     pub(super) start: u32,
     pub(super) end: u32,
@@ -117,6 +119,7 @@ macro_rules! gfx9 {
             eng0_sem: $regs::regVM_INVALIDATE_ENG0_SEM.off,
             eng0_req: $regs::regVM_INVALIDATE_ENG0_REQ.off,
             eng0_ack: $regs::regVM_INVALIDATE_ENG0_ACK.off,
+            eng0_range: $regs::regVM_INVALIDATE_ENG0_ADDR_RANGE_LO32.off,
             base: $regs::regVM_CONTEXT0_PAGE_TABLE_BASE_ADDR_LO32.off,
             start: $regs::regVM_CONTEXT0_PAGE_TABLE_START_ADDR_LO32.off,
             end: $regs::regVM_CONTEXT0_PAGE_TABLE_END_ADDR_LO32.off,
@@ -176,6 +179,7 @@ static GFX12: Layout = Layout {
     eng0_sem: gc12::regGCVM_INVALIDATE_ENG0_SEM.off,
     eng0_req: gc12::regGCVM_INVALIDATE_ENG0_REQ.off,
     eng0_ack: gc12::regGCVM_INVALIDATE_ENG0_ACK.off,
+    eng0_range: gc12::regGCVM_INVALIDATE_ENG0_ADDR_RANGE_LO32.off,
     base: gc12::regGCVM_CONTEXT0_PAGE_TABLE_BASE_ADDR_LO32.off,
     start: gc12::regGCVM_CONTEXT0_PAGE_TABLE_START_ADDR_LO32.off,
     end: gc12::regGCVM_CONTEXT0_PAGE_TABLE_END_ADDR_LO32.off,
@@ -230,6 +234,7 @@ static MM12: Layout = Layout {
     eng0_sem: mm12::regMMVM_INVALIDATE_ENG0_SEM.off,
     eng0_req: mm12::regMMVM_INVALIDATE_ENG0_REQ.off,
     eng0_ack: mm12::regMMVM_INVALIDATE_ENG0_ACK.off,
+    eng0_range: mm12::regMMVM_INVALIDATE_ENG0_ADDR_RANGE_LO32.off,
     base: mm12::regMMVM_CONTEXT0_PAGE_TABLE_BASE_ADDR_LO32.off,
     start: mm12::regMMVM_CONTEXT0_PAGE_TABLE_START_ADDR_LO32.off,
     end: mm12::regMMVM_CONTEXT0_PAGE_TABLE_END_ADDR_LO32.off,
@@ -312,6 +317,10 @@ mod tests {
             gc12::regGCVM_CONTEXT15_PAGE_TABLE_BASE_ADDR_LO32.off,
             GFX12.base + 30
         );
+        assert_eq!(
+            gc12::regGCVM_INVALIDATE_ENG17_ADDR_RANGE_LO32.off,
+            GFX12.eng0_range + 34
+        );
         assert_eq!(mm12::regMMVM_CONTEXT15_CNTL.off, MM12.context0_cntl + 15);
         assert_eq!(mm12::regMMVM_INVALIDATE_ENG17_ACK.off, MM12.eng0_ack + 17);
         assert_eq!(gc12::regGCVM_INVALIDATE_ENG17_REQ.off, GFX12.eng0_req + 17);
@@ -328,6 +337,7 @@ mod tests {
                 layout.agp_base,
                 layout.end + 31,
                 layout.eng0_sem,
+                layout.eng0_range + 35,
                 layout.l2_cntl3,
                 layout.fault_status,
             ] {
