@@ -85,6 +85,9 @@ pub(crate) trait HangHandler: Send + Sync {
     fn on_hang(&self);
 }
 
+/// Bytes of system memory in BOs of all cards: their limit is a part of the machine's memory.
+static GTT_USED: Atomic<u64> = Atomic::new(0);
+
 /// A card.
 #[pin_data]
 pub(crate) struct Card {
@@ -118,6 +121,7 @@ pub(crate) struct Card {
     /// A leaf.
     #[pin]
     hang_handler: Mutex<Option<Arc<dyn HangHandler>>>,
+    /// Bytes of system memory in BOs of this card.
     gtt_used: Atomic<u64>,
     /// Pages of the GART that BOs of user space have taken.
     windows: Atomic<usize>,
@@ -405,13 +409,14 @@ impl Card {
 
     /// Accounts for `bytes` of system memory of a BO, until [`Card::put_gtt`].
     ///
-    /// `ENOMEM` beyond `limit`, rather than to invoke the OOM killer.
+    /// `ENOMEM` if those of all cards are beyond `limit`, rather than to invoke the OOM killer.
     pub(crate) fn take_gtt(&self, bytes: u64, limit: u64) -> Result {
         // Checked first: the sum of concurrent requests must not wrap.
         if bytes > limit {
             return Err(ENOMEM);
         }
-        let before = self.gtt_used.fetch_add(bytes, Relaxed);
+        self.gtt_used.fetch_add(bytes, Relaxed);
+        let before = GTT_USED.fetch_add(bytes, Relaxed);
         if before.saturating_add(bytes) > limit {
             self.put_gtt(bytes);
             return Err(ENOMEM);
@@ -422,6 +427,7 @@ impl Card {
     /// Undoes [`Self::take_gtt`].
     pub(crate) fn put_gtt(&self, bytes: u64) {
         self.gtt_used.fetch_sub(bytes, Relaxed);
+        GTT_USED.fetch_sub(bytes, Relaxed);
     }
 
     /// Counts a page of the GART for a BO of user space, until [`Card::put_window`]. `ENOMEM` when

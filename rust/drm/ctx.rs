@@ -186,6 +186,16 @@ impl Ctx {
         }
     }
 
+    /// Returns the count of losses of VRAM when the context was created.
+    pub(super) fn losses(&self) -> u32 {
+        self.losses
+    }
+
+    /// Returns whether VRAM was lost since the context was created.
+    pub(super) fn has_lost_vram(&self) -> bool {
+        self.losses != losses(self.gpu())
+    }
+
     /// Returns whether a job of the context timed out.
     fn is_guilty(&self) -> bool {
         let mut guilty = false;
@@ -205,14 +215,18 @@ impl Ctx {
     }
 
     /// Returns the result of `QUERY_STATE2`: whether there was a reset, or VRAM was lost, since the
-    /// context was created, and whether the context caused it.
+    /// context was created, whether the context caused it, and whether it is in progress.
     pub(super) fn state2(&self) -> uapi::drm_amdgpu_ctx {
         let mut flags = 0;
         if self.resets != resets(self.gpu()) {
             flags |= uapi::AMDGPU_CTX_QUERY2_FLAGS_RESET;
         }
-        if self.losses != losses(self.gpu()) {
+        if self.has_lost_vram() {
             flags |= uapi::AMDGPU_CTX_QUERY2_FLAGS_VRAMLOST;
+        }
+        let health = self.gpu().health();
+        if self.gpu().is_hung() && !health.is_dead() {
+            flags |= uapi::AMDGPU_CTX_QUERY2_FLAGS_RESET_IN_PROGRESS;
         }
         if self.is_guilty() {
             flags |= uapi::AMDGPU_CTX_QUERY2_FLAGS_GUILTY;

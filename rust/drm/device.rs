@@ -39,7 +39,7 @@ impl drm::Driver for Render {
     const IOCTLS: &'static [Ioctl<Self>] = &ioctl::IOCTLS;
 
     /// `ENOENT` for the render node of a partition that the current mode does not have.
-    fn open(partitions: &Arc<Partitions>, minor: Minor) -> Result<Arc<FileData>> {
+    fn open(partitions: &Arc<Partitions>, minor: Minor, client_id: u64) -> Result<Arc<FileData>> {
         let index = match minor {
             Minor::Primary => None,
             Minor::Render(index) => {
@@ -50,7 +50,7 @@ impl drm::Driver for Render {
                 Some(index)
             }
         };
-        FileData::new(partitions, index)
+        FileData::new(partitions, index, client_id)
     }
 
     fn flush(file: &drm::File<Self>) {

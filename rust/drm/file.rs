@@ -5,10 +5,7 @@
 use kernel::{
     fs, new_mutex,
     prelude::*,
-    sync::{
-        atomic::{Atomic, Relaxed},
-        Arc, Mutex,
-    },
+    sync::{Arc, Mutex},
     time::{Instant, Monotonic},
 };
 
@@ -40,7 +37,7 @@ pub(super) struct FileData {
     pub(super) contexts: Mutex<HandleTable<Arc<Ctx>>>,
     #[pin]
     pub(super) bo_lists: Mutex<HandleTable<Arc<BoList>>>,
-    /// Owner of the file's fences, see [`crate::kapi::fence::Fence::owner`].
+    /// Client id of the file, and owner of its fences, see [`crate::kapi::fence::Fence::owner`].
     pub(super) owner: usize,
     /// Time of jobs that no entity keeps any more.
     pub(super) spent: Arc<Spent>,
@@ -80,20 +77,21 @@ impl Deadline {
     }
 }
 
-/// The next file's owner number. Numbers are never reused; 0 stands for the driver's own jobs.
-static OWNERS: Atomic<usize> = Atomic::new(1);
-
 impl FileData {
-    /// Returns the data of a new file of a partition, `None` for that of a primary node. `ENOMEM`
-    /// without memory.
-    pub(super) fn new(partitions: &Arc<Partitions>, index: Option<u32>) -> Result<Arc<Self>> {
+    /// Returns the data of the new file `client_id` of a partition, `None` for that of a primary
+    /// node. `ENOMEM` without memory.
+    pub(super) fn new(
+        partitions: &Arc<Partitions>,
+        index: Option<u32>,
+        client_id: u64,
+    ) -> Result<Arc<Self>> {
         let partition = FilePartition::new(partitions, index)?;
         let spent = Arc::new(Spent::new(), GFP_KERNEL)?;
         Arc::pin_init(
             pin_init!(Self {
                 contexts <- new_mutex!(HandleTable::new()),
                 bo_lists <- new_mutex!(HandleTable::new()),
-                owner: OWNERS.fetch_add(1, Relaxed),
+                owner: client_id as usize,
                 spent,
                 queues <- new_mutex!(UserQueues::new(), "rkfd_userqs"),
                 partition,

@@ -73,8 +73,9 @@ pub(crate) trait Driver: Sized + Send + Sync + 'static {
     /// The driver's ioctls, indexed by number; see [`ioctl_table`].
     const IOCTLS: &'static [Ioctl<Self>];
 
-    /// Opens a file of a device with these data, and returns its own.
-    fn open(data: &Arc<Self::Data>, minor: Minor) -> Result<Arc<Self::File>>;
+    /// Opens a file of a device with these data, and returns its own. `client_id` is a number above
+    /// 0 that no other file has had.
+    fn open(data: &Arc<Self::Data>, minor: Minor, client_id: u64) -> Result<Arc<Self::File>>;
 
     /// Called when a descriptor of a file is closed, not necessarily the last one.
     fn flush(file: &File<Self>);
@@ -383,7 +384,7 @@ impl<D: Driver> Table<D> {
         let opened = unsafe {
             let dev = Device::from_raw(dev);
             let data = Arc::<D::Data>::borrow(dev.data);
-            D::open(&data.into(), dev.minor((*file).minor))
+            D::open(&data.into(), dev.minor((*file).minor), (*file).client_id)
         };
         match opened {
             Ok(data) => {

@@ -53,6 +53,13 @@ impl UserBuffer {
         self.bo.zap();
     }
 
+    /// Zaps all PTEs of the BO for good: [`UserBuffer::refresh`] fails with `ESRCH` from now on.
+    /// The caller holds the lock that the notifier takes.
+    pub(crate) fn end(&self) {
+        self.seq().end();
+        self.bo.zap();
+    }
+
     /// Faults the pages in and maps them in all page tables, unless they change meanwhile. Returns
     /// the number of invalidations before they were read.
     ///
@@ -74,6 +81,9 @@ impl UserBuffer {
     fn fault(&self) -> Result<Arc<UserPages>> {
         for _ in 0..RETRIES {
             let at = self.invalidations();
+            if at.is_last() {
+                return Err(ESRCH);
+            }
             let pages = self.memory.fault(self.bo.gpu().dma())?;
             // The fault itself may have invalidated some, as when it broke COW.
             if self.invalidations() == at {

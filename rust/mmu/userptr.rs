@@ -33,6 +33,15 @@ pub(crate) trait UserptrNotifier: Send + Sync {
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Invalidations(u64);
 
+impl Invalidations {
+    /// No invalidation follows, see [`UserptrSeq::end`].
+    const ENDED: u64 = 1 << 63;
+
+    pub(super) fn is_last(self) -> bool {
+        self.0 & Self::ENDED != 0
+    }
+}
+
 /// Pages of a userptr BO as HMM returned them.
 #[pin_data]
 pub(super) struct UserPages {
@@ -97,6 +106,11 @@ impl UserptrSeq {
     /// Counts an invalidation.
     pub(crate) fn increment(&self) {
         self.count.fetch_add(1, Relaxed);
+    }
+
+    /// Counts the last invalidation, once: nothing refreshes the BO from now on.
+    pub(super) fn end(&self) {
+        self.count.fetch_add(Invalidations::ENDED, Relaxed);
     }
 
     /// Returns the number of invalidations.

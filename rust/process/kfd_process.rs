@@ -473,9 +473,8 @@ impl Process {
         }
     }
 
-    /// Releases all resources of the process on a GPU: queues first, then the buffers that they
-    /// use. Also works if the GPU does not respond.
-    fn detach(&self, state: &mut ProcessState, index: usize, device: &ProcessDevice) {
+    /// Removes the queues of the process on a GPU. Also works if the GPU does not respond.
+    fn detach_queues(&self, state: &mut ProcessState, index: usize, device: &ProcessDevice) {
         device.set_detached();
         if let Ok(slot) = device.slot() {
             state.queues.remove_all(device.node(), &slot);
@@ -487,6 +486,10 @@ impl Process {
             self.user.part(&slot);
         }
         self.svm_queues.part(index);
+    }
+
+    /// Releases all other resources of the process on a GPU, after [`Self::detach_queues`].
+    fn detach_memory(&self, index: usize, device: &ProcessDevice) {
         self.svm.leave(index);
         device.end_evictions();
         memory::release(&self.devices, device);
@@ -505,8 +508,12 @@ impl Process {
             return;
         }
         state.exited = true;
+        // Queues of one GPU pin buffers of another.
         for (index, device) in self.devices.iter().enumerate() {
-            self.detach(&mut state, index, device);
+            self.detach_queues(&mut state, index, device);
+        }
+        for (index, device) in self.devices.iter().enumerate() {
+            self.detach_memory(index, device);
         }
         self.end_profile(None);
         self.detach_debugger(&mut state);
@@ -532,7 +539,8 @@ impl Process {
             if device.is_detached() {
                 continue;
             }
-            self.detach(&mut state, index, device);
+            self.detach_queues(&mut state, index, device);
+            self.detach_memory(index, device);
             drop(state);
             self.events
                 .hw_exception(&HwException::gpu_lost(device.id()));

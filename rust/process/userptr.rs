@@ -329,7 +329,8 @@ impl DelayedItem for UserMemory {
     }
 }
 
-/// Registers a userptr buffer for refreshes.
+/// Registers a userptr buffer for refreshes. Zaps its PTEs when dropped: the notifier does not any
+/// more, and a queue of another GPU may have pinned the mapping.
 pub(super) struct UserptrRegistration {
     all: Arc<Delayed<UserMemory>>,
     buffer: UserBuffer,
@@ -339,6 +340,7 @@ impl Drop for UserptrRegistration {
     fn drop(&mut self) {
         let mut guard = self.all.lock();
         let removed = guard.state.buffers.remove_node(&self.buffer.key());
+        self.buffer.end();
         drop(guard);
         drop(removed);
     }

@@ -158,6 +158,26 @@ static void open_and_exit(void *data)
 		kfd_queue_destroy(&q);
 }
 
+/* A context whose jobs had ended is of no use either: VRAM has lost its contents. */
+TEST_TIMEOUT(old_context_is_cancelled, 120)
+{
+	uint64_t handle;
+	uint32_t ctx;
+	struct cs cs;
+
+	device_need_reset();
+	cs_open(&cs);
+	ASSERT_OK(cs_run(&cs, 0, cs_write(&cs, cs.data.va, 1), &handle));
+	cs_done(&cs, 0, handle);
+	device_reset();
+	EXPECT_RET(cs_run(&cs, 0, cs_write(&cs, cs.data.va, 2), &handle), -ECANCELED);
+	ASSERT_OK(cs_ctx_alloc(cs.fd, &ctx));
+	cs.ctx = ctx;
+	EXPECT_OK(cs_run(&cs, 0, cs_write(&cs, cs.data.va, 3), &handle));
+	cs_done(&cs, 0, handle);
+	EXPECT_EQ(cs.data.words[0], 3);
+}
+
 TEST_TIMEOUT(open_and_exit_during_reset, 120)
 {
 	pthread_t thread;

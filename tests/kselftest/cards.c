@@ -9,6 +9,8 @@
 #include <unistd.h>
 
 #include "cards.h"
+#include "cs.h"
+#include "device.h"
 #include "svm.h"
 
 /* Larger than what DMA addresses of one piece usually cover. */
@@ -290,6 +292,55 @@ TEST(queue_in_memory_of_the_other)
 }
 
 /* VRAM, doorbells and registers of another GPU: without CONFIG_HSA_AMD_P2P there is no way. */
+/* Ends with a queue of the second GPU whose ring is in userptr memory of the first one. */
+static void leave_queue(void *unused)
+{
+	struct kfd_ioctl_create_queue_args args;
+	struct fixture f[2];
+	struct kfd_queue q;
+	struct pages p;
+
+	(void)unused;
+	cards_launch(f);
+	ASSERT_OK(kfd_queue_prepare(&f[1].k, &q, 64, &args));
+	register_new(&f[0].k, q.ring->size, &p);
+	ASSERT_OK(cards_map(&f[1].k, &p.bo));
+	args.ring_base_address = kfd_va(p.cpu);
+	ASSERT_OK(kfd_queue_start(&q, &args));
+}
+
+/*
+ * The queue keeps the mapping until it is removed. The pages are freed with the process: no PTE of
+ * the other GPU may have them afterwards, as others may have its render node open.
+ */
+TEST(exit_with_a_ring_of_the_other)
+{
+	int log;
+
+	log = kmsg_open();
+	ASSERT_OK(ktap_in_child(leave_queue, NULL));
+	EXPECT_EQ(kmsg_lines_with(log, "were not unmapped"), 0);
+	close(log);
+}
+
+/* The limit of BOs in system memory is a part of the machine's memory, not of each card. */
+TEST_TIMEOUT(gtt_limit_of_both, 120)
+{
+	struct drm_amdgpu_memory_info info = { 0 };
+	struct drm_amdgpu_info request = { .return_pointer = kfd_va(&info),
+					   .return_size = sizeof(info),
+					   .query = AMDGPU_INFO_MEMORY };
+	struct fixture f[2];
+	uint32_t handle;
+	uint64_t size;
+
+	cards_launch(f);
+	ASSERT_OK(kfd_ioctl(f[0].k.drm, DRM_IOCTL_AMDGPU_INFO, &request));
+	size = info.gtt.usable_heap_size / 10 * 6 / KFD_PAGE * KFD_PAGE;
+	ASSERT_OK(cs_bo_create(f[0].k.drm, size, AMDGPU_GEM_DOMAIN_GTT, 0, &handle));
+	EXPECT_RET(cs_bo_create(f[1].k.drm, size, AMDGPU_GEM_DOMAIN_GTT, 0, &handle), -ENOMEM);
+}
+
 TEST(device_memory_of_the_other_is_einval)
 {
 	const uint32_t kinds[] = {

@@ -75,6 +75,45 @@ static int idle(struct cs *cs, uint32_t handle, uint64_t timeout, uint32_t *busy
 	return ret;
 }
 
+/* Time of all processors outside of user space and idling, in ticks. */
+static unsigned long long system_ticks(void)
+{
+	unsigned long long user, nice, system = 0;
+	FILE *f = fopen("/proc/stat", "r");
+
+	ASSERT(f != NULL);
+	EXPECT_EQ(fscanf(f, "cpu %llu %llu %llu", &user, &nice, &system), 3);
+	fclose(f);
+	return system;
+}
+
+/*
+ * All VMIDs of kernel rings are in use by jobs of as many files, and another job of the first one
+ * waits on the same ring. The worker of the scheduler sleeps meanwhile.
+ */
+TEST_TIMEOUT(job_waits_for_a_vmid, 60)
+{
+	const int files = gpu_is_gfx12() ? 7 : 2;
+	unsigned long long before;
+	uint64_t handles[7], next;
+	struct cs cs[7];
+
+	for (int i = 0; i < files; i++) {
+		cs_open(&cs[i]);
+		handles[i] = hold(&cs[i], 0);
+	}
+	usleep(200000);
+	next = hold(&cs[0], 0);
+	before = system_ticks();
+	sleep(2);
+	EXPECT(system_ticks() - before < 100, "%llu ticks in 2 s", system_ticks() - before);
+	for (int i = 0; i < files; i++)
+		open_gate(&cs[i]);
+	for (int i = 0; i < files; i++)
+		cs_done(&cs[i], 0, handles[i]);
+	cs_done(&cs[0], 0, next);
+}
+
 TEST(waits_end_with_the_job)
 {
 	uint32_t status, first, busy32;

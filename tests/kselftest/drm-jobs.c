@@ -7,6 +7,7 @@
  */
 #define _GNU_SOURCE
 #include <fcntl.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
@@ -164,6 +165,21 @@ TEST_TIMEOUT(ten_thousand_jobs_per_entity, 900)
 	drm_expect_usage(&g, vram, gtt);
 }
 
+/* Returns the drm-client-id of a file in /proc/self/fdinfo. */
+static uint64_t client_id(int fd)
+{
+	char path[64], text[4096] = "";
+	FILE *f;
+
+	snprintf(path, sizeof(path), "/proc/self/fdinfo/%d", fd);
+	f = fopen(path, "r");
+	ASSERT(f != NULL);
+	ASSERT(fread(text, 1, sizeof(text) - 1, f) > 0);
+	fclose(f);
+	ASSERT(strstr(text, "drm-client-id:") != NULL);
+	return strtoull(strstr(text, "drm-client-id:") + strlen("drm-client-id:"), NULL, 0);
+}
+
 /*
  * Every engine is blocked; on each wait a LOW context with many jobs, and behind it a HIGH one with
  * as many. After unblocking, the HIGH jobs finish while few LOW jobs run: those already on the
@@ -246,6 +262,7 @@ TEST_TIMEOUT(high_priority_overtakes, 120)
 			if (!event || event > strchrnul(line, '\n') ||
 			    !memmem(line, (size_t)(event - line), pid, strlen(pid)))
 				continue;
+			EXPECT_EQ(trace_number(event, "client_id:"), client_id(g.fd));
 			context = trace_number(event, "fence=");
 			while (k < count && known[k] != context)
 				k++;

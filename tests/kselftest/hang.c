@@ -50,6 +50,8 @@ static pid_t start_reader(int of_queues)
 		}
 		kfd_ioctl(k.fd, AMDKFD_IOC_GET_CLOCK_COUNTERS, &clocks);
 		amdgpu_info(&k, AMDGPU_INFO_TIMESTAMP);
+		/* libdrm refuses a device with 0, and programs may start now. */
+		ASSERT_EQ((uint32_t)amdgpu_info(&k, AMDGPU_INFO_ACCEL_WORKING), 1);
 	}
 }
 

@@ -131,7 +131,7 @@ fn submit(data: &FileData, request: &Request, work: Work, list: &Arc<BoList>) ->
 
     request.entity.submit(
         |entity, number| {
-            let mut job = Job::user(vm.job_vm(), ibs, refs)?;
+            let mut job = Job::user(vm.job_vm(), ibs, request.ctx.losses(), refs)?;
             if let Some(at) = seq_addr {
                 job = job.with_user_fence(at, number);
             }

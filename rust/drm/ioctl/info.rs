@@ -70,7 +70,7 @@ impl Handler<Render> for Info {
             return Err(EINVAL);
         }
         match arg.query {
-            uapi::AMDGPU_INFO_ACCEL_WORKING => out.put(&u32::from(!gpu.is_hung())),
+            uapi::AMDGPU_INFO_ACCEL_WORKING => out.put(&u32::from(!gpu.health().is_dead())),
             uapi::AMDGPU_INFO_DEV_INFO => out.put(&device(gpu)),
             uapi::AMDGPU_INFO_HW_IP_COUNT => {
                 out.put(&ip_count(file.data(), uapi::info_hw_ip(arg).type_)?)

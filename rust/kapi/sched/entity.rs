@@ -114,7 +114,8 @@ const FLUSH_MS: u32 = 1000;
 
 impl<J: JobOps> Entity<J> {
     /// Creates an entity on `schedulers`, of which there must be one at least (`EINVAL`). `owner`
-    /// is what [`Fence::owner`] returns for the fences of its jobs.
+    /// is what [`Fence::owner`] returns for the fences of its jobs: the client id of a DRM file, or
+    /// 0. Trace events have it, too.
     pub(crate) fn new(
         priority: Priority,
         schedulers: &[Arc<Scheduler<J>>],

@@ -41,7 +41,7 @@ impl<'a, J: JobOps> Job<'a, J> {
         // A job with more credits than its scheduler would never run.
         let schedulers = queue.list.as_slice();
         let most = schedulers.iter().map(|s| s.credits()).min().unwrap_or(1);
-        let owner = entity.owner() as *mut c_void;
+        let owner = entity.owner();
         let pending = KBox::pin_init(
             try_pin_init!(Pending {
                 raw <- Opaque::try_ffi_init(|raw| {
@@ -53,8 +53,8 @@ impl<'a, J: JobOps> Job<'a, J> {
                             raw,
                             queue.raw.get(),
                             credits.clamp(1, most),
-                            owner,
-                            0,
+                            owner as *mut c_void,
+                            owner as u64,
                         )
                     })
                 }),

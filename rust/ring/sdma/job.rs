@@ -34,6 +34,17 @@ pub(crate) struct JobVm {
     pub(crate) _vm: Arc<dyn Send + Sync>,
 }
 
+/// A VMID that a job has taken.
+struct JobVmid {
+    vmid: u32,
+    /// It has to be switched to the job's address space first.
+    switch: bool,
+    /// The fence by which [`Vmids`] knows the job.
+    ///
+    /// [`Vmids`]: super::vmid::Vmids
+    finished: ARef<Fence>,
+}
+
 /// Packets of a job.
 enum Payload {
     /// IBs in the address space of a process.
@@ -41,8 +52,12 @@ enum Payload {
         vm: JobVm,
         ibs: KVec<Ib>,
         fence: Option<(u64, u64)>,
-        /// VMID of the job, and whether it has to be switched to `vm` first.
-        vmid: Option<(u32, bool)>,
+        /// VMID of the job; set by `prepare`.
+        vmid: Option<JobVmid>,
+        /// Losses of VRAM before the job was created ([`Health::resets`]).
+        ///
+        /// [`Health::resets`]: crate::card::health::Health::resets
+        losses: u32,
         /// Fence context of the entity; set by `prepare`.
         context: u64,
     },
@@ -58,9 +73,15 @@ pub(crate) struct Job {
 }
 
 impl Job {
-    /// Returns a job of a process with IBs in its address space. `EINVAL` with too many IBs,
-    /// `ENOMEM` without memory.
-    pub(crate) fn user(vm: JobVm, ibs: KVec<Ib>, resources: KBox<dyn Send>) -> Result<Self> {
+    /// Returns a job of a process with IBs in its address space. It ends with `ECANCELED` if VRAM
+    /// has been lost more often than `losses` times when it is about to run. `EINVAL` with too many
+    /// IBs, `ENOMEM` without memory.
+    pub(crate) fn user(
+        vm: JobVm,
+        ibs: KVec<Ib>,
+        losses: u32,
+        resources: KBox<dyn Send>,
+    ) -> Result<Self> {
         if ibs.len() > MAX_IBS {
             return Err(EINVAL);
         }
@@ -71,6 +92,7 @@ impl Job {
                 ibs,
                 fence: None,
                 vmid: None,
+                losses,
                 context: 0,
             },
             memory: Some(memory),
@@ -130,10 +152,16 @@ impl Job {
                 fence,
                 vmid,
                 context,
+                losses: _,
             } => {
-                let (vmid, switch) = vmid.ok_or(EINVAL)?;
+                let JobVmid {
+                    vmid,
+                    switch,
+                    finished,
+                } = vmid.as_ref().ok_or(EINVAL)?;
+                let vmid = *vmid;
                 let vmids = shared.vmids_of(ring.engine())?;
-                let switch = if switch {
+                let switch = if *switch {
                     let (card, _) = ring.parents()?;
                     let hal = card.generation().sdma;
                     let engine = ring.engine();
@@ -151,9 +179,7 @@ impl Job {
                     context: *context,
                 };
                 let done = ring.emit(&frame, memory)?;
-                if switch.is_some() {
-                    vmids.switched(vmid, done.clone(), ring.engine());
-                }
+                vmids.emitted(vmid, (finished, &done), ring.engine(), switch.is_some());
                 Ok(done)
             }
         }
@@ -187,25 +213,32 @@ impl JobOps for Job {
         cx.entity_error()?;
         *context = cx.entity_context();
         let ring = queue.ring.engine();
-        match queue
-            .shared
-            .vmids_of(ring)?
-            .grab((vm.pasid, vm.root), ring, cx.finished())?
-        {
+        let finished = cx.finished();
+        let vmids = queue.shared.vmids_of(ring)?;
+        match vmids.grab((vm.pasid, vm.root), ring, finished.clone())? {
             Grab::Wait(fence) => Ok(Some(fence)),
             Grab::Vmid {
                 vmid: number,
                 switch,
             } => {
-                *vmid = Some((number, switch));
+                *vmid = Some(JobVmid {
+                    vmid: number,
+                    switch,
+                    finished,
+                });
                 Ok(None)
             }
         }
     }
 
     fn run(&mut self, queue: &Queue) -> Result<ARef<Fence>> {
+        let (card, _) = queue.ring.parents()?;
+        if let Payload::User { losses, .. } = &self.payload {
+            if card.health().resets() != *losses {
+                return Err(ECANCELED);
+            }
+        }
         if self.is_secure() {
-            let (card, _) = queue.ring.parents()?;
             // The C driver fails at this point too (`amdgpu_ib_schedule`).
             if !card.generation().caps.sdma_secure {
                 return Err(EINVAL);

@@ -4,6 +4,8 @@
 //! last owner keeps a VMID until another address space needs it. A table per memory hub: each hub
 //! has VM contexts of its own.
 
+use core::ptr;
+
 use kernel::{
     new_mutex,
     prelude::*,
@@ -18,7 +20,7 @@ struct Slot {
     vmid: u32,
     /// PASID and page table base of the address space mapped; 0 and 0 for none.
     owner: (u32, u64),
-    /// Finished fences of jobs in the VMID.
+    /// Fences of jobs in the VMID: of the scheduler, from [`Vmids::emitted`] on of the ring.
     active: KVec<ARef<Fence>>,
     /// Fence of the job that switches the VMID to its owner, and its ring: jobs of other rings that
     /// are not ordered after it have to switch too.
@@ -160,11 +162,28 @@ impl Vmids {
         })
     }
 
-    /// Records that ring `ring` switches the VMID before `fence` signals.
-    pub(super) fn switched(&self, vmid: u32, fence: ARef<Fence>, ring: u32) {
+    /// Records that the job with the fence `finished` is on ring `ring` and ends with `done`, and
+    /// whether the ring switches the VMID before.
+    ///
+    /// Jobs that wait for a VMID depend on `done`: an entity does not wait for `finished` of its
+    /// own jobs, nor for that of a job that its own scheduler has run, but calls `prepare` again.
+    pub(super) fn emitted(
+        &self,
+        vmid: u32,
+        (finished, done): (&Fence, &ARef<Fence>),
+        ring: u32,
+        switches: bool,
+    ) {
         let mut table = self.table.lock();
-        if let Some(slot) = table.slots.iter_mut().find(|s| s.vmid == vmid) {
-            slot.switched = Some((fence, ring));
+        let Some(slot) = table.slots.iter_mut().find(|s| s.vmid == vmid) else {
+            return;
+        };
+        let mut active = slot.active.iter_mut();
+        if let Some(fence) = active.find(|fence| ptr::eq(&***fence, finished)) {
+            *fence = done.clone();
+        }
+        if switches {
+            slot.switched = Some((done.clone(), ring));
         }
     }
 

@@ -53,7 +53,7 @@ pub(super) struct UserFence {
 /// A submission after the first pass.
 pub(super) struct Request {
     chunks: KVec<Chunk>,
-    ctx: Arc<Ctx>,
+    pub(super) ctx: Arc<Ctx>,
     /// The entity of all IBs.
     pub(super) entity: Arc<CtxEntity>,
     /// From a chunk `FENCE`.
@@ -108,7 +108,8 @@ fn user_fence(file: &File<Render>, data: &[u8]) -> Result<UserFence> {
 
 impl Request {
     /// Copies the chunks of a submission and does the first pass. `EINVAL` for malformed chunks or
-    /// IBs for several rings, else the errors of the lookups.
+    /// IBs for several rings, `ECANCELED` if VRAM was lost since the context was created, else the
+    /// errors of the lookups.
     pub(super) fn read(file: &File<Render>, input: &uapi::drm_amdgpu_cs_in) -> Result<Self> {
         if input.num_chunks == 0 {
             return Err(EINVAL);
@@ -150,6 +151,10 @@ impl Request {
                 _ => return Err(EINVAL),
             }
             chunks.push(chunk, GFP_KERNEL)?;
+        }
+        // Its buffers have lost their contents.
+        if ctx.has_lost_vram() {
+            return Err(ECANCELED);
         }
         // Gang submission is not advertised in `ids_flags`.
         if gang {

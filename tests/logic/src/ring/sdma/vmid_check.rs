@@ -3,7 +3,7 @@
 //! Checks VMIDs of jobs against hubs that run them: each job finds the page tables of its address
 //! space in its VMID until it ends, in every order in which rings take and run jobs.
 
-use std::collections::VecDeque;
+use std::{collections::VecDeque, ptr};
 
 use kernel::{
     alloc::{failing, Fail},
@@ -119,6 +119,11 @@ impl Hub {
         match grab.expect("a VMID or a fence") {
             Grab::Wait(fence) => {
                 assert!(!fence.is_signaled(), "a fence that has signaled");
+                let jobs = &self.rings[ring].jobs;
+                assert!(
+                    jobs.iter().all(|job| !ptr::eq(&*job.finished, &*fence)),
+                    "a fence for which the scheduler of the ring does not wait"
+                );
                 let known = self.rings[ring].waiting.take();
                 assert!(
                     idle.is_empty() || known.is_some_and(|(_, f)| !f.is_signaled()),
@@ -156,9 +161,9 @@ impl Hub {
             Op::Take(ring, n) => self.take(ring, owner(n)),
             Op::Emit(ring) => {
                 let job = self.rings[ring].taken.take().expect("a job");
-                if job.switch {
-                    self.vmids.switched(job.vmid, job.done.clone(), ring as u32);
-                }
+                let fences = (&*job.finished, &job.done);
+                self.vmids
+                    .emitted(job.vmid, fences, ring as u32, job.switch);
                 self.rings[ring].jobs.push_back(job);
             }
             Op::GiveUp(ring) => {
@@ -308,8 +313,8 @@ fn rings_take_vmids_concurrently() {
                         // Both are in use: another ring has one of them.
                         continue;
                     };
+                    vmids.emitted(vmid, (&finished, &done), ring, switch);
                     if switch {
-                        vmids.switched(vmid, done.clone(), ring);
                         tables.lock()[vmid as usize] = owner(n);
                     }
                     assert_eq!(tables.lock()[vmid as usize], owner(n), "page tables");
