@@ -41,10 +41,6 @@ kernel::pci_device_table!(
     <Driver as pci::Driver>::IdInfo,
     [
         (
-            pci::DeviceId::from_id(pci::Vendor::ATI, 0x74a0),
-            Card { name: "MI300A" }
-        ),
-        (
             pci::DeviceId::from_id(pci::Vendor::ATI, 0x74a1),
             Card { name: "MI300X" }
         ),
@@ -160,7 +156,6 @@ impl pci::Driver for Driver {
     ) -> impl PinInit<Self::Data<'bound>, Error> + 'bound {
         pin_init::pin_init_scope(move || {
             pdev.enable_device_mem()?;
-            pdev.set_master();
             let failed = |e: &Error| dev_err!(pdev, "probe failed: {e:?}\n");
             let mut up = Up::new(pdev).inspect_err(failed)?;
             let mut listed = Listed::default();
@@ -196,6 +191,15 @@ impl pci::Driver for Driver {
 
 #[vtable]
 impl Hooks for Driver {
+    fn shutdown(pdev: &pci::Device<Core<'_>>, this: Pin<&Self::Data<'_>>) {
+        if let Some(recovery) = &this.up.recovery {
+            recovery.sleep();
+        }
+        // Engines whose queues did not stop are halted, or the card is reset.
+        let _ = this.up.nodes.stop();
+        this.up.gpu.shut_down(pdev);
+    }
+
     fn suspend(this: Pin<&Self::Data<'_>>) -> Result {
         let gpu = &this.up.gpu;
         let nodes = &this.up.nodes;

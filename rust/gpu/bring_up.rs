@@ -40,7 +40,6 @@ impl Gpu {
     /// reset. After an error the device may be partly up. Errors as [`Gpu::start`].
     pub(crate) fn bring_up(self: &Arc<Self>) -> Result {
         let g = self.generation();
-        kapi::pci::set_master(self.pdev());
         self.hub().open(self.layout())?;
         let mmio = self.mmio()?;
         self.restore_vram()?;
@@ -58,6 +57,9 @@ impl Gpu {
         };
         self.hub().start(&setup)?;
         self.gart().flush()?;
+        // A kernel before this one may have left its interrupt rings enabled.
+        self.ih().stop()?;
+        kapi::pci::set_master(self.pdev());
         self.ih().start(self.gart())?;
         g.nbio.route_doorbells(mmio, g.caps)?;
         g.nbio.open_selfring(mmio, self.doorbells().phys())?;
@@ -198,6 +200,19 @@ impl Gpu {
         drop(irq);
         self.set_hang_handler(None);
         self.coredump.end();
+        self.reset_if_hung(pdev);
+        self.hub().set_unplugged();
+    }
+
+    /// Ends DMA by the device: the machine is shut down, or starts another kernel. Memory stays
+    /// allocated, as user space may run. Jobs end with `EIO` from now on.
+    pub(crate) fn shut_down(&self, pdev: &pci::Device<Core<'_>>) {
+        self.vram().detach();
+        self.take_down();
+        self.reset_if_hung(pdev);
+    }
+
+    fn reset_if_hung(&self, pdev: &pci::Device<Core<'_>>) {
         if self.is_hung() && kapi::pci::is_present(pdev) {
             self.hub().close();
             if let Err(e) = self.mode1_reset(pdev) {
@@ -205,7 +220,6 @@ impl Gpu {
             }
             kapi::pci::clear_master(pdev);
         }
-        self.hub().set_unplugged();
     }
 
     fn log_failure(&self, what: &str, result: Result) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! PCI drivers with power management and reset callbacks, which the adapter of `kernel::pci` lacks.
+//! PCI drivers with shutdown, power management and reset callbacks, which the adapter of
+//! `kernel::pci` lacks.
 //!
 //! C headers: [`include/linux/pci.h`](srctree/include/linux/pci.h),
 //! [`include/linux/pm.h`](srctree/include/linux/pm.h)
@@ -33,11 +34,18 @@ use kernel::{
     types::Opaque, //
 };
 
-/// Callbacks for a bound device (`struct dev_pm_ops`, `struct pci_error_handlers`), all optional.
+/// Callbacks for a bound device (`struct pci_driver`, `struct dev_pm_ops`,
+/// `struct pci_error_handlers`), all optional.
 ///
 /// Called with the lock of the device held: never concurrently with each other, probe or removal.
 #[vtable]
 pub(crate) trait Hooks: pci::Driver {
+    /// Called before the machine is powered off or restarted, or another kernel is started by
+    /// `kexec`: DMA by the device must end. User space may run.
+    fn shutdown(_pdev: &pci::Device<Core<'_>>, _this: Pin<&Self::Data<'_>>) {
+        build_error!(VTABLE_DEFAULT_ERROR)
+    }
+
     /// Called before the system sleeps, with user space frozen. The device may lose power
     /// afterwards.
     fn suspend(_this: Pin<&Self::Data<'_>>) -> Result {
@@ -117,6 +125,7 @@ unsafe impl<T: Hooks> RegistrationOps for Adapter<T> {
         // SAFETY: The driver is not registered yet, so this is the only access; `register` of
         // `pci::Adapter` does not write these members. Both tables are static.
         unsafe {
+            (*pdrv.get()).shutdown = optional!(T::HAS_SHUTDOWN, shutdown::<T>);
             (*pdrv.get()).driver.pm = Tables::<T>::POWER_REF;
             (*pdrv.get()).err_handler = Tables::<T>::ERRORS_REF;
         }
@@ -149,6 +158,15 @@ unsafe fn with_data<T, R>(
 fn pci_dev(dev: *mut bindings::device) -> *mut bindings::pci_dev {
     // SAFETY: The callers are operations of a PCI driver: their devices are part of a `pci_dev`.
     unsafe { kernel::container_of!(dev, bindings::pci_dev, dev) }
+}
+
+/// # Safety
+///
+/// Called by the kernel with a `pci_dev` that is bound to a driver with these hooks, its lock held.
+unsafe extern "C" fn shutdown<T: Hooks>(pdev: *mut bindings::pci_dev) {
+    // SAFETY: The device is bound to a driver with data `T::Data`, its lock held, by the safety
+    // requirement.
+    unsafe { with_data(pdev, |pdev, data| T::shutdown(pdev, data)) }
 }
 
 /// # Safety

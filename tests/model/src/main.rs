@@ -339,6 +339,9 @@ fn run() -> Result<ExitCode, String> {
     let (bad, expected_count) = (gpu.strict.unexpected(), gpu.strict.expected_count());
     gpu.trace.flush();
     eprintln!("rkfd-gpu: client disconnected; {}", gpu.stats());
+    if gpu.ih.is_enabled() {
+        eprintln!("rkfd-gpu: RUNNING: the interrupt ring is enabled");
+    }
     let mut code = ExitCode::SUCCESS;
     for (pattern, count) in gpu.strict.uses() {
         eprintln!("rkfd-gpu: {count} STRICT lines like '{pattern}'");

@@ -315,6 +315,11 @@ impl Ih {
         }
     }
 
+    /// Returns whether ring 0 is enabled.
+    pub fn is_enabled(&self) -> bool {
+        self.lock().cntl(0) & RB_ENABLE != 0
+    }
+
     /// Sets the PASID of a VMID of a hub, as scheduler firmware does when it assigns the VMID to a
     /// process.
     pub fn map_pasid(&self, hub: Hub, vmid: u8, pasid: u16) {
