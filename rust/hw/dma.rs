@@ -57,6 +57,13 @@ pub(crate) enum DmaPacket {
     WriteReg(RegValue),
     /// Polls a register until all bits of the value are set.
     WaitReg(RegValue),
+    /// Polls a dword in memory until it has a value.
+    WaitMem {
+        /// Address.
+        addr: u64,
+        /// Value.
+        value: u32,
+    },
     /// Flushes HDP.
     HdpFlush(HdpFlush),
     /// Executes an IB; the address is aligned down to [`sdma::IB_ALIGN`].
@@ -133,6 +140,8 @@ pub(crate) trait DmaPacketHal: Sync {
 /// Poll interval in engine clocks (`SDMA_PKT_POLL_REGMEM_DW5_INTERVAL(10)`,
 /// `sdma_v4_4_2_wait_reg_mem`).
 const POLL_INTERVAL: u32 = 10;
+/// The same for memory (`sdma_v4_4_2_ring_emit_pipeline_sync`).
+const MEM_POLL_INTERVAL: u32 = 4;
 
 /// Writes a packet of this shape with these fields, others zero. Returns its length in dwords;
 /// `EINVAL` when `out` is too short.
@@ -199,6 +208,23 @@ pub(super) fn emit(packet: &DmaPacket, out: &mut [u32; DMA_PACKET_DWORDS]) -> Re
                     (p::VALUE, r.value),
                     (p::MASK, r.value),
                     (p::INTERVAL, POLL_INTERVAL),
+                    (p::RETRY_COUNT, p::RETRY_FOR_EVER),
+                ],
+            )
+        }
+        DmaPacket::WaitMem { addr, value } => {
+            use sdma::poll_regmem as p;
+            put(
+                out,
+                &p::PACKET,
+                &[
+                    (p::FUNC, p::FUNC_EQUAL),
+                    (p::MEM_POLL, 1),
+                    (p::ADDR_LO, lo(addr)),
+                    (p::ADDR_HI, hi(addr)),
+                    (p::VALUE, value),
+                    (p::MASK, !0),
+                    (p::INTERVAL, MEM_POLL_INTERVAL),
                     (p::RETRY_COUNT, p::RETRY_FOR_EVER),
                 ],
             )

@@ -96,6 +96,11 @@ impl Words {
         self.push(DmaPacket::Fence { addr, value })
     }
 
+    /// Appends a wait until a dword in memory is `value`.
+    pub(super) fn wait_mem(&mut self, addr: u64, value: u32) -> Result {
+        self.push(DmaPacket::WaitMem { addr, value })
+    }
+
     /// Appends an interrupt.
     pub(super) fn trap(&mut self, context: u32) -> Result {
         self.push(DmaPacket::Trap { context })

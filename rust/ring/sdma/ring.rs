@@ -114,7 +114,7 @@ impl Memory {
     /// Allocates for a job with `ibs` IBs. `ENOMEM` without memory.
     pub(super) fn new(ibs: usize) -> Result<Self> {
         /// Dwords of all packets of a frame, with padding, except INDIRECT packets.
-        const REST: usize = 64;
+        const REST: usize = 72;
         Ok(Self {
             fence: UnusedFence::new()?,
             words: KVec::with_capacity(REST + ibs * ALIGN, GFP_KERNEL)?,
@@ -138,6 +138,12 @@ struct Pending {
 }
 
 impl Pending {
+    /// Returns whether a frame may start before the job has completed: a job of the same context
+    /// without a VMID switch, as in the C driver (`amdgpu_ib_schedule`).
+    fn precedes(&self, frame: &Frame<'_>) -> bool {
+        frame.context != 0 && frame.context == self.context && frame.switch.is_none()
+    }
+
     /// Signals the fence, with the error of the job or its group if there is one.
     fn end(self) {
         let error = match (&self.group, self.error) {
@@ -445,6 +451,12 @@ impl Ring {
             words,
         } = memory;
         let mut words = Words::in_memory(up.card.generation().sdma.packets(), words);
+        // The scheduler takes a dependency on the same ring for met once that job is on the ring
+        // (`sdma_v4_4_2_ring_emit_pipeline_sync`).
+        if let Some(before) = state.pending.last().filter(|b| !b.precedes(frame)) {
+            words.wait_mem(up.addr(FENCE), before.seq)?;
+            words.pad(0, ALIGN)?;
+        }
         if let Some(switch) = &frame.switch {
             words.vm_switch(switch)?;
             words.pad(0, ALIGN)?;
