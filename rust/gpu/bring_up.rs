@@ -205,11 +205,12 @@ impl Gpu {
     }
 
     /// Ends DMA by the device: the machine is shut down, or starts another kernel. Memory stays
-    /// allocated, as user space may run. Jobs end with `EIO` from now on.
+    /// allocated, as user space may run; its calls fail with `ENODEV` from now on.
     pub(crate) fn shut_down(&self, pdev: &pci::Device<Core<'_>>) {
         self.vram().detach();
         self.take_down();
         self.reset_if_hung(pdev);
+        self.hub().set_unplugged();
     }
 
     fn reset_if_hung(&self, pdev: &pci::Device<Core<'_>>) {
