@@ -67,12 +67,13 @@ impl Process {
         self.debug().lock().runtime
     }
 
-    /// Sets the state of the runtime, and notifies the debugger if `notify` is set. Returns whether
-    /// the caller has to wait for the debugger, by [`Self::wait_for_debugger`] and without the
-    /// process lock.
+    /// Sets the state of the runtime, and notifies the debugger if `notify` is set. Without a
+    /// runtime, ends what the debugger has set up: resumes the queues, clears flags and settings of
+    /// waves. Returns whether the caller has to wait for the debugger, by
+    /// [`Self::wait_for_debugger`] and without the process lock.
     pub(crate) fn set_runtime(
         self: &Arc<Self>,
-        _state: &MutexGuard<'_, ProcessState>,
+        state: &MutexGuard<'_, ProcessState>,
         runtime: Runtime,
         notify: bool,
     ) -> bool {
@@ -83,9 +84,11 @@ impl Process {
             for device in &mut debug.devices {
                 device.waves = WaveDebug::default();
             }
+            debug.flags = 0;
         }
         drop(debug);
         if debugged && !runtime.enabled {
+            self.resume_suspended(state);
             self.reset_waves();
         }
         self.show_debugger();
@@ -176,19 +179,7 @@ impl Process {
         let Some(session) = self.debug().lock().session.take() else {
             return;
         };
-        for device in self.devices() {
-            let suspended = || state.queues.suspended_on(device.node());
-            let mut list = KVec::new();
-            let listed = suspended().try_for_each(|queue| list.push(queue.clone(), GFP_KERNEL));
-            let resumed = match listed {
-                Ok(()) => device.resume(&list),
-                // No memory for a list.
-                Err(_) => suspended().try_for_each(|queue| device.resume(slice::from_ref(queue))),
-            };
-            if let Err(e) = resumed {
-                pr_err!("process {}: queues were not resumed: {e:?}\n", self.pid());
-            }
-        }
+        self.resume_suspended(state);
         for (_, queue) in state.queues.iter() {
             queue.exceptions().clear(Exceptions(u64::MAX));
         }
@@ -204,7 +195,6 @@ impl Process {
         }
         drop(debug);
         self.debugger_replied().notify_all();
-        self.queues_resumed().notify_all();
         self.reset_waves();
         self.show_debugger();
         trace::process(self.pid(), 0, c"not debugged");
@@ -217,6 +207,24 @@ impl Process {
         while let Some(target) = table::debugged_by(self.mm()) {
             target.detach_debugger(&mut target.inspect());
         }
+    }
+
+    /// Resumes the queues that a debugger has suspended.
+    fn resume_suspended(&self, state: &MutexGuard<'_, ProcessState>) {
+        for device in self.devices() {
+            let suspended = || state.queues.suspended_on(device.node());
+            let mut list = KVec::new();
+            let listed = suspended().try_for_each(|queue| list.push(queue.clone(), GFP_KERNEL));
+            let resumed = match listed {
+                Ok(()) => device.resume(&list),
+                // No memory for a list.
+                Err(_) => suspended().try_for_each(|queue| device.resume(slice::from_ref(queue))),
+            };
+            if let Err(e) = resumed {
+                pr_err!("process {}: queues were not resumed: {e:?}\n", self.pid());
+            }
+        }
+        self.queues_resumed().notify_all();
     }
 
     /// Clears the settings of waves.

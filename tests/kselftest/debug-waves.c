@@ -194,6 +194,53 @@ TEST(destroying_a_suspended_queue_waits)
 	expect_event(&s, EC(DEVICE_QUEUE_DELETE), f.k.node.gpu_id, 0);
 }
 
+static int set_flags(struct session *s, uint32_t *flags)
+{
+	struct kfd_ioctl_dbg_trap_args args = { .set_flags.flags = *flags };
+	int ret = dbg_trap(s, KFD_IOC_DBG_TRAP_SET_FLAGS, &args);
+
+	*flags = args.set_flags.flags;
+	return ret;
+}
+
+/* RUNTIME_ENABLE with mode 0 resumes suspended queues and clears flags, before the session ends. */
+TEST_TIMEOUT(disabled_runtime_resumes_queues, 60)
+{
+	struct caller c = { .ret = RUNNING };
+	uint32_t id, flags;
+	struct session s;
+	struct fixture f;
+
+	debug_queue(&s, &f);
+	expect_event(&s, EC(QUEUE_NEW), f.k.node.gpu_id, f.q.id);
+	flags = is_gfx12(&f.k.node) ? KFD_DBG_TRAP_FLAG_SINGLE_ALU_OP
+				    : KFD_DBG_TRAP_FLAG_SINGLE_MEM_OP;
+	ASSERT_OK(set_flags(&s, &flags));
+	id = f.q.id;
+	ASSERT_RET(suspend_queues(&s, &id, 1, 0), 1);
+	start_call(&c, &f.k, 0);
+	ASSERT(notified(&s) > 0);
+	expect_event(&s, EC(PROCESS_RUNTIME), 0, 0);
+	ASSERT_OK(send_event(&s, EC(PROCESS_RUNTIME), 0, 0));
+	EXPECT_OK(end_call(&c));
+	EXPECT_RET(resume_queues(&s, &id, 1), -EPERM);
+	fixture_fill_start(&f, &f.q, &f.signal, 0, f.data->va, 64, 7);
+	EXPECT_OK(kfd_signal_wait(&f.k, &f.signal, 3000));
+	c.ret = RUNNING;
+	c.k = (struct kfd *)&f.q;
+	ASSERT(!pthread_create(&c.thread, NULL, destroy_queue, &c));
+	for (int ms = 0; ms < 5000 && c.ret == RUNNING; ms += 10)
+		usleep(10000);
+	ASSERT_EQ(c.ret, 0);
+	end_call(&c);
+	ASSERT(notified(&s) > 0);
+	expect_event(&s, EC(DEVICE_QUEUE_DELETE), f.k.node.gpu_id, 0);
+	enable_own_runtime(&s);
+	flags = 0;
+	EXPECT_OK(set_flags(&s, &flags));
+	EXPECT_EQ(flags, 0);
+}
+
 /* Updates of a suspended queue do not resume it. */
 TEST(updated_while_suspended)
 {
@@ -218,15 +265,6 @@ TEST(updated_while_suspended)
 	EXPECT_EQ(f.signal.s->value, 1);
 	EXPECT_RET(resume_queues(&s, &id, 1), 1);
 	EXPECT_OK(kfd_signal_wait(&f.k, &f.signal, WAIT_MS));
-}
-
-static int set_flags(struct session *s, uint32_t *flags)
-{
-	struct kfd_ioctl_dbg_trap_args args = { .set_flags.flags = *flags };
-	int ret = dbg_trap(s, KFD_IOC_DBG_TRAP_SET_FLAGS, &args);
-
-	*flags = args.set_flags.flags;
-	return ret;
 }
 
 static int clear_watch(struct session *s, uint32_t gpu, uint32_t id)
