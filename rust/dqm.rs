@@ -605,19 +605,30 @@ impl Dqm {
         self.change_debug(&mut inner, slot, WaveDebug { watch, ..debug })
     }
 
+    /// Passes settings to the scheduler, unless it has them. They are as before after an error,
+    /// and the scheduler may have either: the next change is passed on in any case.
     fn change_debug(&self, inner: &mut Inner, slot: &DqmProcess, debug: WaveDebug) -> Result {
-        {
+        let old = {
             let mut state = slot.state.lock();
-            if core::mem::replace(&mut state.map.debug, debug) == debug {
+            if !state.debug_failed && state.map.debug == debug {
                 return Ok(());
             }
+            core::mem::replace(&mut state.map.debug, debug)
+        };
+        let mut result = Ok(());
+        if inner.running {
+            let Inner { sched, queues, .. } = inner;
+            result = self
+                .gpu
+                .check_usable()
+                .and_then(|()| sched.set_debug(&self.gpu, queues, slot));
         }
-        if !inner.running || inner.suspended > 0 {
-            return Ok(());
+        let mut state = slot.state.lock();
+        state.debug_failed = result.is_err();
+        if result.is_err() {
+            state.map.debug = old;
         }
-        self.gpu.check_usable()?;
-        let Inner { sched, queues, .. } = inner;
-        sched.set_debug(&self.gpu, queues, slot)
+        result
     }
 
     /// Sets a watchpoint of a process, with mask and mode of TCP_WATCHn_CNTL, and returns its
@@ -643,7 +654,11 @@ impl Dqm {
         };
         inner.watchpoints |= 1 << id;
         debug.watch[id] = self.gpu.generation().gfx.watch_control(mask, mode);
-        self.change_debug(&mut inner, slot, debug)?;
+        if let Err(e) = self.change_debug(&mut inner, slot, debug) {
+            slot.state.lock().watchpoints &= !(1 << id);
+            inner.watchpoints &= !(1 << id);
+            return Err(e);
+        }
         Ok(u32::try_from(id)?)
     }
 
@@ -654,24 +669,24 @@ impl Dqm {
         xccs.try_for_each(|xcc| gfx.set_watch_address(mmio, *xcc, id, va))
     }
 
-    /// Clears a watchpoint. `EINVAL` if the process does not have it, otherwise as
-    /// [`Self::set_wave_debug`].
+    /// Clears a watchpoint, which stays after an error. `EINVAL` if the process does not have it,
+    /// otherwise as [`Self::set_wave_debug`].
     pub(crate) fn clear_watchpoint(&self, slot: &Arc<DqmProcess>, id: u32) -> Result {
         let mut inner = self.lock();
         let at = u32_as_usize(id);
         let mut debug = {
-            let mut state = slot.state.lock();
+            let state = slot.state.lock();
             if at >= WATCHPOINTS || state.watchpoints & 1 << id == 0 {
                 return Err(EINVAL);
             }
-            state.watchpoints &= !(1 << id);
             state.map.debug
         };
         debug.watch[at] = 0;
         // Not effective any more before another process gets it.
-        let result = self.change_debug(&mut inner, slot, debug);
+        self.change_debug(&mut inner, slot, debug)?;
+        slot.state.lock().watchpoints &= !(1 << id);
         inner.watchpoints &= !(1 << id);
-        result
+        Ok(())
     }
 
     /// Clears all settings of a debugger. Errors as [`Self::set_wave_debug`].
@@ -679,6 +694,8 @@ impl Dqm {
         let mut inner = self.lock();
         let owned = core::mem::take(&mut slot.state.lock().watchpoints);
         let result = self.change_debug(&mut inner, slot, WaveDebug::default());
+        // No debugger repeats it after an error.
+        slot.state.lock().map.debug = WaveDebug::default();
         inner.watchpoints &= !owned;
         result
     }

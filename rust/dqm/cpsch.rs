@@ -399,7 +399,8 @@ impl SchedOps for Cpsch {
         Ok(())
     }
 
-    /// MAP_PROCESS has them: a new runlist (`debug_refresh_runlist`).
+    /// MAP_PROCESS has them: a new runlist (`debug_refresh_runlist`). Without one, as while the
+    /// queues are suspended, the next has them.
     fn set_debug(&mut self, gpu: &Gpu, queues: &mut Queues, _: &DqmProcess) -> Result {
         if !self.active {
             return Ok(());

@@ -55,6 +55,8 @@ pub(super) struct SlotState {
     pub(super) xnack: bool,
     /// RUNTIME_ENABLE was called.
     pub(super) runtime: bool,
+    /// Passing settings of a debugger on has failed: the scheduler may have others.
+    pub(super) debug_failed: bool,
     /// Bits of the watchpoints of the process.
     pub(super) watchpoints: u32,
     /// The scheduler has state of the process.
@@ -97,6 +99,7 @@ impl DqmProcess {
                     map,
                     xnack,
                     runtime: false,
+                    debug_failed: false,
                     watchpoints: 0,
                     in_scheduler: false,
                     evicted: 0,

@@ -99,8 +99,8 @@ pub(super) trait SchedOps: Send + Sync {
     /// or does not respond.
     fn set_runtime(&mut self, gpu: &Gpu, process: &DqmProcess) -> Result;
 
-    /// Makes new settings of a debugger effective, for waves that start from then on. Errors as
-    /// [`SchedOps::set_runtime`].
+    /// Makes new settings of a debugger effective, for waves that start from then on, also while
+    /// no queue is mapped. Errors as [`SchedOps::set_runtime`].
     fn set_debug(&mut self, gpu: &Gpu, queues: &mut Queues, process: &DqmProcess) -> Result;
 
     /// Releases the scheduler's state of a process without queues. Errors as

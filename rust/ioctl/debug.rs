@@ -358,11 +358,12 @@ fn set_flags(target: &Process, op: u32, args: &mut kfd_ioctl_dbg_trap_set_flags_
             return Err(EACCES);
         }
     }
-    target.set_debug_flags(flags);
     target.change_waves(&state, |waves| {
         waves.single_memop = flags & KFD_DBG_TRAP_FLAG_SINGLE_MEM_OP != 0;
         waves.single_alu_op = flags & KFD_DBG_TRAP_FLAG_SINGLE_ALU_OP != 0;
-    })
+    })?;
+    target.set_debug_flags(flags);
+    Ok(())
 }
 
 /// Reads the queue ids of SUSPEND_QUEUES and RESUME_QUEUES, and marks them as invalid. `EINVAL` for

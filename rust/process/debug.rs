@@ -270,21 +270,24 @@ impl Process {
         self.debug().lock().flags = flags;
     }
 
-    /// Changes how the waves start on each GPU. Errors as
-    /// [`Dqm::set_wave_debug`](crate::dqm::Dqm::set_wave_debug).
+    /// Changes how the waves start on each GPU, until one fails: it and those after it keep what
+    /// they have. Errors as [`Dqm::set_wave_debug`](crate::dqm::Dqm::set_wave_debug).
     pub(crate) fn change_waves(
         &self,
         _state: &MutexGuard<'_, ProcessState>,
         mut f: impl FnMut(&mut WaveDebug),
     ) -> Result {
         for device in self.devices() {
-            let waves = {
+            let mut waves = {
                 let mut debug = self.debug().lock();
-                let entry = self.status_of(&mut debug, device.id()).ok_or(EINVAL)?;
-                f(&mut entry.waves);
-                entry.waves
+                self.status_of(&mut debug, device.id()).ok_or(EINVAL)?.waves
             };
+            f(&mut waves);
             device.set_wave_debug(waves)?;
+            let mut debug = self.debug().lock();
+            if let Some(entry) = self.status_of(&mut debug, device.id()) {
+                entry.waves = waves;
+            }
         }
         Ok(())
     }

@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: GPL-2.0 OR MIT
+/*
+ * Tests what is left of a change that MES rejects. Sets the knobs mes.* of
+ * the GPU model itself, whose control socket is the serial port $MODEL_CONTROL of the guest.
+ */
+#include <unistd.h>
+
+#include "debugger.h"
+#include "knobs.h"
+
+/* Values of the knob mes.op: from 256 on opcodes of MISC (mes_v12_api_def.h). */
+enum { SET_SHADER_DEBUGGER = 256 + 5 };
+
+static void need_mes(void)
+{
+	if (!gpu_is_gfx12())
+		SKIP("no MES");
+	knobs_open();
+}
+
+/* The next frame with an opcode is rejected. */
+static unsigned int reject(unsigned int op)
+{
+	unsigned int before = knob_hits("mes.error");
+
+	knob_set("mes.op", op);
+	knob_set("mes.error", 1);
+	return before;
+}
+
+static void expect_rejected(unsigned int before)
+{
+	EXPECT_EQ(knob_hits("mes.error") - before, 1);
+	knob_set("mes.error", 0);
+	knob_set("mes.op", 0);
+}
+
+/* What MES has rejected is passed to it when it is repeated. */
+TEST(rejected_settings_are_repeated)
+{
+	volatile uint32_t *words;
+	unsigned int before;
+	struct session s;
+	struct fixture f;
+
+	need_mes();
+	debug_queue(&s, &f);
+	expect_event(&s, EC(QUEUE_NEW), f.k.node.gpu_id, f.q.id);
+	words = f.data->va;
+	before = reject(SET_SHADER_DEBUGGER);
+	EXPECT_RET(launch_mode(&s, KFD_DBG_TRAP_WAVE_LAUNCH_MODE_HALT), -ETIMEDOUT);
+	expect_rejected(before);
+	EXPECT_OK(launch_mode(&s, KFD_DBG_TRAP_WAVE_LAUNCH_MODE_HALT));
+	start_waves(&f);
+	usleep(300000);
+	EXPECT_EQ(words[0], 0);
+}
+
+static int set_flags(struct session *s, uint32_t *flags)
+{
+	struct kfd_ioctl_dbg_trap_args args = { .set_flags.flags = *flags };
+	int ret = dbg_trap(s, KFD_IOC_DBG_TRAP_SET_FLAGS, &args);
+
+	*flags = args.set_flags.flags;
+	return ret;
+}
+
+TEST(rejected_flags_are_not_set)
+{
+	uint32_t flags = KFD_DBG_TRAP_FLAG_SINGLE_ALU_OP;
+	unsigned int before;
+	struct session s;
+	struct kfd k;
+
+	need_mes();
+	debug_self(&s, &k);
+	enable_own_runtime(&s);
+	before = reject(SET_SHADER_DEBUGGER);
+	EXPECT_RET(set_flags(&s, &flags), -ETIMEDOUT);
+	expect_rejected(before);
+	flags = 0;
+	EXPECT_OK(set_flags(&s, &flags));
+	EXPECT_EQ(flags, 0);
+}
+
+static int clear_watch(struct session *s, uint32_t gpu, uint32_t id)
+{
+	struct kfd_ioctl_dbg_trap_args args = { .clear_node_address_watch = {
+		.gpu_id = gpu,
+		.id = id,
+	} };
+
+	return dbg_trap(s, KFD_IOC_DBG_TRAP_CLEAR_NODE_ADDRESS_WATCH, &args);
+}
+
+/* A watchpoint that MES has rejected is free; one that it has not cleared is not. */
+TEST(rejected_watchpoints)
+{
+	unsigned int before;
+	struct session s;
+	uint32_t id;
+	struct kfd k;
+
+	need_mes();
+	debug_self(&s, &k);
+	enable_own_runtime(&s);
+	before = reject(SET_SHADER_DEBUGGER);
+	EXPECT_RET(set_watch(&s, k.node.gpu_id, &s, 0, &id), -ETIMEDOUT);
+	expect_rejected(before);
+	for (unsigned int i = 0; i < 4; i++)
+		ASSERT_OK(set_watch(&s, k.node.gpu_id, &s, 0, &id));
+	before = reject(SET_SHADER_DEBUGGER);
+	EXPECT_RET(clear_watch(&s, k.node.gpu_id, id), -ETIMEDOUT);
+	expect_rejected(before);
+	EXPECT_RET(set_watch(&s, k.node.gpu_id, &s, 0, &id), -ENOMEM);
+	EXPECT_OK(clear_watch(&s, k.node.gpu_id, 3));
+	EXPECT_OK(set_watch(&s, k.node.gpu_id, &s, 0, &id));
+	EXPECT_EQ(id, 3);
+}
