@@ -558,6 +558,18 @@ impl Dqm {
         Ok(())
     }
 
+    /// Unmaps an active queue with an invalid packet, until it is destroyed. With runlists it stays
+    /// mapped. `ETIMEDOUT` when MES does not respond, `EIO` when the GPU is hung.
+    pub(crate) fn stop_invalid(&self, queue: &Arc<DqmQueue>) -> Result {
+        let mut inner = self.lock();
+        if !inner.running || !queue.process.has(queue) || !queue.is_active() {
+            return Ok(());
+        }
+        self.gpu.check_usable()?;
+        let Inner { sched, queues, .. } = &mut *inner;
+        sched.remove_invalid(&self.gpu, queues, queue)
+    }
+
     /// Suspends queues of a process for a debugger, until [`Dqm::resume_queues`]: their waves are
     /// saved, after a grace period in units of 1024 clock cycles. Suspended ones stay so. The
     /// queues are suspended despite an error: `ETIME` when the scheduler does not respond, `EIO`

@@ -32,6 +32,7 @@ mod kfd_process;
 mod lifecycle;
 pub(crate) mod memory;
 pub(crate) mod mmap;
+mod packets;
 mod pdd;
 mod profiler;
 mod recover;

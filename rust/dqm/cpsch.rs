@@ -325,6 +325,10 @@ impl SchedOps for Cpsch {
         self.unmap_and_check(gpu, queues, Filter::Dynamic, then_reset)
     }
 
+    fn remove_invalid(&mut self, _gpu: &Gpu, _queues: &mut Queues, _queue: &DqmQueue) -> Result {
+        Ok(())
+    }
+
     fn set_grace(&mut self, gpu: &Gpu, grace: Option<u32>) -> Result {
         let (reg, value) = self.dequeue_wait;
         let value = match grace {

@@ -249,6 +249,18 @@ impl SchedOps for Mes {
         }
     }
 
+    fn remove_invalid(&mut self, gpu: &Gpu, queues: &mut Queues, queue: &DqmQueue) -> Result {
+        queue.state.lock().invalid = true;
+        queues.deactivate(queue);
+        if !self.running || !queue.state.lock().mapped {
+            return Ok(());
+        }
+        if !gpu.mes()?.has_hung_queues() {
+            return self.remove(gpu, queues, queue);
+        }
+        hung::remove_invalid(gpu, queues, queue)
+    }
+
     /// Not offered by MES.
     fn set_grace(&mut self, _gpu: &Gpu, _grace: Option<u32>) -> Result {
         Ok(())

@@ -205,6 +205,8 @@ pub(super) struct QueueState {
     pub(super) evicted: bool,
     /// A debugger has suspended the queue.
     pub(super) suspended: bool,
+    /// It has an invalid packet, for which it was unmapped.
+    pub(super) invalid: bool,
     /// The queue is lost: it was not preempted or not mapped.
     reset: bool,
 }
@@ -239,6 +241,7 @@ impl DqmQueue {
                     gws: false,
                     evicted: false,
                     suspended: false,
+                    invalid: false,
                     reset: false,
                 }),
             }),
@@ -273,6 +276,7 @@ impl DqmQueue {
             (state.active, " active"),
             (state.evicted, " evicted"),
             (state.suspended, " suspended"),
+            (state.invalid, " with an invalid packet"),
             (state.reset, " lost"),
         ];
         write!(
@@ -412,7 +416,7 @@ impl Queues {
     /// As [`Queues::activate_if_runnable`], for a queue whose new properties make it runnable.
     pub(super) fn activate(&mut self, queue: &DqmQueue) -> bool {
         let mut state = queue.state.lock();
-        if state.active || state.evicted || state.suspended || state.reset {
+        if state.active || state.evicted || state.suspended || state.invalid || state.reset {
             return false;
         }
         state.active = true;

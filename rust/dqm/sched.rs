@@ -85,6 +85,10 @@ pub(super) trait SchedOps: Send + Sync {
         then_reset: bool,
     ) -> Result;
 
+    /// Unmaps an active queue with an invalid packet, which is not mapped again. With runlists it
+    /// stays mapped. Errors as [`SchedOps::set_runtime`].
+    fn remove_invalid(&mut self, gpu: &Gpu, queues: &mut Queues, queue: &DqmQueue) -> Result;
+
     /// Sets for how long a wave may run on before it is preempted, in units of 1024 clock cycles;
     /// `None` for the default. `ETIME` when the scheduler does not respond.
     fn set_grace(&mut self, gpu: &Gpu, grace: Option<u32>) -> Result;

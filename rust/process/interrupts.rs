@@ -11,7 +11,7 @@ use super::{
     events::{HwException, MemoryException},
     exceptions,
     kfd_process::Process,
-    recover, smi,
+    packets, recover, smi,
     table::{self, Interrupted},
     vm_fault::report_fault,
 };
@@ -76,6 +76,7 @@ impl EventSink for Sink {
         let exceptions = Exceptions::of_code(code).filter(|e| e.has(Exceptions::OF_PACKETS));
         if let (Some(found), Some(exceptions)) = (found, exceptions) {
             exceptions::raise(&found.process, &found.on, doorbell, exceptions);
+            packets::schedule(&found.process, &found.on, doorbell, exceptions);
         }
     }
 

@@ -52,6 +52,8 @@ pub(super) const FAULT_WORK: u64 = 2;
 pub(super) const NOTIFY_WORK: u64 = 3;
 /// Number of the work item that handles retry faults.
 pub(super) const RETRY_WORK: u64 = 4;
+/// Number of the work item that unmaps queues with invalid packets.
+pub(super) const PACKET_WORK: u64 = 5;
 
 /// Number of secondary processes that a primary one can have (C: `KFD_CONTEXT_ID_PRIMARY`).
 const MAX_SECONDARY: u32 = 0xffff;
@@ -153,6 +155,9 @@ pub(crate) struct Process {
     /// Handles retry faults.
     #[pin]
     retry_work: Work<Process, RETRY_WORK>,
+    /// Unmaps queues with invalid packets.
+    #[pin]
+    packet_work: Work<Process, PACKET_WORK>,
     /// A worker writes to the memory of the process. A leaf.
     #[pin]
     writing: Mutex<bool>,
@@ -167,6 +172,7 @@ impl_has_work! {
     impl HasWork<Self, FAULT_WORK> for Process { self.fault_work }
     impl HasWork<Self, NOTIFY_WORK> for Process { self.notify_work }
     impl HasWork<Self, RETRY_WORK> for Process { self.retry_work }
+    impl HasWork<Self, PACKET_WORK> for Process { self.packet_work }
 }
 
 /// Returns whether a GPU has retry faults.
@@ -226,6 +232,7 @@ impl Process {
                 fault_work <- new_work!("rkfd_faults"),
                 notify_work <- new_work!("rkfd_debugger"),
                 retry_work <- new_work!("rkfd_retry"),
+                packet_work <- new_work!("rkfd_packets"),
                 writing <- new_mutex!(false, "rkfd_writing"),
                 written <- new_condvar!("rkfd_written"),
                 folder <- new_mutex!(None),

@@ -105,6 +105,8 @@ struct Doorbell {
     pending: Word,
     /// Not cleared by a debugger.
     status: Word,
+    /// Those of packets for which the queue is to be unmapped.
+    invalid: Word,
 }
 
 struct Word(Atomic<u64>);
@@ -165,6 +167,29 @@ impl ExceptionTable {
         }
     }
 
+    /// Records exceptions of packets for which the queue is to be unmapped. Returns false if no
+    /// queue has the doorbell.
+    pub(crate) fn set_invalid(&self, doorbell: u32, exceptions: Exceptions) -> bool {
+        self.get(doorbell)
+            .and_then(|d| d.invalid.update(|old| old | exceptions))
+            .is_some()
+    }
+
+    /// Removes what [`Self::set_invalid`] has recorded. Returns whether there was anything.
+    pub(crate) fn take_invalid(&self, doorbell: u32) -> bool {
+        self.get(doorbell)
+            .and_then(|d| d.invalid.update(|_| Exceptions::default()))
+            .is_some_and(|exceptions| !exceptions.is_empty())
+    }
+
+    /// Iterates over the doorbells of queues that are to be unmapped.
+    pub(crate) fn invalid(&self) -> impl Iterator<Item = u32> + '_ {
+        (0..)
+            .zip(&self.0)
+            .filter(|(_, d)| !d.invalid.get().is_empty())
+            .map(|(doorbell, _)| doorbell)
+    }
+
     /// Removes and returns the exceptions to be delivered.
     pub(crate) fn take(&self, doorbell: u32) -> Exceptions {
         self.get(doorbell)
@@ -184,6 +209,7 @@ impl ExceptionTable {
     pub(super) fn register(self: &Arc<Self>, doorbell: u32) -> ExceptionRegistration {
         if let Some(d) = self.get(doorbell) {
             d.pending.0.store(HAS_QUEUE, Relaxed);
+            d.invalid.0.store(HAS_QUEUE, Relaxed);
             d.status
                 .0
                 .store(HAS_QUEUE | Exceptions::QUEUE_NEW.0, Relaxed);
@@ -221,6 +247,7 @@ impl Drop for ExceptionRegistration {
     fn drop(&mut self) {
         if let Some(d) = self.table.get(self.doorbell) {
             d.pending.0.xchg(0, Full);
+            d.invalid.0.xchg(0, Full);
             d.status.0.xchg(0, Full);
         }
     }

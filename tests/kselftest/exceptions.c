@@ -2,10 +2,12 @@
 /* Tests queue exceptions: delivery to a runtime that enabled them, and to one that did not. */
 #define _GNU_SOURCE
 #include <pthread.h>
+#include <stdlib.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
 #include "fixture.h"
+#include "watch.h"
 
 /* Exceptions of invalid packets: dispatch dimensions, and an unknown packet type. */
 #define DIMENSIONS KFD_EC_MASK(EC_QUEUE_PACKET_DISPATCH_DIM_INVALID)
@@ -152,6 +154,53 @@ TEST(payload_is_per_queue)
 	EXPECT_EQ(*w.payload, UNKNOWN);
 	EXPECT_EQ(*second, 0);
 	EXPECT_OK(kfd_queue_destroy(&q));
+}
+
+static int update(struct kfd_queue *q)
+{
+	struct kfd_ioctl_update_queue_args args = {
+		.ring_base_address = kfd_va(q->ring->va),
+		.queue_id = q->id,
+		.ring_size = (uint32_t)q->ring->size,
+		.queue_percentage = 100,
+		.queue_priority = 7,
+	};
+
+	return kfd_ioctl(q->k->fd, AMDKFD_IOC_UPDATE_QUEUE, &args);
+}
+
+/* MES removes the queue while all are suspended, for good. Others go on. */
+TEST(invalid_packet_unmaps_the_queue)
+{
+	struct aql_dispatch packet = { .header = AQL_KERNEL_DISPATCH };
+	struct kfd_queue bad;
+	struct fixture f;
+	char *text;
+
+	watch_need_events();
+	fixture_launch(&f);
+	if (!is_gfx12(&f.k.node))
+		SKIP("no MES");
+	ASSERT_OK(kfd_queue_create(&f.k, &bad, 64));
+	watch_start_only("rkfd_mes_submit", NULL);
+	kfd_queue_ring(&bad, kfd_queue_write(&bad, &packet));
+	sleep(1);
+	EXPECT(fixture_works(&f));
+	text = watch_stop();
+	EXPECT_EQ(watch_count(text, "op=SUSPEND "), 1);
+	EXPECT_EQ(watch_count(text, "op=REMOVE_QUEUE "), 1);
+	EXPECT_EQ(watch_count(text, "op=RESUME "), 1);
+	EXPECT_EQ(watch_count(text, "op=ADD_QUEUE "), 0);
+	free(text);
+	watch_start_only("rkfd_mes_submit", NULL);
+	EXPECT_OK(update(&bad));
+	EXPECT_OK(kfd_queue_destroy(&bad));
+	text = watch_stop();
+	EXPECT_EQ(watch_count(text, "op=ADD_QUEUE "), 0);
+	EXPECT_EQ(watch_count(text, "op=REMOVE_QUEUE "), 0);
+	free(text);
+	EXPECT(fixture_works(&f));
+	EXPECT_OK(kfd_queue_destroy(&f.q));
 }
 
 /* Without RUNTIME_ENABLE the exception is reported by the queue's own signal only. */

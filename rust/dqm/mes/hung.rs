@@ -50,10 +50,12 @@ pub(super) fn set_unmapped(gpu: &Gpu, queue: &DqmQueue) {
 }
 
 /// Returns whether a frame failed because MES does not have its queue: `before` is the failure of
-/// the frame before it. Without a status that may have been executed.
-fn is_gone(failure: Failure, before: Failure) -> bool {
+/// the frame before it, if there was one. Without a status that may have been executed.
+fn is_gone(failure: Failure, before: Option<Failure>) -> bool {
     match failure {
-        Failure::Status(e) => before == Failure::NoStatus && e.category == abi::error_category::API,
+        Failure::Status(e) => {
+            before == Some(Failure::NoStatus) && e.category == abi::error_category::API
+        }
         _ => false,
     }
 }
@@ -62,7 +64,7 @@ fn is_gone(failure: Failure, before: Failure) -> bool {
 /// this one, are reset and marked as lost. Wedges the card when a step fails.
 pub(super) fn remove(gpu: &Gpu, queues: &mut Queues, queue: &DqmQueue, failure: Failure) -> Result {
     let removed = if gpu.mes()?.has_hung_queues() {
-        remove_suspended(gpu, queues, queue, failure)
+        remove_suspended(gpu, queues, queue, Some(failure))
     } else {
         reset_and_lose(gpu, queues, queue, failure)
     };
@@ -72,7 +74,23 @@ pub(super) fn remove(gpu: &Gpu, queues: &mut Queues, queue: &DqmQueue, failure: 
     removed
 }
 
-fn remove_suspended(gpu: &Gpu, queues: &mut Queues, queue: &DqmQueue, failure: Failure) -> Result {
+/// Removes a queue with an invalid packet (`kfd_dqm_suspend_bad_queue_mes()`). It is lost, with
+/// others that hang, only if MES cannot preempt it. Wedges the card when a step fails.
+pub(super) fn remove_invalid(gpu: &Gpu, queues: &mut Queues, queue: &DqmQueue) -> Result {
+    let removed = remove_suspended(gpu, queues, queue, None);
+    if removed.is_err() {
+        gpu.wedge_by_scheduler("a queue with an invalid packet was not removed");
+    }
+    removed
+}
+
+/// Removes a queue while all are suspended. `before` is the failure of the last frame about it.
+fn remove_suspended(
+    gpu: &Gpu,
+    queues: &mut Queues,
+    queue: &DqmQueue,
+    before: Option<Failure>,
+) -> Result {
     let mes = gpu.mes()?;
     let removed = match mes.submit(gpu, &SuspendAll) {
         Ok(()) => Ok(()),
@@ -87,7 +105,7 @@ fn remove_suspended(gpu: &Gpu, queues: &mut Queues, queue: &DqmQueue, failure: F
         }
         match mes.submit(gpu, &remove_frame(queue)) {
             Ok(()) => {}
-            Err(again) if is_gone(again, failure) => {}
+            Err(again) if is_gone(again, before) => {}
             Err(Failure::NotCompleted(e)) => return Err(e),
             Err(again) => return reset_and_lose(gpu, queues, queue, again),
         }
@@ -137,7 +155,7 @@ fn remove_reset(gpu: &Gpu, queue: &DqmQueue) -> Result<(), Failure> {
     };
     match mes.submit(gpu, &frame) {
         Err(first @ (Failure::Status(_) | Failure::NoStatus)) => match mes.submit(gpu, &frame) {
-            Err(e) if is_gone(e, first) => Ok(()),
+            Err(e) if is_gone(e, Some(first)) => Ok(()),
             done => done,
         },
         done => done,
@@ -165,7 +183,7 @@ pub(super) fn reset_by_mes(gpu: &Gpu, queue: &DqmQueue, failure: Failure) -> Res
         .and_then(|()| remove_reset(gpu, queue));
     match done {
         Ok(()) => Ok(()),
-        Err(e) if is_gone(e, failure) => Ok(()),
+        Err(e) if is_gone(e, Some(failure)) => Ok(()),
         Err(e) => {
             gpu.wedge_by_scheduler("a queue was not reset");
             Err(e.into())
