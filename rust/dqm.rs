@@ -418,20 +418,32 @@ impl Dqm {
         result
     }
 
-    /// Updates the properties of a queue; they are unchanged after an error of the unmapping.
-    /// `EACCES` when the process has a queue that was reset, `EIO` when the GPU is hung, `ETIME`
-    /// when the scheduler does not respond.
+    /// Updates the properties of a queue; they are unchanged after an error, unless the GPU is
+    /// hung. `EACCES` when the process has a queue that was reset, `EIO` when the GPU is hung,
+    /// `ETIME` when the scheduler does not respond, `ETIMEDOUT` when MES rejects the queue.
     pub(crate) fn update(&self, queue: &Arc<DqmQueue>, spec: QueueSpec) -> Result {
-        self.change(queue, spec.is_runnable(), |queue| {
-            queue.mqd.update(&spec)?;
-            queue.state.lock().spec = spec;
+        let old = queue.state.lock().spec.clone();
+        let set = |queue: &DqmQueue, spec: &QueueSpec| -> Result {
+            queue.mqd.update(spec)?;
+            queue.state.lock().spec = spec.clone();
             Ok(())
-        })
+        };
+        self.change(
+            queue,
+            spec.is_runnable(),
+            |queue| set(queue, &spec),
+            |queue| set(queue, &old),
+        )
     }
 
     /// Sets the CU mask of a queue, see [`Mqd::set_cu_mask`]. Errors as [`Dqm::update`].
     pub(crate) fn set_cu_mask(&self, queue: &Arc<DqmQueue>, masks: &[KVec<u32>]) -> Result {
-        self.change(queue, false, |queue| queue.mqd.set_cu_mask(masks))
+        self.change(
+            queue,
+            false,
+            |queue| queue.mqd.set_cu_mask(masks),
+            |_| Ok(()),
+        )
     }
 
     /// Sets whether performance counters count the waves of all queues of processes. `EIO` when the
@@ -459,12 +471,15 @@ impl Dqm {
         queue.mqd.saved_waves()
     }
 
-    /// Unmaps a queue, changes it and maps it again. `runs`: it may be active afterwards.
+    /// Unmaps a queue, changes it by `f` and maps it again. `runs`: it may be active afterwards.
+    /// `undo` reverts `f` for a queue that the scheduler rejects, which is lost if it is rejected
+    /// again.
     fn change(
         &self,
         queue: &Arc<DqmQueue>,
         runs: bool,
         f: impl FnOnce(&DqmQueue) -> Result,
+        undo: impl FnOnce(&DqmQueue) -> Result,
     ) -> Result {
         let mut inner = self.lock();
         self.gpu.check_usable()?;
@@ -488,6 +503,15 @@ impl Dqm {
         inner.queues.deactivate(queue);
         inner.queues.activate_if_runnable(queue);
         let mapped = self.map(&mut inner, scope);
+        if mapped == Err(ETIMEDOUT) && !self.gpu.is_hung() {
+            let undone = undo(queue);
+            inner.queues.deactivate(queue);
+            inner.queues.activate_if_runnable(queue);
+            let again = undone.and_then(|()| self.map(&mut inner, scope));
+            if again.is_err() && !self.gpu.is_hung() {
+                inner.queues.mark_lost(&self.gpu, queue);
+            }
+        }
         changed.and(mapped)
     }
 

@@ -7,9 +7,10 @@
 
 #include "debugger.h"
 #include "knobs.h"
+#include "queue-calls.h"
 
-/* Values of the knob mes.op: from 256 on opcodes of MISC (mes_v12_api_def.h). */
-enum { SET_SHADER_DEBUGGER = 256 + 5 };
+/* Values of the knob mes.op: an opcode, and from 256 on those of MISC (mes_v12_api_def.h). */
+enum { ADD_QUEUE = 2, SET_SHADER_DEBUGGER = 256 + 5 };
 
 static void need_mes(void)
 {
@@ -33,6 +34,25 @@ static void expect_rejected(unsigned int before)
 	EXPECT_EQ(knob_hits("mes.error") - before, 1);
 	knob_set("mes.error", 0);
 	knob_set("mes.op", 0);
+}
+
+/* The queue goes on with its old ring, and the new one is not in use. */
+TEST(rejected_update_is_undone)
+{
+	struct kfd_bo *ring;
+	unsigned int before;
+	struct fixture f;
+
+	need_mes();
+	fixture_launch(&f);
+	ASSERT(fixture_works(&f));
+	ASSERT_OK(kfd_bo_create(&f.k, f.q.ring->size, KFD_FLAGS_GTT, &ring));
+	before = reject(ADD_QUEUE);
+	EXPECT_RET(update(&f.k, f.q.id, kfd_va(ring->va), (uint32_t)ring->size, 100, 7), -ETIMEDOUT);
+	expect_rejected(before);
+	EXPECT_OK(kfd_bo_unmap_gpu(&f.k, ring));
+	EXPECT(fixture_works(&f));
+	EXPECT_OK(kfd_queue_destroy(&f.q));
 }
 
 /* What MES has rejected is passed to it when it is repeated. */
