@@ -30,6 +30,14 @@ impl SdmaEngines {
         (1 << self.pcie) - 1
     }
 
+    /// Returns the slot of a queue of the node, with the engine's number in the card.
+    pub(crate) fn of_card(&self, place: SdmaQueueId) -> SdmaQueueId {
+        SdmaQueueId {
+            engine: self.first + place.engine,
+            ..place
+        }
+    }
+
     /// Returns the bitmap of the xGMI engines.
     pub(crate) fn xgmi_mask(&self) -> u32 {
         (1 << self.count) - 1 & !self.pcie_mask()
@@ -122,10 +130,10 @@ impl SdmaQueueIds {
         let hal = gpu.generation().sdma_queue;
         let taken = self.taken.lock();
         for (index, _) in taken.iter().enumerate().skip(from).filter(|(_, t)| **t) {
-            let place = SdmaQueueId {
-                engine: self.engines.first + index as u32 / self.per_engine,
+            let place = self.engines.of_card(SdmaQueueId {
+                engine: index as u32 / self.per_engine,
                 queue: index as u32 % self.per_engine,
-            };
+            });
             if let Some(doorbell) = hal.held_doorbell(gpu.mmio()?, place)? {
                 return Ok(Some((index, place, doorbell)));
             }

@@ -120,8 +120,9 @@ impl Suspect {
     }
 }
 
-/// Returns whether an SDMA engine has selected a queue.
-fn is_selected(gpu: &Gpu, place: SdmaQueueId, doorbell: u32) -> Result<bool> {
+/// Returns whether an SDMA engine of the node has selected a queue.
+fn is_selected(gpu: &Gpu, node: &NodeResources, place: SdmaQueueId, doorbell: u32) -> Result<bool> {
+    let place = node.sdma.of_card(place);
     let held = gpu
         .generation()
         .sdma_queue
@@ -169,7 +170,7 @@ pub(super) fn check(
             (state.active, state.spec.sdma, state.spec.doorbell)
         };
         let stands = match sdma {
-            Some(place) => is_selected(gpu, place, doorbell)?,
+            Some(place) => is_selected(gpu, node, place, doorbell)?,
             None => {
                 let busy = match busy {
                     Some(busy) => busy,

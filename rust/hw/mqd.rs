@@ -23,7 +23,8 @@ pub(crate) enum QueueFormat {
 /// assigned to HQD slots by the scheduler.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct SdmaQueueId {
-    /// Logical number of the engine.
+    /// Number of the engine: in its node for packets and MQDs, in the card for registers and
+    /// doorbells, where all nodes number theirs in turn.
     pub(crate) engine: u32,
     /// Queue of the engine.
     pub(crate) queue: u32,

@@ -13,7 +13,7 @@ use super::{
 use crate::{
     doorbell::{Doorbell, Slice},
     dqm::{DqmProcess, DqmQueue, SdmaQueueSlot},
-    hw::{QueueSpec, SaveState, SdmaQueueId},
+    hw::{QueueSpec, SaveState},
     mmu::Vm,
     node::Node,
     trace::Steps,
@@ -98,10 +98,7 @@ impl Queue {
         }
         let doorbell = match sdma_id {
             None => target.doorbells.alloc_cp()?,
-            Some(place) => target.doorbells.of_sdma(SdmaQueueId {
-                engine: target.node.sdma().first + place.engine,
-                ..place
-            }),
+            Some(place) => target.doorbells.of_sdma(target.node.sdma().of_card(place)),
         };
         steps.mark(id, c"doorbell");
 

@@ -45,8 +45,9 @@ char *coredump_wait(struct kfd *k)
 	for (int i = 0; i < 200 && !find(path, "data"); i++)
 		usleep(50000);
 	ASSERT(find(path, "failing_device"), "no coredump");
-	snprintf(bdf, sizeof(bdf), "%04x:%02x:%02x.%x", k->node.domain, k->node.location_id >> 8,
-		 k->node.location_id >> 3 & 31, k->node.location_id & 7);
+	/* The function is the number of the node in its card. */
+	snprintf(bdf, sizeof(bdf), "%04x:%02x:%02x.", k->node.domain, k->node.location_id >> 8,
+		 k->node.location_id >> 3 & 31);
 	ASSERT(realpath(path, real), "%s: %s", path, strerror(errno));
 	EXPECT(strstr(real, bdf), "%s is not %s", real, bdf);
 	ASSERT(find(path, "data"));
