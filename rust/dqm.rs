@@ -608,14 +608,18 @@ impl Dqm {
         if !ran {
             return Ok(());
         }
-        if inner.running {
-            inner.sched.set_grace(&self.gpu, Some(grace))?;
-        }
+        // The queues are unmapped despite an error: they count as suspended.
+        let begun = self.set_grace(&mut inner, Some(grace));
         let suspended = self.execute_less(&mut inner, Scope::Queues(queues));
-        if inner.running {
-            inner.sched.set_grace(&self.gpu, None)?;
+        let ended = self.set_grace(&mut inner, None);
+        begun.and(suspended).and(ended)
+    }
+
+    fn set_grace(&self, inner: &mut Inner, grace: Option<u32>) -> Result {
+        if !inner.running {
+            return Ok(());
         }
-        suspended
+        inner.sched.set_grace(&self.gpu, grace)
     }
 
     /// Undoes [`Dqm::suspend_queues`] for queues that are suspended. Needs no memory. Errors are

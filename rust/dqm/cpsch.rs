@@ -410,9 +410,10 @@ impl SchedOps for Cpsch {
             return Ok(());
         }
         self.set_grace(gpu, Some(0))?;
-        self.unmap_and_check(gpu, queues, Filter::All, false)?;
-        self.set_grace(gpu, None)?;
-        self.map(gpu, queues, Scope::All)
+        let unmapped = self.unmap_and_check(gpu, queues, Filter::All, false);
+        let ended = self.set_grace(gpu, None);
+        unmapped?;
+        ended.and(self.map(gpu, queues, Scope::All))
     }
 
     fn release_process(&mut self, _gpu: &Gpu, _process: &DqmProcess) -> Result {
