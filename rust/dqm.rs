@@ -462,12 +462,16 @@ impl Dqm {
     }
 
     /// Returns the saved waves of a queue by XCC. `EINVAL` if it is active, `ENOMEM` without
-    /// memory.
+    /// memory. A queue that becomes active meanwhile has a mixture of old and new ones.
     pub(crate) fn saved_waves(&self, queue: &DqmQueue) -> Result<KVec<SavedWaves>> {
-        let _inner = self.lock();
-        if queue.is_active() {
-            return Err(EINVAL);
+        {
+            // A change in progress is complete.
+            let _inner = self.lock();
+            if queue.is_active() {
+                return Err(EINVAL);
+            }
         }
+        // Without the lock, as in the C driver: reads of VRAM are slow.
         queue.mqd.saved_waves()
     }
 
