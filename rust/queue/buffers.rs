@@ -74,9 +74,13 @@ fn pin_exact(vm: &Arc<Vm>, va: u64, size: u64) -> Result<Pin> {
 }
 
 /// Returns the bytes of the whole context save area of a queue. `EINVAL` if the size per XCC or
-/// the size of the control stack does not match that of the GPU.
+/// the size of the control stack does not match that of the GPU, or the areas of XCCs other than
+/// the first do not start at a page: the register ignores the low bits of the address.
 fn cwsr_size(node: &Node, request: &QueueRequest) -> Result<u64> {
     let sizes = node.cwsr()?;
+    if node.xccs().count() > 1 && u64::from(request.cwsr_size) % PAGE != 0 {
+        return Err(EINVAL);
+    }
     if request.ctl_stack_size != sizes.ctl_stack || request.cwsr_size < sizes.total {
         return Err(EINVAL);
     }

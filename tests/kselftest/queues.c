@@ -154,6 +154,25 @@ TEST(create_refuses_wrong_buffer_sizes)
 	ASSERT_OK(kfd_queue_start(&p.q, &p.args));
 }
 
+/* The registers of an XCC take the page of its save area, which begins behind that of the last. */
+TEST(save_areas_begin_at_pages)
+{
+	struct kfd_ioctl_create_queue_args args;
+	struct kfd_bo *area;
+	struct plan p;
+
+	plan(&p);
+	if (p.k.node.num_xcc < 2)
+		SKIP("the node has one XCC");
+	args = p.args;
+	args.ctx_save_restore_size += 256;
+	ASSERT_OK(kfd_bo_create(&p.k, kfd_cwsr_bytes(&p.k.node) + KFD_PAGE, KFD_FLAGS_GTT, &area));
+	args.ctx_save_restore_address = kfd_va(area->va);
+	EXPECT_RET(create(&p.k, args), -EINVAL);
+	EXPECT_OK(kfd_bo_free(&p.k, area));
+	ASSERT_OK(kfd_queue_start(&p.q, &p.args));
+}
+
 TEST(create_with_eop_buffer)
 {
 	struct kfd_ioctl_create_queue_args args;
