@@ -42,6 +42,7 @@ pub(crate) use mqd::{
     SaveState,
     SdmaQueueId,
     Words, //
+    KIQ_DYNAMIC_MASKS,
 };
 pub(crate) use sched::{MapProcess, MesPipe, MesResources, MesVersion, SchedKind, MES_PRIORITIES};
 pub(crate) use sdma::{SdmaRing, VmSwitch};

@@ -89,6 +89,10 @@ impl QueueSpec {
     }
 }
 
+/// Byte offset of the masks of CUs and render backends, two dwords, from the start of the MQD of a
+/// KIQ (`dynamic_cu_mask` of `struct v9_mqd_allocation`).
+pub(crate) const KIQ_DYNAMIC_MASKS: usize = 2056;
+
 /// Kind of queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum MqdKind {

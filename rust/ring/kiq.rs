@@ -21,7 +21,7 @@ use super::{
 use crate::{
     asic::xcc::Xcc,
     card::Card,
-    hw::{FlushType, MqdContext, MqdKind, QueueFormat, QueueSpec},
+    hw::{FlushType, MqdContext, MqdKind, QueueFormat, QueueSpec, KIQ_DYNAMIC_MASKS},
 };
 
 /// Size of the ring in dwords.
@@ -209,6 +209,10 @@ impl Kiq {
         g.mqd.init(&cx, &spec, &mut image)?;
         hal.merge(mmio, xcc, &mut image)?;
         writer.buffer().write_dwords(MQD, &image)?;
+        // CUs and render backends.
+        writer
+            .buffer()
+            .write_dwords(MQD + KIQ_DYNAMIC_MASKS, &[!0; 2])?;
         hal.start(mmio, xcc, doorbell, &image)?;
         let mut kiq = Self {
             xcc,

@@ -11,7 +11,7 @@ use rkfd_abi::{
 
 use crate::hw::mqd::{
     mqd_fields, mqd_words, order, pq_size, update_scheduled, MqdCommon, MqdContext, MqdFields,
-    MqdKind, MqdVersion, MqdWords, QueueFormat, QueueSpec, Words,
+    MqdKind, MqdVersion, MqdWords, QueueFormat, QueueSpec, Words, KIQ_DYNAMIC_MASKS,
 };
 
 /// Compute MQDs of gfx9 (`struct v9_mqd`, `v9_structs.h`).
@@ -40,6 +40,9 @@ static COMMON: MqdCommon = MqdCommon {
 
 /// `compute_misc_reserved` of kernel queues (`gfx_v9_4_3_xcc_mqd_init`, `mes_v12_0_mqd_init`).
 const KIQ_MISC_RESERVED: u32 = 3;
+
+// Behind `struct v9_mqd`, `wptr_poll_mem` and `rptr_report_mem`.
+const _: () = assert!(KIQ_DYNAMIC_MASKS == Image::DWORDS * 4 + 8);
 
 /// Initialises what user queues and the HIQ share (`init_mqd`, `kfd_mqd_manager_v9.c`).
 fn init_scheduled(cx: &MqdContext, spec: &QueueSpec, m: &mut [u32]) {
@@ -81,7 +84,7 @@ fn set_limits(spec: &QueueSpec, m: &mut dyn Words) {
 fn init_kiq(cx: &MqdContext, spec: &QueueSpec, m: &mut [u32]) {
     COMMON.init_ring(spec, m);
     m[dw::compute_misc_reserved] = KIQ_MISC_RESERVED;
-    let masks = cx.addr + (Image::DWORDS * 4) as u64;
+    let masks = cx.addr + KIQ_DYNAMIC_MASKS as u64;
     m[dw::dynamic_cu_mask_addr_lo] = lo(masks);
     m[dw::dynamic_cu_mask_addr_hi] = hi(masks);
     AT.cp_hqd_eop_control.set(
