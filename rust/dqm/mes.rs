@@ -31,6 +31,8 @@ const PAGE_BITS: u32 = 12;
 pub(super) struct Mes {
     /// The MES rings run.
     running: bool,
+    /// Number of starts: a start forgets the state of processes.
+    starts: u32,
     /// One process at a time.
     single_process: bool,
 }
@@ -81,8 +83,35 @@ impl Mes {
     pub(super) fn new() -> Self {
         Self {
             running: false,
+            starts: 0,
             single_process: false,
         }
+    }
+
+    /// Returns whether MES has state of a process.
+    fn has_state_of(&self, process: &DqmProcess) -> bool {
+        process.state.lock().in_scheduler == self.starts
+    }
+
+    /// Sends SET_SHADER_DEBUGGER, which initializes the context of a process.
+    fn init_context(&self, gpu: &Gpu, process: &DqmProcess) -> Result {
+        let (debug, before) = {
+            let mut state = process.state.lock();
+            let before = core::mem::replace(&mut state.in_scheduler, self.starts);
+            (state.map.debug, before)
+        };
+        let frame = SetShaderDebugger {
+            process_context: process.context(),
+            flush: false,
+            spi_gdbg: gpu.generation().gfx.wave_debug(&debug).raw(),
+            debug,
+        };
+        let sent = gpu.mes()?.submit(gpu, &frame);
+        if matches!(sent, Err(Failure::Status(_))) {
+            // It was not executed.
+            process.state.lock().in_scheduler = before;
+        }
+        Ok(sent?)
     }
 
     /// Sends ADD_QUEUE for an active queue, unless it is mapped. `ETIMEDOUT` for an error status,
@@ -95,7 +124,11 @@ impl Mes {
             }
         }
         let frame = add_frame(gpu, queue)?;
-        queue.slot().state.lock().in_scheduler = true;
+        if frame.skip_process_ctx_clear && !self.has_state_of(queue.slot()) {
+            // It was restarted since RUNTIME_ENABLE.
+            self.init_context(gpu, queue.slot())?;
+        }
+        queue.slot().state.lock().in_scheduler = self.starts;
         let doorbell = frame.doorbell;
         match gpu.mes()?.submit(gpu, &frame) {
             Ok(()) => {}
@@ -175,6 +208,7 @@ impl SchedOps for Mes {
     fn start(&mut self, gpu: &Gpu) -> Result {
         let mes = gpu.mes()?;
         self.running = true;
+        self.starts += 1;
         if self.single_process {
             // It was brought up again.
             mes.limit_processes(gpu, true)?;
@@ -281,29 +315,19 @@ impl SchedOps for Mes {
     }
 
     fn set_runtime(&mut self, gpu: &Gpu, process: &DqmProcess) -> Result {
-        let debug = {
-            let mut state = process.state.lock();
-            state.in_scheduler = true;
-            state.map.debug
-        };
-        let frame = SetShaderDebugger {
-            process_context: process.context(),
-            flush: false,
-            spi_gdbg: gpu.generation().gfx.wave_debug(&debug).raw(),
-            debug,
-        };
-        Ok(gpu.mes()?.submit(gpu, &frame)?)
+        self.init_context(gpu, process)
     }
 
     /// MES programs the VMIDs of the process.
     fn set_debug(&mut self, gpu: &Gpu, _: &mut Queues, process: &DqmProcess) -> Result {
-        self.set_runtime(gpu, process)
+        self.init_context(gpu, process)
     }
 
     fn release_process(&mut self, gpu: &Gpu, process: &DqmProcess) -> Result {
-        if !core::mem::take(&mut process.state.lock().in_scheduler) {
+        if !self.has_state_of(process) {
             return Ok(());
         }
+        process.state.lock().in_scheduler = 0;
         // The memory of the process context may be reused by another process.
         let frame = SetShaderDebugger {
             process_context: process.context(),

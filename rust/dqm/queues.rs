@@ -59,8 +59,8 @@ pub(super) struct SlotState {
     pub(super) debug_failed: bool,
     /// Bits of the watchpoints of the process.
     pub(super) watchpoints: u32,
-    /// The scheduler has state of the process.
-    pub(super) in_scheduler: bool,
+    /// Which start of the scheduler has state of the process, counted from 1; 0 for none.
+    pub(super) in_scheduler: u32,
     /// Nesting depth of evictions.
     pub(super) evicted: u32,
     /// Start of the eviction.
@@ -101,7 +101,7 @@ impl DqmProcess {
                     runtime: false,
                     debug_failed: false,
                     watchpoints: 0,
-                    in_scheduler: false,
+                    in_scheduler: 0,
                     evicted: 0,
                     since: None,
                     queues: KVec::new(),
@@ -507,7 +507,7 @@ impl Queues {
         let mut at = 0;
         while let Some(process) = self.processes.get(at).cloned() {
             let mut state = process.state.lock();
-            state.in_scheduler = false;
+            state.in_scheduler = 0;
             // A file may create queues again.
             if !state.queues.is_empty() && !process.is_file() {
                 state.has_reset_queue = true;

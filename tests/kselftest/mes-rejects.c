@@ -1,13 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 /*
- * Tests what is left of a change that MES rejects. Sets the knobs mes.* of
+ * Tests what is left of a change that MES rejects, and after its restart. Sets the knobs mes.* of
  * the GPU model itself, whose control socket is the serial port $MODEL_CONTROL of the guest.
  */
+#include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "debugger.h"
 #include "knobs.h"
 #include "queue-calls.h"
+#include "watch.h"
 
 /* Values of the knob mes.op: an opcode, and from 256 on those of MISC (mes_v12_api_def.h). */
 enum { ADD_QUEUE = 2, SET_SHADER_DEBUGGER = 256 + 5 };
@@ -136,4 +139,41 @@ TEST(rejected_watchpoints)
 	EXPECT_OK(clear_watch(&s, k.node.gpu_id, 3));
 	EXPECT_OK(set_watch(&s, k.node.gpu_id, &s, 0, &id));
 	EXPECT_EQ(id, 3);
+}
+
+static void hang_mes(void *unused)
+{
+	struct kfd_queue q;
+	struct kfd k;
+
+	(void)unused;
+	fixture_open(&k);
+	knob_set("mes.hang", 1);
+	EXPECT(kfd_queue_create(&k, &q, 64) < 0);
+}
+
+/* A process without queues outlives a reset, after which MES does not know it. */
+TEST_TIMEOUT(runtime_is_enabled_after_a_reset, 120)
+{
+	const char *runtime, *add;
+	struct kfd_queue q;
+	struct kfd k;
+	char *text;
+
+	need_mes();
+	watch_need_events();
+	fixture_open(&k);
+	ASSERT_OK(runtime_enable(&k, KFD_RUNTIME_ENABLE_MODE_ENABLE_MASK));
+	ASSERT_OK(ktap_in_child(hang_mes, NULL));
+	ASSERT_OK(ktap_in_child(fixture_wait_for_reset, NULL));
+	knob_set("mes.hang", 0);
+	watch_start_only("rkfd_mes_submit", NULL);
+	ASSERT_OK(kfd_queue_create(&k, &q, 64));
+	text = watch_stop();
+	runtime = strstr(text, "op=SET_SHADER_DEBUGGER ");
+	add = strstr(text, "op=ADD_QUEUE ");
+	EXPECT(add);
+	EXPECT(runtime && runtime < add);
+	free(text);
+	EXPECT_OK(kfd_queue_destroy(&q));
 }
