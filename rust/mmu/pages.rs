@@ -113,6 +113,12 @@ impl Pages {
         Self::find(words, u64::MAX >> (63 - to % 64), u64::ilog2)
     }
 
+    /// Returns the first page of the set and the end of the last one; `(0, 0)` for the empty set.
+    pub(crate) fn bounds(&self) -> (usize, usize) {
+        let last = self.last(BLOCK_PAGES - 1);
+        (self.next(0).unwrap_or(0), last.map_or(0, |page| page + 1))
+    }
+
     /// Calls `f` with the first page and the end of each run of pages.
     pub(crate) fn runs(self, mut f: impl FnMut(usize, usize) -> Result) -> Result {
         let others = Self::ALL.without(self);

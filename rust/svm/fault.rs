@@ -19,7 +19,7 @@ use super::{
 use crate::{
     gpu::migrated::MoveTrigger,
     kapi::{vma, workqueue::Delayed},
-    mmu::BLOCK_PAGES,
+    mmu::{Pages, BLOCK_PAGES},
     uapi,
 };
 
@@ -125,8 +125,7 @@ impl Svm {
         let others = Self::for_blocks(first..end, |at, first, end| {
             let mut target = Target {
                 base: at,
-                first,
-                end,
+                pages: Pages::range(first, end),
                 gpus: 1 << gpu,
                 access: Some(Access {
                     page,

@@ -6,6 +6,9 @@
 //! them was invalidated since before the fault, under the lock of the window. All memory is
 //! allocated before that lock is taken. If neighbours of an accessed page keep changing, it is
 //! mapped alone: an invalidation of other pages does not delay it for ever.
+//!
+//! Valid pages that share a fragment with a page whose PTE is written are mapped again with it.
+//! Other pages of the block are left alone.
 
 use core::ops::Range;
 
@@ -29,7 +32,7 @@ use crate::{
     gpu::{migrated::MoveTrigger, Gpu},
     hw::PteAttrs,
     kapi::{
-        hmm::{FoundPage, Mapped, Wanted},
+        hmm::{FoundPage, Key, Mapped, Wanted},
         task,
     },
     mmu::{Mirror, Pages, BLOCK_PAGES},
@@ -46,10 +49,10 @@ pub(super) fn gpus_in(mask: u64) -> impl Iterator<Item = usize> {
     (0..MAX_GPUS).filter(move |gpu| mask >> gpu & 1 != 0)
 }
 
-/// What to do with memory that the process does not map.
+/// What to do with memory that the process does not map, or that cannot be faulted in.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Holes {
-    /// `EFAULT`.
+    /// An error.
     Refuse,
     /// They are skipped.
     Skip,
@@ -70,20 +73,69 @@ pub(super) struct Access {
 pub(super) struct Target {
     /// First page of the block.
     pub(super) base: u64,
-    /// First page in the block.
-    pub(super) first: usize,
-    /// End in the block.
-    pub(super) end: usize,
+    /// The pages.
+    pub(super) pages: Pages,
     /// GPUs, as far as they have access.
     pub(super) gpus: u64,
     /// The access for which they are mapped: pages around it are, as far as they do not change.
     pub(super) access: Option<Access>,
 }
 
+impl Target {
+    /// Returns the first and the end of the pages in the address space.
+    fn bounds(&self) -> (u64, u64) {
+        let (first, end) = self.pages.bounds();
+        (self.base + first as u64, self.base + end as u64)
+    }
+
+    /// Returns the page of the access in the block, if it is there.
+    fn accessed(&self) -> Option<usize> {
+        let page = self.access?.page.checked_sub(self.base)? as usize;
+        (page < BLOCK_PAGES).then_some(page)
+    }
+}
+
+/// Pages that cannot be faulted in.
+struct Missing {
+    /// Pages that are looked for again when they are invalidated.
+    refused: Pages,
+    /// Pages that another thread of the process provides without an invalidation (userfaultfd).
+    awaited: Pages,
+}
+
 /// Memory that is allocated before the lock of a window is taken.
 struct Prepared {
     gpu: usize,
     piece: Option<KBox<Piece>>,
+}
+
+impl Missing {
+    fn new() -> Self {
+        Self {
+            refused: Pages::NONE,
+            awaited: Pages::NONE,
+        }
+    }
+
+    /// Adds a page, with the error of its walk.
+    fn add(&mut self, page: usize, error: Error) {
+        if error == EAGAIN {
+            self.awaited.add(page);
+        } else {
+            self.refused.add(page);
+        }
+    }
+
+    /// Returns the error of a page if it is missing.
+    fn error_of(&self, page: usize) -> Result {
+        if self.refused.has(page) {
+            return Err(EFAULT);
+        }
+        if self.awaited.has(page) {
+            return Err(EAGAIN);
+        }
+        Ok(())
+    }
 }
 
 impl Svm {
@@ -166,42 +218,49 @@ impl Svm {
         }
     }
 
-    /// Splits a part of a block by attributes and permissions of the process. Pages that the
-    /// process may not read are left out.
+    /// Splits pages of a block by attributes and permissions of the process. Pages that the process
+    /// may not read are left out; a hole among those of `strict` is `EFAULT`.
     fn plan(
         &self,
         mm: &MmWithUser,
         attributes: &AttributeMap,
         target: &Target,
-        holes: Holes,
+        strict: Pages,
     ) -> Result<KVec<Segment>> {
         let mut segments = KVec::new();
-        let (first, end) = (
-            target.base + target.first as u64,
-            target.base + target.end as u64,
-        );
+        let (first, end) = target.bounds();
+        let others = Pages::ALL.without(target.pages);
+        let in_block = |page: u64| (page - target.base) as usize;
         let locked = mm.mmap_read_lock();
         for range in attributes.overlapping(first, end) {
             let mut at = range.first.max(first);
             let stop = range.end.min(end);
             while at < stop {
+                let Some(next) = target.pages.next(in_block(at)) else {
+                    break;
+                };
+                at = target.base + next as u64;
+                if at >= stop {
+                    break;
+                }
                 let area = locked.vma_lookup(usize::try_from(at << PAGE_SHIFT)?);
                 let Some(area) = area else {
-                    if holes == Holes::Refuse {
+                    if strict.has(next) {
                         return Err(EFAULT);
                     }
                     at += 1;
                     continue;
                 };
-                let next = stop.min((area.end() >> PAGE_SHIFT) as u64);
+                let run = target.base + others.next(next).unwrap_or(BLOCK_PAGES) as u64;
+                let next = stop.min(run).min((area.end() >> PAGE_SHIFT) as u64);
                 let access = target.access.filter(|access| access.range == range.first);
                 let gpus = range.attributes.gpus() & target.gpus | access.map_or(0, |a| a.gpu);
                 if area.flags() & flags::READ != 0 && gpus != 0 {
                     let a = &range.attributes;
                     let writable = area.flags() & flags::WRITE != 0;
                     let segment = Segment {
-                        first: (at - target.base) as usize,
-                        end: (next - target.base) as usize,
+                        first: in_block(at),
+                        end: in_block(next),
                         gpus,
                         writable,
                         attrs: PteAttrs {
@@ -222,27 +281,27 @@ impl Svm {
         Ok(segments)
     }
 
-    /// Returns the pages of a part of a block to which other joined GPUs than those of `target`
-    /// have access.
+    /// Returns the pages of `target` to which other joined GPUs than its own have access.
     fn of_others(&self, attributes: &AttributeMap, target: &Target) -> Pages {
         let others = self.joined() & !target.gpus;
         Self::accessible(attributes, target, others)
     }
 
-    /// Returns the pages of a part of a block to which any of `gpus` has access.
+    /// Returns the pages of `target` to which any of `gpus` has access.
     fn accessible(attributes: &AttributeMap, target: &Target, gpus: u64) -> Pages {
         let base = target.base;
-        let (first, end) = (base + target.first as u64, base + target.end as u64);
+        let (first, end) = target.bounds();
         let ranges = attributes.overlapping(first, end).iter();
-        ranges
+        let all = ranges
             .filter(|range| range.attributes.gpus() & gpus != 0)
             .fold(Pages::NONE, |sum, range| {
                 let (from, to) = (range.first.max(first) - base, range.end.min(end) - base);
                 sum.or(Pages::range(from as usize, to as usize))
-            })
+            });
+        all.and(target.pages)
     }
 
-    /// Returns the pages of a part of a block to which GPUs have access, but not the process.
+    /// Returns the pages of `target` to which its GPUs have access, but not the process.
     fn absent(attributes: &AttributeMap, target: &Target, segments: &[Segment]) -> Pages {
         let wanted = Self::accessible(attributes, target, target.gpus);
         segments
@@ -250,25 +309,65 @@ impl Svm {
             .fold(wanted, |rest, segment| rest.without(segment.pages()))
     }
 
+    /// Faults some pages of a block in. Those of `strict` cause an error, others are added to
+    /// `missing`.
+    fn find_run(
+        (window, index): (&WindowRef, usize),
+        run: Range<usize>,
+        (wanted, owner): (Wanted, Option<Key>),
+        strict: Pages,
+        found: &mut Found,
+        missing: &mut Missing,
+    ) -> Result {
+        let mut at = run.start;
+        let mut size = run.len();
+        while at < run.end {
+            // Pages of one kind: an error of one fails the walk of all.
+            let others = if strict.has(at) {
+                Pages::ALL.without(strict)
+            } else {
+                strict
+            };
+            let end = others.next(at).unwrap_or(BLOCK_PAGES);
+            let end = end.min(run.end).min(at + size);
+            let pages = found.pages_mut(at..end)?;
+            match window.find_pages(index * BLOCK_PAGES + at, pages, wanted, owner) {
+                Ok(()) => {
+                    at = end;
+                    size = (size * 2).min(BLOCK_PAGES);
+                }
+                Err(e) if strict.has(at) || ![EFAULT, EPERM, EAGAIN].contains(&e) => return Err(e),
+                Err(_) if end - at > 1 => size = (end - at) / 2,
+                Err(e) => {
+                    missing.add(at, e);
+                    at = end;
+                }
+            }
+        }
+        Ok(())
+    }
+
     /// Faults the pages of `segments` in, and finds where they are. Pages in VRAM of `card` stay
-    /// there.
+    /// there. An error of one of the pages of `strict`; returns what is missing of the others.
     fn find(
-        window: &WindowRef,
-        index: usize,
+        (window, index): (&WindowRef, usize),
         segments: &[Segment],
         card: Option<&Gpu>,
+        strict: Pages,
         found: &mut Found,
-    ) -> Result {
-        let base = index * BLOCK_PAGES;
+    ) -> Result<Missing> {
         let owner = card.map(|gpu| gpu.migrated().key());
+        let at_block = (window, index);
+        let mut missing = Missing::new();
         for segment in segments {
-            let pages = found.pages_mut(segment.first..segment.end)?;
+            let all = segment.first..segment.end;
             let wanted = if segment.writable {
                 Wanted::Write
             } else {
                 Wanted::Read
             };
-            window.find_pages(base + segment.first, pages, wanted, owner)?;
+            let how = (wanted, owner);
+            Self::find_run(at_block, all, how, strict, found, &mut missing)?;
             if !segment.writable {
                 continue;
             }
@@ -280,8 +379,8 @@ impl Svm {
                 let rest = found.pages_mut(at..segment.end)?;
                 let count = rest.iter().take_while(|page| shared(page)).count();
                 if count > 0 {
-                    let pages = rest.get_mut(..count).ok_or(EINVAL)?;
-                    window.find_pages(base + at, pages, wanted, None)?;
+                    let how = (wanted, None);
+                    Self::find_run(at_block, at..at + count, how, strict, found, &mut missing)?;
                 }
                 at += count.max(1);
             }
@@ -301,7 +400,7 @@ impl Svm {
                 }
             });
         }
-        Ok(())
+        Ok(missing)
     }
 
     /// Returns the card of all `gpus`; `None` if there are several.
@@ -344,8 +443,10 @@ impl Svm {
     /// Maps pages of a block on GPUs with access, with a window. The caller holds the lock of
     /// `attributes`, and not the mmap lock.
     ///
-    /// `EFAULT` if the process does not map them, `EAGAIN` if they keep changing, `EADDRINUSE` if
-    /// a BO is mapped there, `EINVAL` for a GPU without an address space, `ENOMEM` without memory.
+    /// `EFAULT` if the process does not map them, `EAGAIN` if they keep changing or, in a kernel
+    /// thread, wait for a userfaultfd, `EADDRINUSE` if a BO is mapped there, `EINVAL` for a GPU
+    /// without an address space, `ENOMEM` without memory. With [`Holes::Skip`] only the page of the
+    /// access causes `EFAULT`, and all pages that can be mapped are before `EAGAIN`.
     pub(super) fn map_block(
         &self,
         mm: &MmWithUser,
@@ -355,15 +456,12 @@ impl Svm {
     ) -> Result {
         let window = self.window(target.base).ok_or(EINVAL)?;
         let index = (target.base - window.watch().first()) as usize / BLOCK_PAGES;
-        let part = (
-            target.base + target.first as u64,
-            target.base + target.end as u64,
-        );
-        let allowed = attributes.overlapping(part.0, part.1).iter();
+        let (first, end) = target.bounds();
+        let allowed = attributes.overlapping(first, end).iter();
         if target.access.is_none() {
             target.gpus &= allowed.fold(0, |sum, range| sum | range.attributes.gpus());
         }
-        if target.gpus == 0 {
+        if target.gpus == 0 || target.pages.is_empty() {
             return Ok(());
         }
         for gpu in gpus_in(target.gpus) {
@@ -373,57 +471,63 @@ impl Svm {
         }
         self.add_block(&window, index, target.gpus)?;
         self.claim(&window, index, target.gpus, attributes)?;
+        let mut wanted = target.pages;
         for attempt in 0..TRIES {
-            let pages = target.base..target.base + BLOCK_PAGES as u64;
-            if let Some(access) = target.access.filter(|a| pages.contains(&a.page)) {
-                if attempt >= ALONE {
-                    target.first = (access.page - target.base) as usize;
-                    target.end = target.first + 1;
-                }
+            if let Some(page) = target.accessed().filter(|_| attempt >= ALONE) {
+                wanted = Pages::range(page, page + 1);
             }
             let mut state = window.watch().lock();
             let Some(block) = state.block(index) else {
                 return Err(EINVAL);
             };
             block.watch();
-            let part = Pages::range(target.first, target.end);
-            if !block.valid().and(part).is_empty() {
-                // The rest of fragments that are replaced.
-                (target.first, target.end) = (0, BLOCK_PAGES);
-                target.gpus |= block.mapped_by(Pages::ALL);
-            }
+            // With the rest of fragments that are replaced: those pages are present, or change.
+            target.pages = block.with_fragments(wanted, target.gpus);
             drop(state);
-            let segments = self.plan(mm, attributes, target, holes)?;
-            let mut found = Found::new(target.first..target.end)?;
+            let strict = match holes {
+                Holes::Refuse => wanted,
+                Holes::Skip => Pages::NONE,
+            };
+            let segments = self.plan(mm, attributes, target, strict)?;
+            let (first, end) = target.pages.bounds();
+            let mut found = Found::new(first..end)?;
             let card = self.card_of(target.gpus);
-            match Self::find(&window, index, &segments, card.as_deref(), &mut found) {
+            let at_block = (&window, index);
+            let missing = Self::find(at_block, &segments, card.as_deref(), strict, &mut found);
+            let of_access = |missing: Missing| match target.accessed() {
+                Some(page) => missing.error_of(page).map(|()| missing),
+                None => Ok(missing),
+            };
+            let missing = match missing.and_then(of_access) {
                 // The memory changes: look at it again.
                 Err(e) if e == EBUSY => continue,
                 Err(e) if e == EFAULT || e == EPERM => {
-                    let part = Pages::range(target.first, target.end);
                     let mut state = window.watch().lock();
-                    if state.block(index).is_none_or(|b| b.has_changed(part)) {
+                    if state.block(index).is_none_or(|b| b.has_changed(wanted)) {
                         continue;
                     }
                     return Err(e);
                 }
                 other => other?,
-            }
+            };
             let mut prepared = self.prepare(target.gpus, &segments, &found)?;
-            let part = Pages::range(target.first, target.end);
-            let absent = Self::absent(attributes, target, &segments);
+            let absent = Self::absent(attributes, target, &segments).or(missing.refused);
             // What another GPU has to map again stays invalid.
-            let kept = self.of_others(attributes, target);
+            let kept = self.of_others(attributes, target).or(missing.awaited);
             if self.show(
                 &window,
                 index,
                 target,
-                (part.without(kept), absent.without(kept)),
+                (target.pages.without(kept), absent.without(kept)),
                 &segments,
                 &found,
                 &mut prepared,
             )? {
-                return Ok(());
+                return if missing.awaited.is_empty() {
+                    Ok(())
+                } else {
+                    Err(EAGAIN)
+                };
             }
         }
         Err(EAGAIN)
@@ -445,8 +549,8 @@ impl Svm {
         // What is not used any more is dropped after the lock is released.
         let mut unused: KVec<Garbage> = KVec::with_capacity(prepared.len(), GFP_KERNEL)?;
         let mut state = window.watch().lock();
-        let part = Pages::range(target.first, target.end);
-        let Some(block) = state.block(index).filter(|b| !b.has_changed(part)) else {
+        let unchanged = |block: &&mut Block| !block.has_changed(target.pages);
+        let Some(block) = state.block(index).filter(unchanged) else {
             return Ok(false);
         };
         let mut result = Ok(());
@@ -463,9 +567,9 @@ impl Svm {
         drop(state);
         drop(unused);
         result?;
-        let pages = target.base + target.first as u64..target.base + target.end as u64;
+        let (first, end) = target.bounds();
         let gpus = prepared.iter().fold(0, |sum, new| sum | 1 << new.gpu);
-        self.queues().mapped(gpus, &pages);
+        self.queues().mapped(gpus, &(first..end));
         Ok(true)
     }
 
@@ -489,6 +593,18 @@ impl Svm {
             at = end;
         }
         result
+    }
+
+    /// Returns the pages of a block that are in the same fragments of some GPUs as `pages`, without
+    /// those.
+    fn around(&self, base: u64, pages: Pages, gpus: u64) -> Pages {
+        let Some(window) = self.window(base) else {
+            return Pages::NONE;
+        };
+        let index = (base % WINDOW_PAGES) as usize / BLOCK_PAGES;
+        let mut state = window.watch().lock();
+        let all = state.block(index).map(|b| b.with_fragments(pages, gpus));
+        all.unwrap_or_default().without(pages)
     }
 
     /// Zaps pages of a block on some GPUs.
@@ -539,8 +655,7 @@ impl Svm {
                 removed |= lost;
                 let mut target = Target {
                     base,
-                    first,
-                    end,
+                    pages: Pages::range(first, end),
                     gpus: 0,
                     access: None,
                 };
@@ -548,8 +663,7 @@ impl Svm {
                     // Fragments that reach beyond are split first: the rest stays mapped.
                     let mut rest = Target {
                         base,
-                        first: 0,
-                        end: BLOCK_PAGES,
+                        pages: self.around(base, target.pages, lost),
                         gpus: lost,
                         access: None,
                     };
@@ -557,7 +671,7 @@ impl Svm {
                     if let Err(e) = split {
                         pr_debug!("pages around {from:#x} are not mapped: {e:?}\n");
                     }
-                    self.hide(base, Pages::range(first, end), lost);
+                    self.hide(base, target.pages, lost);
                 }
                 if concerned {
                     target.gpus |= self.wanted(&range.attributes, mapped & !lost);

@@ -101,18 +101,15 @@ impl Svm {
                 let base = window.watch().first() + (index * BLOCK_PAGES) as u64;
                 let mut target = Target {
                     base,
-                    first: (0..BLOCK_PAGES).find(|p| invalid.has(*p)).unwrap_or(0),
-                    end: BLOCK_PAGES,
+                    pages: invalid,
                     gpus: self.joined(),
                     access: None,
                 };
-                let end = (0..BLOCK_PAGES).rev().find(|p| invalid.has(*p));
-                target.end = end.map_or(BLOCK_PAGES, |page| page + 1);
                 match self.map_block(&mm, &state.attributes, &mut target, Holes::Skip) {
                     Ok(()) => {}
-                    // The memory cannot be accessed any more: the queues are restored, and an
-                    // access faults.
-                    Err(e) if e == EFAULT || e == EPERM || e == ENODEV || e == EADDRINUSE => {
+                    // The memory cannot be mapped any more: the queues are restored, and an access
+                    // faults. Pages that the process cannot access are settled already.
+                    Err(e) if e == ENODEV || e == EADDRINUSE => {
                         if let Some(block) = window.watch().lock().block(index) {
                             block.settle(invalid, invalid);
                         }

@@ -280,18 +280,28 @@ impl Block {
         self.maps.get_mut(gpu)?.as_mut()
     }
 
-    /// Returns the pages that any GPU maps.
-    pub(super) fn valid(&self) -> Pages {
-        let maps = self.maps.iter().flatten();
-        maps.fold(Pages::NONE, |sum, map| sum.or(map.valid))
-    }
-
     /// Returns the GPUs that map any of `pages`.
     pub(super) fn mapped_by(&self, pages: Pages) -> u64 {
         let maps = self.maps.iter().enumerate();
         maps.filter_map(|(gpu, map)| Some((gpu, map.as_ref()?)))
             .filter(|(_, map)| !map.valid.and(pages).is_empty())
             .fold(0, |sum, (gpu, _)| sum | 1 << gpu)
+    }
+
+    /// Returns `pages` and the valid pages in fragments of some GPUs that contain one of them, or
+    /// of those again.
+    pub(super) fn with_fragments(&self, pages: Pages, gpus: u64) -> Pages {
+        let mut all = pages;
+        loop {
+            let maps = self.maps.iter().enumerate();
+            let sum = maps
+                .filter_map(|(gpu, map)| map.as_ref().filter(|_| gpus >> gpu & 1 != 0))
+                .fold(all, |sum, map| sum.or(map.fragments(sum)));
+            if sum == all {
+                return all;
+            }
+            all = sum;
+        }
     }
 
     /// Zaps pages on some GPUs, and the fragments that they are part of. Returns the GPUs whose

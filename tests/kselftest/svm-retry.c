@@ -145,6 +145,44 @@ TEST_TIMEOUT(file_memory, 120)
 	close(fd);
 }
 
+/* Pages of a file that is truncated are in the same 2 MiB as the page that is accessed. */
+TEST_TIMEOUT(truncated_file_beside, 120)
+{
+	int fd = memfd_create("svm", 0);
+	struct fixture f;
+	char *p, *q;
+
+	svm_launch_mode(&f, true);
+	p = anonymous_huge();
+	q = p + 64 * KFD_PAGE;
+	ASSERT(ftruncate(fd, 8 * KFD_PAGE) == 0);
+	ASSERT(mmap(q, 8 * KFD_PAGE, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, fd, 0) == q);
+	ASSERT(svm_works(&f, p, 16 * KFD_PAGE, 0x100));
+	ASSERT(svm_works(&f, q, 8 * KFD_PAGE, 0x200));
+	ASSERT(ftruncate(fd, 0) == 0);
+	ASSERT(madvise(p + 3 * KFD_PAGE, KFD_PAGE, MADV_DONTNEED) == 0);
+	EXPECT(svm_works(&f, p, 16 * KFD_PAGE, 0x300));
+	close(fd);
+}
+
+/* So are those of the same mapping that are left. */
+TEST_TIMEOUT(rest_of_a_truncated_file, 120)
+{
+	int fd = memfd_create("svm", 0);
+	struct fixture f;
+	char *p;
+
+	svm_launch_mode(&f, true);
+	ASSERT(ftruncate(fd, 8 * KFD_PAGE) == 0);
+	p = mmap(NULL, 8 * KFD_PAGE, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	ASSERT(p != MAP_FAILED);
+	ASSERT(svm_works(&f, p, 8 * KFD_PAGE, 0x100));
+	ASSERT(ftruncate(fd, 4 * KFD_PAGE) == 0);
+	ASSERT(madvise(p, 8 * KFD_PAGE, MADV_DONTNEED) == 0);
+	EXPECT(svm_works(&f, p, 4 * KFD_PAGE, 0x200));
+	close(fd);
+}
+
 /*
  * The lanes of a wave and the operands of a kernel on pages that fault one by one: each atomic
  * takes effect once.

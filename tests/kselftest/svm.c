@@ -5,6 +5,7 @@
  */
 #define _GNU_SOURCE
 #include <linux/userfaultfd.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <sys/ioctl.h>
@@ -85,6 +86,124 @@ TEST(file_and_read_only_memory)
 	for (uint32_t i = 0; i < 8; i++)
 		EXPECT(gpu_reads(&f, &pages, i * KFD_PAGE + 512, 0x300 + i));
 	close(fd);
+}
+
+/* Memory of a file without pages in the same 2 MiB, to which the GPU is to have access. */
+static void empty_file_at(struct fixture *f, char *p)
+{
+	int fd = memfd_create("svm-empty", 0);
+
+	ASSERT(mmap(p, 8 * KFD_PAGE, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, fd, 0) == p);
+	EXPECT_RET(svm_access(&f->k, p, 8 * KFD_PAGE), -EFAULT);
+	close(fd);
+}
+
+/* The memory around a range has pages that cannot be accessed. */
+TEST(attributes_beside_an_empty_file)
+{
+	struct fixture f;
+	char *p;
+
+	svm_launch(&f);
+	p = anonymous_huge();
+	ASSERT_OK(svm_access(&f.k, p, 16 * KFD_PAGE));
+	ASSERT(svm_works(&f, p, 16 * KFD_PAGE, 0x100));
+	empty_file_at(&f, p + 64 * KFD_PAGE);
+	EXPECT_OK(svm_set(&f.k, p, 16 * KFD_PAGE,
+			  { KFD_IOCTL_SVM_ATTR_SET_FLAGS, KFD_IOCTL_SVM_FLAG_GPU_EXEC }));
+	EXPECT(svm_works(&f, p, 16 * KFD_PAGE, 0x200));
+	/* A part of it, on both sides of which it stays mapped. */
+	EXPECT_OK(svm_set(&f.k, p + 4 * KFD_PAGE, 3 * KFD_PAGE,
+			  { KFD_IOCTL_SVM_ATTR_CLR_FLAGS, KFD_IOCTL_SVM_FLAG_GPU_EXEC }));
+	EXPECT(svm_works(&f, p, 16 * KFD_PAGE, 0x300));
+}
+
+/* One access ends in the middle of a page of the GPU that is larger than those of the CPU. */
+TEST(access_ends_beside_an_empty_file)
+{
+	struct fixture f;
+	char *p;
+
+	svm_launch(&f);
+	p = anonymous_huge();
+	ASSERT(madvise(p, 2 * MIB, MADV_HUGEPAGE) == 0);
+	memset(p, 1, 2 * MIB);
+	ASSERT_OK(svm_access(&f.k, p, MIB));
+	ASSERT(svm_works(&f, p, 32 * KFD_PAGE, 0x100));
+	empty_file_at(&f, p + 400 * KFD_PAGE);
+	ASSERT_OK(svm_set(&f.k, p + 16 * KFD_PAGE, 16 * KFD_PAGE,
+			  { KFD_IOCTL_SVM_ATTR_NO_ACCESS, f.k.node.gpu_id }));
+	EXPECT(svm_works(&f, p, 16 * KFD_PAGE, 0x200));
+	EXPECT(svm_works(&f, p + 32 * KFD_PAGE, 32 * KFD_PAGE, 0x300));
+	EXPECT(svm_works(&f, p + MIB - 8 * KFD_PAGE, 8 * KFD_PAGE, 0x400));
+}
+
+/* A file is truncated that has pages beside those that the queues need. */
+TEST(truncated_beside_other_memory)
+{
+	int fd = memfd_create("svm", 0);
+	struct fixture f;
+	char *p, *q;
+
+	svm_launch(&f);
+	p = anonymous_huge();
+	q = p + 64 * KFD_PAGE;
+	ASSERT(ftruncate(fd, 8 * KFD_PAGE) == 0);
+	ASSERT(mmap(q, 8 * KFD_PAGE, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, fd, 0) == q);
+	ASSERT_OK(svm_access(&f.k, p, 16 * KFD_PAGE));
+	ASSERT_OK(svm_access(&f.k, q, 8 * KFD_PAGE));
+	ASSERT(svm_works(&f, p, 16 * KFD_PAGE, 0x100));
+	ASSERT(svm_works(&f, q, 8 * KFD_PAGE, 0x200));
+	/* Both within the delay of the worker, which maps them again together. */
+	ASSERT(ftruncate(fd, 4 * KFD_PAGE) == 0);
+	ASSERT(madvise(p, 3 * KFD_PAGE, MADV_DONTNEED) == 0);
+	ASSERT(madvise(q, 2 * KFD_PAGE, MADV_DONTNEED) == 0);
+	EXPECT(svm_works(&f, p, 16 * KFD_PAGE, 0x300));
+	EXPECT(svm_works(&f, q, 4 * KFD_PAGE, 0x400));
+	close(fd);
+}
+
+struct neighbour {
+	struct fixture *f;
+	char *p;
+	bool stop;
+};
+
+/* Registers and unmaps a page again and again. */
+static void *come_and_go(void *data)
+{
+	struct neighbour *n = data;
+
+	while (!__atomic_load_n(&n->stop, __ATOMIC_RELAXED)) {
+		ASSERT(mmap(n->p, KFD_PAGE, PROT_READ | PROT_WRITE,
+			    MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) == n->p);
+		ASSERT_OK(svm_access(&n->f->k, n->p, KFD_PAGE));
+		ASSERT(munmap(n->p, KFD_PAGE) == 0);
+	}
+	return NULL;
+}
+
+TEST_TIMEOUT(attributes_while_a_neighbour_is_unmapped, 120)
+{
+	struct neighbour n = { 0 };
+	pthread_t thread;
+	struct fixture f;
+	char *p;
+
+	svm_launch(&f);
+	p = anonymous_huge();
+	ASSERT_OK(svm_access(&f.k, p, 16 * KFD_PAGE));
+	n.f = &f;
+	n.p = p + 64 * KFD_PAGE;
+	ASSERT(!pthread_create(&thread, NULL, come_and_go, &n));
+	for (int i = 0; i < 1000; i++)
+		ASSERT_OK(svm_set(&f.k, p, 16 * KFD_PAGE,
+				  { i % 2 ? KFD_IOCTL_SVM_ATTR_SET_FLAGS :
+					    KFD_IOCTL_SVM_ATTR_CLR_FLAGS,
+				    KFD_IOCTL_SVM_FLAG_GPU_EXEC }));
+	__atomic_store_n(&n.stop, true, __ATOMIC_RELAXED);
+	pthread_join(thread, NULL);
+	EXPECT(svm_works(&f, p, 16 * KFD_PAGE, 0x100));
 }
 
 /* Huge pages, and a range that begins and ends within them. */
