@@ -607,18 +607,12 @@ impl Svm {
         all.unwrap_or_default().without(pages)
     }
 
-    /// Zaps pages of a block on some GPUs.
+    /// Zaps pages of a block on some GPUs, see [`Window::hide`](super::window::Window::hide).
     fn hide(&self, base: u64, pages: Pages, gpus: u64) {
-        let Some(window) = self.window(base) else {
-            return;
-        };
-        let index = (base % WINDOW_PAGES) as usize / BLOCK_PAGES;
-        let mut state = window.watch().lock();
-        let stale = match state.block(index) {
-            Some(block) => block.zap(pages, gpus),
-            None => return,
-        };
-        state.flush(stale);
+        if let Some(window) = self.window(base) {
+            let index = (base % WINDOW_PAGES) as usize / BLOCK_PAGES;
+            window.watch().hide(index, pages, gpus);
+        }
     }
 
     /// Maps pages according to attributes that have changed from `old`.

@@ -288,15 +288,19 @@ impl Block {
             .fold(0, |sum, (gpu, _)| sum | 1 << gpu)
     }
 
+    /// Returns the valid pages of all fragments of some GPUs that contain one of `pages`.
+    fn fragments(&self, pages: Pages, gpus: u64) -> Pages {
+        let maps = self.maps.iter().enumerate();
+        maps.filter_map(|(gpu, map)| map.as_ref().filter(|_| gpus >> gpu & 1 != 0))
+            .fold(Pages::NONE, |sum, map| sum.or(map.fragments(pages)))
+    }
+
     /// Returns `pages` and the valid pages in fragments of some GPUs that contain one of them, or
     /// of those again.
     pub(super) fn with_fragments(&self, pages: Pages, gpus: u64) -> Pages {
         let mut all = pages;
         loop {
-            let maps = self.maps.iter().enumerate();
-            let sum = maps
-                .filter_map(|(gpu, map)| map.as_ref().filter(|_| gpus >> gpu & 1 != 0))
-                .fold(all, |sum, map| sum.or(map.fragments(sum)));
+            let sum = all.or(self.fragments(all, gpus));
             if sum == all {
                 return all;
             }
@@ -643,6 +647,25 @@ impl Window {
         self.first
     }
 
+    /// Zaps pages of a block on some GPUs, to which they have no access any more. What else was in
+    /// the same fragments is mapped again by the worker, or by retry faults.
+    pub(super) fn hide(&self, index: usize, pages: Pages, gpus: u64) {
+        let mut state = self.lock();
+        let Some(block) = state.block(index) else {
+            return;
+        };
+        let mut lost = block.fragments(pages, gpus).without(pages);
+        if self.owner.retries() {
+            lost = lost.and(block.always);
+        }
+        if !lost.is_empty() {
+            block.spoil(lost);
+            self.owner.evict();
+        }
+        let stale = block.zap(pages, gpus);
+        state.flush(stale);
+    }
+
     /// Takes the lock.
     pub(super) fn lock(&self) -> WindowGuard<'_> {
         let state = self.state.lock();
@@ -685,8 +708,7 @@ impl Watch for Window {
             };
             block.changed = block.changed.or(pages);
             gpus |= block.mapped_by(pages);
-            let maps = block.maps.iter().flatten();
-            let mut lost = maps.fold(Pages::NONE, |sum, map| sum.or(map.fragments(pages)));
+            let mut lost = block.fragments(pages, u64::MAX);
             if unmapped {
                 lost = lost.without(pages);
                 block.settle(pages, Pages::NONE);
