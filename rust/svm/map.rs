@@ -152,8 +152,8 @@ impl Svm {
         gpus
     }
 
-    /// Adds a block, unless there is one, and its mirrors on `gpus`. `EINVAL` without a window or
-    /// for a GPU without an address space.
+    /// Adds a block, unless there is one, and its mirrors on `gpus` that have not left. `EINVAL`
+    /// without a window or for a GPU without an address space.
     fn add_block(&self, window: &WindowRef, index: usize, gpus: u64) -> Result {
         let window = window.watch();
         if window.lock().block(index).is_none() {
@@ -170,7 +170,12 @@ impl Svm {
             if known {
                 continue;
             }
-            let vm = self.vm(gpu).ok_or(EINVAL)?;
+            let Some(vm) = self.vm(gpu) else {
+                if self.has_left(gpu) {
+                    continue;
+                }
+                return Err(EINVAL);
+            };
             let mut map = Some(BlockMap::new(vm.mirror(va << PAGE_SHIFT)?));
             let mut state = window.lock();
             if !self.has_left(gpu) {
@@ -461,11 +466,13 @@ impl Svm {
         if target.access.is_none() {
             target.gpus &= allowed.fold(0, |sum, range| sum | range.attributes.gpus());
         }
+        // Attributes keep the bits of GPUs that have left.
+        target.gpus &= !self.left();
         if target.gpus == 0 || target.pages.is_empty() {
             return Ok(());
         }
         for gpu in gpus_in(target.gpus) {
-            if self.vm(gpu).is_none() {
+            if self.vm(gpu).is_none() && !self.has_left(gpu) {
                 return Err(EINVAL);
             }
         }

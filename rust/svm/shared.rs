@@ -311,9 +311,14 @@ impl Svm {
         });
     }
 
+    /// Returns the mask of the GPUs that have left.
+    pub(super) fn left(&self) -> u64 {
+        self.left.load(Relaxed)
+    }
+
     /// Returns whether a GPU has left.
     pub(super) fn has_left(&self, gpu: usize) -> bool {
-        self.left.load(Relaxed) >> gpu & 1 != 0
+        self.left() >> gpu & 1 != 0
     }
 
     /// Returns the address space on a GPU.

@@ -13,7 +13,7 @@
 #include "cards.h"
 #include "device.h"
 #include "knobs.h"
-#include "userptr.h"
+#include "svm.h"
 
 /* How a device is taken away, and how it comes back. */
 struct way {
@@ -285,4 +285,49 @@ TEST_TIMEOUT(first_is_removed, 120)
 TEST_TIMEOUT(second_is_removed, 120)
 {
 	shared_memory(&removed, 1);
+}
+
+/* The attributes of memory that both GPUs may access can be changed when one has gone. */
+static void shared_range(const struct way *w, int gone)
+{
+	const uint32_t in_place = KFD_IOCTL_SVM_ATTR_ACCESS_IN_PLACE;
+	struct kfd_node nodes[2], order[2];
+	struct fixture f[2];
+	char *p;
+
+	if (cards_find(nodes, 2) < 2)
+		SKIP("one GPU");
+	order[0] = nodes[!gone];
+	order[1] = nodes[gone];
+	cards_launch_on(f, order);
+	svm_needed(&f[0].k);
+	p = anonymous_huge();
+	ASSERT_OK(svm_set(&f[0].k, p, MIB, { in_place, order[0].gpu_id },
+			  { in_place, order[1].gpu_id }));
+	for (int i = 0; i < 2; i++)
+		EXPECT(svm_works(&f[i], p, 4 * KFD_PAGE, 0x100));
+	device_find();
+	ASSERT_OK(w->away());
+	EXPECT_OK(svm_set(&f[0].k, p, MIB,
+			  { KFD_IOCTL_SVM_ATTR_SET_FLAGS, KFD_IOCTL_SVM_FLAG_GPU_EXEC }));
+	EXPECT_OK(svm_set(&f[0].k, p, 16 * KFD_PAGE,
+			  { KFD_IOCTL_SVM_ATTR_NO_ACCESS, order[0].gpu_id }));
+	EXPECT_OK(svm_set(&f[0].k, p, 16 * KFD_PAGE, { in_place, order[0].gpu_id }));
+	EXPECT(svm_works(&f[0], p, 32 * KFD_PAGE, 0x200));
+	ASSERT_OK(w->back());
+	ASSERT_EQ(cards_find(nodes, 2), 2);
+	for (int i = 0; i < 2; i++) {
+		fixture_use_node(nodes[i].index);
+		ASSERT_OK(ktap_in_child(fixture_lives, NULL));
+	}
+}
+
+TEST_TIMEOUT(range_of_the_first_that_is_unbound, 120)
+{
+	shared_range(&unbound, 0);
+}
+
+TEST_TIMEOUT(range_of_the_second_that_is_unbound, 120)
+{
+	shared_range(&unbound, 1);
 }
