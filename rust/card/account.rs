@@ -293,6 +293,11 @@ impl UserBytes {
         Self(0)
     }
 
+    /// Returns the bytes reserved.
+    pub(crate) fn get(&self) -> u64 {
+        self.0
+    }
+
     /// Changes the bytes reserved. `ENOMEM` when less is left, with nothing changed but a message.
     pub(crate) fn set(&mut self, bytes: u64) -> Result {
         if let Some(more) = bytes.checked_sub(self.0) {

@@ -154,7 +154,7 @@ impl Svm {
         mm: &MmWithUser,
         page: u64,
     ) -> Result<AttributeRange> {
-        Self::add_windows(this, mm, page, page + 1)?;
+        Self::add_windows(this, state, mm, page, page + 1)?;
         let locked = mm.mmap_read_lock();
         // Windows report what is unmapped from here on.
         let area = locked

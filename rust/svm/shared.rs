@@ -25,7 +25,7 @@ use kernel::{
 
 use super::{
     attributes::{AttributeMap, AttributeRange, Attributes, Change, Summary},
-    window::{Block, Owner, UnmapTrigger, Window, WindowRef, BLOCKS, WINDOW_PAGES},
+    window::{Block, Owner, UnmapTrigger, Window, WindowRef, BLOCKS, WINDOW_BYTES, WINDOW_PAGES},
 };
 use crate::{
     card::account::{Share, UserBytes},
@@ -107,6 +107,8 @@ struct Vital {
 pub(super) struct State {
     pub(super) attributes: AttributeMap,
     charged: UserBytes,
+    /// Number of windows.
+    windows: u64,
     /// Attributes were removed: blocks may be unused.
     stale: bool,
     ended: bool,
@@ -216,6 +218,7 @@ impl Svm {
                 State {
                     attributes: AttributeMap::new(),
                     charged: UserBytes::new(),
+                    windows: 0,
                     stale: false,
                     ended: false,
                 },
@@ -373,6 +376,7 @@ impl Svm {
         let mut state = self.state.lock();
         state.ended = true;
         state.attributes.clear();
+        state.windows = 0;
         // Cannot fail: it becomes less.
         let _ = state.charged.set(0);
         drop(state);
@@ -410,13 +414,36 @@ impl Svm {
         }
     }
 
-    /// Creates the windows of the pages from `first` to below `end`. `EINTR` after SIGKILL.
+    /// Returns the number of windows of the pages from `first` to below `end` that do not exist.
+    fn missing_windows(&self, first: u64, end: u64) -> u64 {
+        let (mut next, end) = (first / WINDOW_PAGES, end.div_ceil(WINDOW_PAGES));
+        let mut missing = end - next;
+        let windows = self.windows.lock();
+        while let Some(cursor) = windows.cursor_lower_bound(&next) {
+            let number = *cursor.current().0;
+            if number >= end {
+                break;
+            }
+            missing -= 1;
+            next = number + 1;
+        }
+        missing
+    }
+
+    /// Creates the windows of the pages from `first` to below `end`, and accounts for them.
+    /// `ENOMEM` if they exceed the limit, `EINTR` after SIGKILL.
     pub(super) fn add_windows(
         this: &Arc<Delayed<Self>>,
+        state: &mut State,
         mm: &MmWithUser,
         first: u64,
         end: u64,
     ) -> Result {
+        let more = this.missing_windows(first, end) * WINDOW_BYTES;
+        if more == 0 {
+            return Ok(());
+        }
+        state.charged.set(state.charged.get() + more)?;
         for number in first / WINDOW_PAGES..end.div_ceil(WINDOW_PAGES) {
             if task::fatal_signal_pending() {
                 return Err(EINTR);
@@ -430,6 +457,7 @@ impl Svm {
             let window = Interval::new_in(mm, Window::start(number)?, bytes, window)?;
             let node = RBTreeNode::new(number, window, GFP_KERNEL)?;
             this.windows.lock().insert(node);
+            state.windows += 1;
         }
         Ok(())
     }
@@ -527,20 +555,22 @@ impl Svm {
             if empty && trash.windows.reserve(1, GFP_KERNEL).is_ok() {
                 let removed = self.windows.lock().remove(&(first / WINDOW_PAGES));
                 if let Some(removed) = removed {
+                    state.windows -= 1;
                     let _ = trash.windows.push_within_capacity(removed);
                 }
             }
         });
     }
 
-    /// Accounts for the registered memory: only if it is to be present all the time.
-    fn charge(&self, state: &mut State) -> Result {
+    /// Accounts for the windows, and for the registered memory and `new` bytes more of it if they
+    /// are to be present all the time.
+    fn charge(&self, state: &mut State, new: u64) -> Result {
         let bytes = if self.retries() {
             0
         } else {
-            state.attributes.bytes()
+            state.attributes.bytes() + new
         };
-        state.charged.set(bytes)
+        state.charged.set(bytes + state.windows * WINDOW_BYTES)
     }
 
     /// Removes what the process has unmapped.
@@ -548,9 +578,8 @@ impl Svm {
         let locked = mm.mmap_read_lock();
         self.reap(state)?;
         drop(locked);
-        self.charge(state)?;
         self.collect(state);
-        Ok(())
+        self.charge(state, 0)
     }
 
     /// Returns the attributes of pages that are not registered.
@@ -567,8 +596,8 @@ impl Svm {
         self.check(&locked, first, end)?;
         self.reap(&mut state)?;
         drop(locked);
-        self.charge(&mut state)?;
         self.collect(&mut state);
+        self.charge(&mut state, 0)?;
         let ranges = state.attributes.overlapping(first, end);
         let summary = Summary::new(ranges, &self.default());
         Ok(summary)
@@ -598,7 +627,7 @@ impl Svm {
         // Before windows are created: there may be a million of them.
         this.admit(state, &mm.mmap_read_lock(), first, end)?;
         let mut old = KVVec::new();
-        let added = Self::add_windows(this, &mm, first, end);
+        let added = Self::add_windows(this, state, &mm, first, end);
         let changed = added.and_then(|()| {
             let locked = mm.mmap_read_lock();
             // Again: windows report what is unmapped from here on.
@@ -610,10 +639,12 @@ impl Svm {
         });
         if changed.is_err() {
             state.stale = true;
-            // Cannot fail: it becomes less.
-            let _ = this.charge(state);
         }
         this.collect(state);
+        if changed.is_err() {
+            // Cannot fail: it becomes less.
+            let _ = this.charge(state, 0);
+        }
         changed?;
         this.apply(&mm, state, &old, first..end, changes)
     }
@@ -622,12 +653,8 @@ impl Svm {
     fn admit(&self, state: &mut State, mm: &MmapReadGuard<'_>, first: u64, end: u64) -> Result {
         self.check(mm, first, end)?;
         self.reap(state)?;
-        self.charge(state)?;
-        if self.retries() {
-            return Ok(());
-        }
         let new = (end - first - state.attributes.pages(first, end)) << PAGE_SHIFT;
-        state.charged.set(state.attributes.bytes() + new)
+        self.charge(state, new)
     }
 
     /// Returns whether any of the pages from `first` to below `end` is registered. `ENOMEM` without
@@ -743,7 +770,7 @@ impl RetriesGuard<'_> {
     pub(crate) fn set(&mut self, retries: bool) -> Result {
         let svm = self.svm;
         svm.retries.store(retries, Relaxed);
-        svm.charge(&mut self.state).inspect_err(|_| {
+        svm.charge(&mut self.state, 0).inspect_err(|_| {
             svm.retries.store(!retries, Relaxed);
         })
     }

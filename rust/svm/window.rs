@@ -29,6 +29,11 @@ pub(super) const BLOCKS: usize = 32;
 /// Pages of a window.
 pub(super) const WINDOW_PAGES: u64 = (BLOCKS * BLOCK_PAGES) as u64;
 
+/// Bytes of a window without blocks.
+pub(super) const WINDOW_BYTES: u64 = (size_of::<Interval<Window>>()
+    + size_of::<Mutex<WindowState>>()
+    + size_of::<[Pages; BLOCKS]>()) as u64;
+
 /// Why memory was unmapped from GPUs (`enum KFD_SVM_UNMAP_TRIGGERS`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum UnmapTrigger {

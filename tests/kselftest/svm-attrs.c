@@ -383,6 +383,30 @@ TEST_TIMEOUT(more_than_the_machine_has, 120)
 	EXPECT(after < before + 65536, "%ld KiB before, %ld after", before, after);
 }
 
+/* Nor with retry faults, where no memory has to be present. */
+TEST_TIMEOUT(more_than_the_machine_has_with_retry_faults, 120)
+{
+	size_t size = 100ul << 40;
+	struct kfd k;
+	long before, after;
+	char *p;
+	int ret;
+
+	fixture_open(&k);
+	svm_mode_needed(&k, true);
+	ASSERT_OK(svm_xnack(&k, 1));
+	p = mmap(NULL, size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	ASSERT(p != MAP_FAILED);
+	before = slab_kib();
+	ret = svm_access(&k, p, size);
+	after = slab_kib();
+	ktap_note("%d: %ld KiB before, %ld after", ret, before, after);
+	/* The C driver has an object for each GiB, 4 KiB. */
+	EXPECT(ret == -ENOMEM || (ret == 0 && !ktap_is_rkfd()), "%d", ret);
+	EXPECT(after < before + (ktap_is_rkfd() ? 65536 : 1024 * 1024));
+	EXPECT_OK(svm_access(&k, anonymous(KFD_PAGE), KFD_PAGE));
+}
+
 /* An address is either a BO's or that of a range. */
 TEST(ranges_and_bos_exclude_each_other)
 {
