@@ -593,6 +593,21 @@ bool rkfd_helper_userfaultfd_armed(struct mm_struct *mm, unsigned long start, un
 	return false;
 }
 
+/*
+ * Faults a page in without waiting. Returns false if it has to be waited for: a userfaultfd
+ * provides it, or it is being read. Errors are left to the next access. The mmap lock is held.
+ */
+bool rkfd_helper_fault_nowait(struct mm_struct *mm, unsigned long addr, bool write)
+{
+	unsigned int flags = FOLL_NOWAIT | (write ? FOLL_WRITE : 0);
+	struct page *page;
+	long count = get_user_pages_remote(mm, addr, 1, flags, &page, NULL);
+
+	if (count == 1)
+		put_page(page);
+	return count != 0;
+}
+
 struct page *rkfd_helper_hmm_pfn_to_page(unsigned long pfn)
 {
 	return hmm_pfn_to_page(pfn);

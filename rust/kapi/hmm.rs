@@ -321,7 +321,7 @@ impl<T: Watch> Interval<T> {
     }
 
     /// Walks a range with the mmap lock held throughout. `EAGAIN` if it has VMAs of a userfaultfd,
-    /// and a page is not present or write-protected by it.
+    /// and a page has to be provided, or is write-protected by it.
     fn fault_locked(&self, range: &mut ours::hmm_range) -> Result {
         let started = Instant::<Monotonic>::now();
         let wanted = range.default_flags;
@@ -345,7 +345,21 @@ impl<T: Watch> Interval<T> {
                 range.default_flags = wanted;
                 // SAFETY: The array has an entry for each page of the range.
                 let pfns = unsafe { core::slice::from_raw_parts(range.hmm_pfns, len) };
-                if result.is_ok() && !pfns.iter().all(|pfn| pfn & PFN_VALID != 0) {
+                let absent = pfns.iter().enumerate();
+                let mut absent = absent.filter(|(_, pfn)| **pfn & PFN_VALID == 0);
+                // Pages in swap or in the page cache have no valid PTE, but are not missing.
+                let comes = |(page, _)| {
+                    let addr = range.start + page * PAGE_SIZE;
+                    // SAFETY: The mm is valid, and its mmap lock held.
+                    unsafe {
+                        ours::rkfd_helper_fault_nowait(
+                            self.mm().as_raw(),
+                            addr,
+                            wanted & PFN_WRITE != 0,
+                        )
+                    }
+                };
+                if result.is_ok() && !absent.all(comes) {
                     result = Err(EAGAIN);
                 }
             }

@@ -462,6 +462,28 @@ TEST(pages_come_by_userfaultfd)
 	close(file);
 }
 
+/* A page in the page cache needs no userfaultfd, also if the process has not mapped it yet. */
+TEST(cached_pages_below_a_userfaultfd)
+{
+	const size_t size = 8 * KFD_PAGE;
+	int fd = memfd_create("svm", 0), file;
+	struct fixture f;
+	char *p;
+
+	svm_launch(&f);
+	ASSERT(ftruncate(fd, size) == 0);
+	p = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	ASSERT(p != MAP_FAILED);
+	ASSERT_OK(svm_access(&f.k, p, size));
+	ASSERT(svm_works(&f, p, size, 0x100));
+	file = fixture_hold(p, size, UFFDIO_REGISTER_MODE_MISSING);
+	/* The page table of the process, not the pages. */
+	ASSERT(madvise(p, size, MADV_DONTNEED) == 0);
+	EXPECT(svm_works(&f, p, size, 0x200));
+	close(file);
+	close(fd);
+}
+
 TEST(exit_with_ranges)
 {
 	struct fixture f;
