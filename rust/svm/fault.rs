@@ -94,7 +94,11 @@ impl Svm {
     ) -> Result {
         let range = match state.attributes.get(page) {
             Some(range) => *range,
-            None => Self::register(this, state, mm, page)?,
+            None => {
+                let new = Self::register(this, state, mm, page);
+                // The window may be unused.
+                new.inspect_err(|_| this.suspect(state, page, page + 1))?
+            }
         };
         let locked = mm.mmap_read_lock();
         let area = locked.vma_lookup(usize::try_from(page << PAGE_SHIFT)?);

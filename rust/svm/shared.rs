@@ -109,7 +109,7 @@ pub(super) struct State {
     charged: UserBytes,
     /// Number of windows.
     windows: u64,
-    /// Attributes were removed: blocks may be unused.
+    /// Blocks of a window may be unused, see [`Svm::collect`].
     stale: bool,
     ended: bool,
 }
@@ -141,6 +141,9 @@ pub(crate) struct Svm {
     vital: Mutex<KVec<Vital>>,
     /// Number of unmaps by the process and changes of attributes.
     changes: Atomic<u64>,
+    /// The process has unmapped memory since [`Self::reap`]. Set after the pages are added to their
+    /// windows, and cleared before they are taken.
+    any_gone: AtomicFlag,
     /// Failed runs of the worker in a row.
     pub(super) failures: Atomic<u64>,
 }
@@ -163,6 +166,8 @@ impl Owner for Handle {
         let overlaps =
             |vital: &Vital| vital.pages.start < pages.end && pages.start < vital.pages.end;
         self.0.changes.fetch_add(1, Relaxed);
+        // The lock of the window is held: whoever takes it after this was cleared has the pages.
+        self.0.any_gone.store(true, ordering::Release);
         let _no_reclaim = NoReclaim::new();
         if self.0.vital.lock().iter().any(overlaps) {
             self.0.queues.stop();
@@ -230,6 +235,7 @@ impl Svm {
             lost: Atomic::new(0),
             vital <- new_mutex!(KVec::new(), "rkfd_svm_vital"),
             changes: Atomic::new(0),
+            any_gone: AtomicFlag::new(false),
             failures: Atomic::new(0),
         });
         Arc::pin_init(Delayed::new(new_delayed_work!("rkfd_svm"), svm), GFP_KERNEL)
@@ -401,17 +407,18 @@ impl Svm {
     /// Calls `f` for each window, without the lock of the list.
     pub(super) fn for_windows(&self, mut f: impl FnMut(&WindowRef)) {
         let mut next = 0;
-        loop {
-            let windows = self.windows.lock();
-            let Some(cursor) = windows.cursor_lower_bound(&next) else {
-                return;
-            };
-            let (number, window) = cursor.current();
+        while let Some((number, window)) = self.window_from(next) {
             next = number + 1;
-            let window = window.clone();
-            drop(windows);
             f(&window);
         }
+    }
+
+    /// Returns the first window from number `next` on, and its number.
+    fn window_from(&self, next: u64) -> Option<(u64, WindowRef)> {
+        let windows = self.windows.lock();
+        let cursor = windows.cursor_lower_bound(&next)?;
+        let (number, window) = cursor.current();
+        Some((*number, window.clone()))
     }
 
     /// Returns the number of windows of the pages from `first` to below `end` that do not exist.
@@ -499,6 +506,9 @@ impl Svm {
     /// those of others run meanwhile: munmap() calls them with the lock held for reading.
     fn reap(&self, state: &mut State) -> Result {
         let mut result = Ok(());
+        if !self.any_gone.xchg(false, ordering::Full) {
+            return result;
+        }
         self.for_windows(|window| {
             let window = window.watch();
             if result.is_err() || !window.lock().take_any_gone() {
@@ -519,17 +529,33 @@ impl Svm {
                 result = result.and(removed);
             }
         });
+        if result.is_err() {
+            self.any_gone.store(true, ordering::Release);
+        }
         result
     }
 
-    /// Removes blocks and windows without attributes. They are dropped before `state` is unlocked:
-    /// there is one mirror of a block at a time.
+    /// Lets [`Self::collect`] look at the windows of the pages from `first` to below `end`.
+    pub(super) fn suspect(&self, state: &mut State, first: u64, end: u64) {
+        state.stale = true;
+        let (mut next, end) = (first / WINDOW_PAGES, end.div_ceil(WINDOW_PAGES));
+        while let Some((number, window)) = self.window_from(next).filter(|(at, _)| *at < end) {
+            window.watch().lock().suspect();
+            next = number + 1;
+        }
+    }
+
+    /// Removes blocks and windows without attributes, among the windows that may have some. They
+    /// are dropped before `state` is unlocked: there is one mirror of a block at a time.
     fn collect(&self, state: &mut State) {
         let mut trash = Trash::default();
         if !core::mem::replace(&mut state.stale, false) {
             return;
         }
         self.for_windows(|window| {
+            if !window.watch().lock().take_suspect() {
+                return;
+            }
             let first = window.watch().first();
             for index in 0..BLOCKS {
                 let base = first + (index * BLOCK_PAGES) as u64;
@@ -542,6 +568,7 @@ impl Svm {
                     continue;
                 }
                 if trash.blocks.reserve(1, GFP_KERNEL).is_err() {
+                    window.watch().lock().suspect();
                     state.stale = true;
                     continue;
                 }
@@ -552,12 +579,18 @@ impl Svm {
             }
             let used = state.attributes.overlapping(first, first + WINDOW_PAGES);
             let empty = used.is_empty() && window.watch().lock().is_empty();
-            if empty && trash.windows.reserve(1, GFP_KERNEL).is_ok() {
-                let removed = self.windows.lock().remove(&(first / WINDOW_PAGES));
-                if let Some(removed) = removed {
-                    state.windows -= 1;
-                    let _ = trash.windows.push_within_capacity(removed);
-                }
+            if !empty {
+                return;
+            }
+            if trash.windows.reserve(1, GFP_KERNEL).is_err() {
+                window.watch().lock().suspect();
+                state.stale = true;
+                return;
+            }
+            let removed = self.windows.lock().remove(&(first / WINDOW_PAGES));
+            if let Some(removed) = removed {
+                state.windows -= 1;
+                let _ = trash.windows.push_within_capacity(removed);
             }
         });
     }
@@ -624,13 +657,16 @@ impl Svm {
         this.changes.fetch_add(1, Relaxed);
         let mut guard = this.lock()?;
         let state: &mut State = &mut guard;
-        // Before windows are created: there may be a million of them.
-        this.admit(state, &mm.mmap_read_lock(), first, end)?;
         let mut old = KVVec::new();
-        let added = Self::add_windows(this, state, &mm, first, end);
+        let mut added = Ok(());
+        if this.missing_windows(first, end) != 0 {
+            // There may be a million of them.
+            this.admit(state, &mm.mmap_read_lock(), first, end)?;
+            added = Self::add_windows(this, state, &mm, first, end);
+        }
         let changed = added.and_then(|()| {
             let locked = mm.mmap_read_lock();
-            // Again: windows report what is unmapped from here on.
+            // After windows were created: they report what is unmapped from here on.
             this.admit(state, &locked, first, end)?;
             let before = state.attributes.overlapping(first, end);
             old.extend_from_slice(before, GFP_KERNEL)?;
@@ -638,7 +674,7 @@ impl Svm {
             attributes.change(first, end, &this.default(), changes)
         });
         if changed.is_err() {
-            state.stale = true;
+            this.suspect(state, first, end);
         }
         this.collect(state);
         if changed.is_err() {

@@ -507,6 +507,8 @@ pub(super) struct WindowState {
     gone: KBox<[Pages; BLOCKS]>,
     /// Whether any were added since [`Self::take_any_gone`].
     any_gone: bool,
+    /// Whether blocks may be without attributes.
+    suspect: bool,
 }
 
 impl WindowState {
@@ -573,9 +575,20 @@ impl WindowState {
     }
 
     /// Returns whether the process has unmapped any page since the last call. The caller takes the
-    /// pages of all blocks.
+    /// pages of all blocks, and removes their attributes.
     pub(super) fn take_any_gone(&mut self) -> bool {
+        self.suspect |= self.any_gone;
         core::mem::take(&mut self.any_gone)
+    }
+
+    /// Records that blocks may be without attributes, or that there are none.
+    pub(super) fn suspect(&mut self) {
+        self.suspect = true;
+    }
+
+    /// Returns whether that was recorded since the last call.
+    pub(super) fn take_suspect(&mut self) -> bool {
+        core::mem::take(&mut self.suspect)
     }
 
     /// Flushes the TLBs of some GPUs.
@@ -634,6 +647,7 @@ impl Window {
             blocks: [const { None }; BLOCKS],
             gone,
             any_gone: false,
+            suspect: false,
         };
         Ok(Self {
             first: number * WINDOW_PAGES,
