@@ -81,8 +81,9 @@ impl Gpu {
     }
 
     /// Migrates to VRAM what is in system memory of `pages` of a process, those without a page
-    /// included, as far as it is anonymous memory. `is_there` returns whether all of some pages are
-    /// in VRAM already. Adds the number of pages that were moved to `moved`, also after an error.
+    /// included, as far as it is anonymous memory. `outside` returns the runs of some pages that
+    /// are not in VRAM yet: each gets VRAM of its own. Adds the number of pages that were moved to
+    /// `moved`, also after an error.
     ///
     /// `ENOMEM` without VRAM, after eviction of others, or memory; `ENODEV` when the device is
     /// being unplugged, `EIO` when it is hung. The caller does not hold the mmap lock.
@@ -91,19 +92,18 @@ impl Gpu {
         mm: &MmWithUser,
         pages: Range<u64>,
         place: &Place,
-        is_there: impl Fn(Range<u64>) -> bool,
+        outside: impl Fn(Range<u64>) -> Result<KVec<Range<u64>>>,
         moved: &mut u64,
     ) -> Result {
         for piece in pieces(pages) {
-            if is_there(piece.clone()) {
-                continue;
+            for run in outside(piece)? {
+                let block = self.new_block(run.clone(), place)?;
+                let locked = mm.mmap_read_lock();
+                migrate::for_each_movable(&locked, run, |area, pages| {
+                    *moved += self.fill(&block, area, pages)?;
+                    Ok(())
+                })?;
             }
-            let block = self.new_block(piece.clone(), place)?;
-            let locked = mm.mmap_read_lock();
-            migrate::for_each_movable(&locked, piece, |area, pages| {
-                *moved += self.fill(&block, area, pages)?;
-                Ok(())
-            })?;
         }
         Ok(())
     }

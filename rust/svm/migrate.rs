@@ -17,6 +17,7 @@ use crate::{
         Gpu,
     },
     kapi::hmm::{FoundPage, Wanted},
+    mmu::Pages,
 };
 
 /// Where pages are to be.
@@ -136,33 +137,32 @@ impl Svm {
         let place = self.place(attributes, to.id, to.vm.memory());
         let info = place.info(pages.clone(), true, trigger);
         place.report.begin(&info);
-        let is_there = |pages| self.is_in_vram(to.gpu(), pages).unwrap_or(false);
+        let outside = |pages| self.outside_vram(to.gpu(), pages);
         let mut count = 0;
         let moved = to
             .gpu()
-            .migrate_to_vram(mm, pages, &place, is_there, &mut count);
+            .migrate_to_vram(mm, pages, &place, outside, &mut count);
         place.report.end(&info, count, moved);
         moved
     }
 
-    /// Returns whether pages of a block are all in the VRAM of a card, at present.
-    fn is_in_vram(&self, gpu: &Gpu, pages: Range<u64>) -> Result<bool> {
+    /// Returns the runs of pages of a block that are not in the VRAM of a card, at present.
+    fn outside_vram(&self, gpu: &Gpu, pages: Range<u64>) -> Result<KVec<Range<u64>>> {
         let window = self.window(pages.start).ok_or(EINVAL)?;
         let count = (pages.end - pages.start) as usize;
         let mut found = KVec::<FoundPage>::zeroed(count, GFP_KERNEL)?;
         let first = (pages.start - window.watch().first()) as usize;
         let owner = Some(gpu.migrated().key());
-        // The first page is looked at alone: in most cases it is not there.
-        for part in [0..count.min(1), 0..count] {
-            let found = found.get_mut(part).ok_or(EINVAL)?;
-            window.find_pages(first, found, Wanted::Nothing, owner)?;
-            let mut there = 0;
-            gpu.migrated().locate(found, |_, _| there += 1);
-            if there < found.len() {
-                return Ok(false);
-            }
-        }
-        Ok(true)
+        // After an error no page is found: the migration skips those that are there.
+        let _ = window.find_pages(first, &mut found, Wanted::Nothing, owner);
+        let mut there = Pages::NONE;
+        gpu.migrated().locate(&found, |page, _| there.add(page));
+        let mut runs = KVec::new();
+        Pages::range(0, count).without(there).runs(|first, end| {
+            let run = pages.start + first as u64..pages.start + end as u64;
+            Ok(runs.push(run, GFP_KERNEL)?)
+        })?;
+        Ok(runs)
     }
 
     /// Migrates pages in the VRAM of the cards of `gpus` to system memory. `EIO` when a device is

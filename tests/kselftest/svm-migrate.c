@@ -155,6 +155,36 @@ TEST_TIMEOUT(untouched_memory, 120)
 		ASSERT_EQ(words[i], i >= 4096 && i < 4160 ? 9 : 0);
 }
 
+/* The CPU takes one page after the other, each of which goes back: to as much VRAM as it needs. */
+TEST_TIMEOUT(single_pages, 240)
+{
+	const size_t size = 2 * MIB;
+	struct fixture f;
+	uint64_t before;
+	char *p;
+
+	svm_launch(&f);
+	p = anonymous_huge();
+	memset(p, 1, size);
+	ASSERT_OK(svm_set(&f.k, p, size, { KFD_IOCTL_SVM_ATTR_GRANULARITY, 0 }));
+	ASSERT_OK(svm_to_vram(&f.k, p, size));
+	before = amdgpu_info(&f.k, AMDGPU_INFO_VRAM_USAGE);
+	for (size_t at = 0; at < size; at += 16 * KFD_PAGE) {
+		p[at] = 2;
+		/* Two pages with a gap. */
+		p[at + 4 * KFD_PAGE] = 3;
+		ASSERT_OK(svm_to_vram(&f.k, p, size));
+	}
+	expect_usage(&f.k, AMDGPU_INFO_VRAM_USAGE, before + 2 * MIB);
+	EXPECT(svm_works(&f, p, 32 * KFD_PAGE, 0x100));
+	for (size_t at = 0; at < size; at += 16 * KFD_PAGE) {
+		ASSERT_EQ(p[at], 2);
+		ASSERT_EQ(p[at + KFD_PAGE], 1);
+		ASSERT_EQ(p[at + 4 * KFD_PAGE], 3);
+		ASSERT_EQ(p[at + 15 * KFD_PAGE], 1);
+	}
+}
+
 /* Memory of a file stays in the page cache: the file has what the GPU and the CPU write. */
 TEST_TIMEOUT(file_memory, 120)
 {
