@@ -89,6 +89,26 @@ pub mod nps_info {
     }
 }
 
+/// `struct mall_info_v1_0` and `struct mall_info_v2_0`: the memory attached last level cache.
+pub mod mall_info {
+    /// u32: [`super::MALL_INFO_TABLE_ID`].
+    pub const TABLE_ID: usize = 0;
+    /// u16.
+    pub const VERSION_MAJOR: usize = 4;
+    /// u16.
+    pub const VERSION_MINOR: usize = 6;
+    /// u32: bytes of the table.
+    pub const SIZE_BYTES: usize = 8;
+    /// u32: bytes of the cache of a UMC (`mall_size_per_m`, `mall_size_per_umc`).
+    pub const SIZE_PER_UMC: usize = 12;
+    /// u32, version 1 only: UMCs with twice as much, a bit each.
+    pub const M_S_PRESENT: usize = 16;
+    /// u32, version 1 only: UMCs with half as much, a bit each.
+    pub const M_HALF_USE: usize = 20;
+    /// Bytes of the structure of either version.
+    pub const SIZE: usize = 48;
+}
+
 /// `struct binary_header_v2`, for `VERSION_MAJOR` 2.
 pub mod binary_header_v2 {
     /// u16: number of tables.

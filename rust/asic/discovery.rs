@@ -58,10 +58,14 @@ pub(crate) fn read(pdev: &pci::Device, mmio: &EarlyMmio, bar: &WcBar) -> Result<
         return Err(ENODEV);
     }
     let raw = read_raw(bar, vram_size)?;
-    Discovery::parse(&raw, vram_size).map_err(|bad| {
+    let found = Discovery::parse(&raw, vram_size).map_err(|bad| {
         dev_err!(pdev, "IP discovery: {bad}\n");
         bad.errno()
-    })
+    })?;
+    if let Some(bad) = found.mall_error() {
+        dev_err!(pdev, "IP discovery: {bad}; the L3 cache is not listed\n");
+    }
+    Ok(found)
 }
 
 /// Reads the table.

@@ -5,11 +5,13 @@
 //!
 //! Types and line sizes follow `kfd_fill_gpu_cache_info_from_gfx_config` and its `_v2`
 //! (`kfd_crat.c`), the walk over compute units `kfd_fill_cache_non_crat_info` (`kfd_topology.c`).
+//! The L3 belongs to the memory controllers: a node has that of one memory partition
+//! (`fill_in_l2_l3_pcache`).
 
 use core::fmt;
 use kernel::{num::casts::u32_as_usize, prelude::*};
 
-use crate::asic::{config::Config, xcc::XccList};
+use crate::asic::{config::Config, partition::NpsMode, xcc::XccList};
 
 /// `HSA_CACHE_TYPE_*` of `kfd_topology.h`.
 mod kind {
@@ -78,7 +80,7 @@ fn or(value: u32, default: u32) -> u32 {
     }
 }
 
-fn cache_types(config: &Config) -> [CacheType; 6] {
+fn cache_types(config: &Config, nps: Option<NpsMode>) -> [CacheType; 6] {
     let c = &config.caches;
     let data = kind::DATA | kind::HSACU;
     let per_sqc = c.cu_per_sqc.max(1);
@@ -120,7 +122,7 @@ fn cache_types(config: &Config) -> [CacheType; 6] {
         },
         CacheType {
             level: 3,
-            size_kib: c.mall_kib,
+            size_kib: c.mall_kib / nps.map_or(1, NpsMode::number),
             line: MALL_LINE,
             kind: data,
             shared_by: config.cu_per_sh,
@@ -137,8 +139,14 @@ fn low_mask(bits: u32) -> u32 {
     }
 }
 
-/// Returns the caches of a node with these XCCs, whose first compute unit has the id `first_cu`.
-pub(crate) fn list(config: &Config, xccs: &XccList, first_cu: u32) -> Result<KVec<Cache>> {
+/// Returns the caches of a node with these XCCs, whose first compute unit has the id `first_cu`, of
+/// a card in memory partition mode `nps`, if it has partitions.
+pub(crate) fn list(
+    config: &Config,
+    xccs: &XccList,
+    first_cu: u32,
+    nps: Option<NpsMode>,
+) -> Result<KVec<Cache>> {
     let arrays = u32_as_usize(config.num_se * config.sh_per_se);
     let bitmap = config
         .core()
@@ -147,7 +155,7 @@ pub(crate) fn list(config: &Config, xccs: &XccList, first_cu: u32) -> Result<KVe
         .and_then(|rest| rest.get(..xccs.len() * arrays))
         .ok_or(EINVAL)?;
     let mut all = KVec::new();
-    for cache_type in cache_types(config) {
+    for cache_type in cache_types(config, nps) {
         if cache_type.size_kib == 0 {
             continue;
         }

@@ -279,6 +279,7 @@ fn gpu(listed: &TopologyGpu, link: Link) -> Result<Node> {
         unique_id: unique_id(&listed.node, &power),
         num_xcc: xccs.count(),
     };
+    let nps = gpu.nps().and_then(|modes| modes.current);
     Ok(Node {
         gpu_id: listed.node.id(),
         // The name of all devices with a discovery table in the C driver (`amdgpu_asic_name`).
@@ -286,7 +287,7 @@ fn gpu(listed: &TopologyGpu, link: Link) -> Result<Node> {
         lines,
         gpu_lines: Some(gpu_lines),
         banks,
-        caches: cache::list(config, xccs, listed.first_cu)?,
+        caches: cache::list(config, xccs, listed.first_cu, nps)?,
         io_links,
     })
 }

@@ -79,23 +79,45 @@ TEST_TIMEOUT(compute_modes_of_nps4, 120)
 	}
 }
 
+/* Returns the size of the node's L3 in KiB, 0 without one. */
+static uint64_t l3_kib(const struct kfd_node *node)
+{
+	for (int i = 0;; i++) {
+		uint64_t level, size = 0;
+		char path[200];
+
+		snprintf(path, sizeof(path), KFD_TOPOLOGY "/nodes/%d/caches/%d/properties",
+			 node->index, i);
+		if (kfd_sysfs_value(path, "level", &level))
+			return 0;
+		if (level != 3)
+			continue;
+		EXPECT_OK(kfd_sysfs_value(path, "size", &size));
+		return size;
+	}
+}
+
 /*
  * In QPX a node has a memory partition, in CPX several nodes share one. If the GPU does not list
  * its partitions ($NPS_NO_TABLE), the last one has 16 MiB less than an equal part of a larger VRAM.
+ * Each node has the L3 of one partition.
  */
 TEST_TIMEOUT(memory_of_the_nodes, 120)
 {
-	uint64_t partition[PARTITIONS] = { 0 }, all, missing;
+	uint64_t partition[PARTITIONS] = { 0 }, all, missing, l3;
 	struct kfd_node whole;
 
 	mode_begin_nps("NPS1", "SPX");
 	ASSERT_OK(kfd_topology_find_gpu(&whole));
 	missing = getenv("NPS_NO_TABLE") ? 16 * MIB : 0;
 	all = whole.vram_bytes + missing;
+	l3 = l3_kib(&whole);
+	EXPECT_EQ(l3, 256 * 1024);
 	begin();
 	for (int i = 0; i < count; i++) {
 		EXPECT_EQ(nodes[i].vram_bytes, nodes[i / nodes_each * nodes_each].vram_bytes);
 		partition[i / nodes_each] += nodes[i].vram_bytes;
+		EXPECT_EQ(l3_kib(&nodes[i]), l3 / PARTITIONS);
 	}
 	for (int i = 0; i < PARTITIONS; i++)
 		EXPECT_EQ(partition[i], all / PARTITIONS - (i == PARTITIONS - 1 ? missing : 0));

@@ -493,6 +493,7 @@ TEST(caches)
 	}
 	EXPECT(level[1]);
 	EXPECT(level[2]);
+	EXPECT(level[3], "no L3: the memory attached cache of the discovery table");
 }
 
 TEST(files_are_read_only)

@@ -43,6 +43,8 @@ pub(crate) struct Discovery {
     /// Bytes of VRAM.
     pub(crate) vram_size: u64,
     gc: GcInfo,
+    /// Bytes of the memory attached last level cache, or the error in its table.
+    mall: Result<u64, Bad>,
 }
 
 /// Contents of the GC table.
@@ -199,8 +201,16 @@ impl MemoryTable {
     }
 }
 
-/// Returns table `n` of the binary, with its checksum verified; `None` when absent.
-fn table<'a>(all: Bytes<'a>, n: usize, what: &'static str) -> Result<Option<Bytes<'a>>, Bad> {
+/// A table as the header lists it.
+struct Place {
+    /// Bytes from the start of the binary.
+    offset: usize,
+    checksum: u16,
+    size: usize,
+}
+
+/// Returns the place of table `n`; `None` when absent.
+fn place(all: Bytes<'_>, n: usize, what: &'static str) -> Result<Option<Place>, Bad> {
     let major = all.u16(d::binary_header::VERSION_MAJOR, "version")?;
     let list = match major {
         1 => d::binary_header::TABLE_LIST,
@@ -220,11 +230,21 @@ fn table<'a>(all: Bytes<'a>, n: usize, what: &'static str) -> Result<Option<Byte
     if offset == 0 {
         return Ok(None);
     }
-    let size = usize::from(all.u16(info + d::table_info::TABLE_SIZE, what)?);
-    let expected = all.u16(info + d::table_info::CHECKSUM, what)?;
-    let bytes = all.range(offset, size, what)?;
-    if bytes.sum() != expected {
-        return Err(Bad::Checksum(what, expected, bytes.sum()));
+    Ok(Some(Place {
+        offset,
+        checksum: all.u16(info + d::table_info::CHECKSUM, what)?,
+        size: all.u16(info + d::table_info::TABLE_SIZE, what)?.into(),
+    }))
+}
+
+/// Returns table `n` of the binary, with its checksum verified; `None` when absent.
+fn table<'a>(all: Bytes<'a>, n: usize, what: &'static str) -> Result<Option<Bytes<'a>>, Bad> {
+    let Some(place) = place(all, n, what)? else {
+        return Ok(None);
+    };
+    let bytes = all.range(place.offset, place.size, what)?;
+    if bytes.sum() != place.checksum {
+        return Err(Bad::Checksum(what, place.checksum, bytes.sum()));
     }
     Ok(Some(bytes))
 }
@@ -309,12 +329,15 @@ fn parse_ip(all: Bytes<'_>, at: usize, wide: bool) -> Result<(Instance, usize), 
     Ok((instance, len))
 }
 
-fn mark_harvested(harvest: Bytes<'_>, listed: &mut [Listed]) -> Result<(), Bad> {
+/// Marks the instances of the harvest table. Returns its number of UMCs, of which the C driver
+/// counts those with a number below 32 (`amdgpu_discovery_read_from_harvest_table`).
+fn mark_harvested(harvest: Bytes<'_>, listed: &mut [Listed]) -> Result<usize, Bad> {
     use d::harvest_table as h;
     let signature = harvest.u32(h::SIGNATURE, "harvest table")?;
     if signature != d::HARVEST_TABLE_SIGNATURE {
         return Err(Bad::Signature("the harvest table", signature));
     }
+    let mut umcs = 0;
     for i in 0..h::ENTRIES {
         let at = h::LIST + i * h::ENTRY_SIZE;
         let entry = harvest.range(at, h::ENTRY_SIZE, "harvest table")?;
@@ -323,11 +346,42 @@ fn mark_harvested(harvest: Bytes<'_>, listed: &mut [Listed]) -> Result<(), Bad> 
             break;
         }
         let inst = entry.u8(2, "harvest table")?;
+        umcs += usize::from(hw_id == hwid::UMC && inst < 32);
         for ip in listed.iter_mut() {
             ip.harvested |= ip.instance.hw_id == hw_id && ip.instance.inst == inst;
         }
     }
-    Ok(())
+    Ok(umcs)
+}
+
+/// Returns the bytes of the memory attached last level cache of `umcs` memory controllers, 0
+/// without a table. As in the C driver (`amdgpu_discovery_get_mall_info`), which verifies only the
+/// version of this table.
+fn parse_mall(all: Bytes<'_>, umcs: usize) -> Result<u64, Bad> {
+    use d::mall_info as h;
+    let what = "MALL table";
+    let Some(place) = place(all, d::table::MALL_INFO, what)? else {
+        return Ok(0);
+    };
+    let get = |at| all.u32(place.offset + at, what);
+    let each = || get(h::SIZE_PER_UMC).map(u64::from);
+    match all.u16(place.offset + h::VERSION_MAJOR, what)? {
+        1 => {
+            let (each, double, half) = (each()?, get(h::M_S_PRESENT)?, get(h::M_HALF_USE)?);
+            let has = |mask: u32, umc: u32| mask.checked_shr(umc).is_some_and(|bits| bits & 1 != 0);
+            let size = |umc| match umc {
+                _ if has(double, umc) => each * 2,
+                _ if has(half, umc) => each / 2,
+                _ => each,
+            };
+            Ok((0..umcs as u32).map(size).sum())
+        }
+        2 => Ok(each()? * umcs as u64),
+        major => {
+            let minor = all.u16(place.offset + h::VERSION_MINOR, what)?;
+            Err(Bad::Version("the MALL table", major, minor))
+        }
+    }
 }
 
 fn parse_gc(gc: Bytes<'_>) -> Result<GcInfo, Bad> {
@@ -466,8 +520,13 @@ impl Discovery {
             .map(|ip| &ip.instance)
             .find(|i| i.hw_id == hwid::GC && i.inst == 0);
         let gc0 = gc0.cloned().ok_or(Bad::Missing("GC instance 0"))?;
+        let umcs = listed.iter().filter(|ip| ip.instance.hw_id == hwid::UMC);
+        let mut umcs = umcs.count();
         if let Some(harvest) = table(all, d::table::HARVEST_INFO, "harvest table")? {
-            mark_harvested(harvest, &mut listed)?;
+            let harvested = mark_harvested(harvest, &mut listed)?;
+            if harvested < umcs {
+                umcs -= harvested;
+            }
         }
         let gc = table(all, d::table::GC, "GC table")?.ok_or(Bad::Missing("GC table"))?;
         Ok(Self {
@@ -475,7 +534,13 @@ impl Discovery {
             gc0,
             vram_size,
             gc: parse_gc(gc)?,
+            mall: parse_mall(all, umcs),
         })
+    }
+
+    /// Returns the error in the MALL table, without which the card has no L3 in the topology.
+    pub(super) fn mall_error(&self) -> Option<Bad> {
+        self.mall.err()
     }
 
     /// Returns the instances of all blocks, without harvested ones.
@@ -528,7 +593,10 @@ impl Discovery {
             scratch_slots_per_cu: gc.scratch_slots_per_cu,
             lds_bytes: gc.lds_kib * 1024,
             vgprs: gc.vgprs,
-            caches: gc.caches,
+            caches: Caches {
+                mall_kib: u32::try_from(self.mall.unwrap_or(0) / 1024).unwrap_or(u32::MAX),
+                ..gc.caches
+            },
             num_sdma,
             num_vcn: self.count(hwid::VCN),
             sdma_queues_per_engine: caps.sdma_queues_per_engine,

@@ -74,6 +74,8 @@ pub struct GcInfo {
     pub gl1_kib: u32,
     /// L2 of the XCC in KiB.
     pub tcc_kib: u32,
+    /// Memory attached last level cache (MALL) of each UMC in KiB.
+    pub mall_kib: u32,
     /// Ports to the data fabric.
     pub sdp_interfaces: u32,
 }

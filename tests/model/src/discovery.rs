@@ -5,8 +5,9 @@
 
 use rkfd_abi::discovery::{
     binary_header, die_header, die_info, gc_info_v1, gc_info_v2, gpu_info_header, harvest_table,
-    hwid, ip_discovery_header, ip_v3, nps_info, table, table_info, BINARY_SIGNATURE,
-    DISCOVERY_TABLE_SIGNATURE, GC_TABLE_ID, HARVEST_TABLE_SIGNATURE, NPS_INFO_TABLE_ID,
+    hwid, ip_discovery_header, ip_v3, mall_info, nps_info, table, table_info, BINARY_SIGNATURE,
+    DISCOVERY_TABLE_SIGNATURE, GC_TABLE_ID, HARVEST_TABLE_SIGNATURE, MALL_INFO_TABLE_ID,
+    NPS_INFO_TABLE_ID,
 };
 
 use crate::chips::{Chip, GcInfo, Generation, IpInstance};
@@ -222,6 +223,20 @@ fn harvest(chip: &Chip) -> Vec<u8> {
     t.0
 }
 
+/// Builds the table of the memory attached last level cache, in either version.
+fn mall(chip: &Chip) -> Vec<u8> {
+    let major = match chip.generation {
+        Generation::Gfx9 => 2,
+        Generation::Gfx12 => 1,
+    };
+    let mut t = Bytes::zeroed(mall_info::SIZE);
+    t.put32(mall_info::TABLE_ID, MALL_INFO_TABLE_ID);
+    t.put16(mall_info::VERSION_MAJOR, major);
+    t.put32(mall_info::SIZE_BYTES, mall_info::SIZE as u32);
+    t.put32(mall_info::SIZE_PER_UMC, chip.gc.mall_kib << 10);
+    t.0
+}
+
 /// Builds the table of memory partitions.
 fn nps(partitions: &MemoryPartitions) -> Vec<u8> {
     let mut t = Bytes::zeroed(nps_info::SIZE);
@@ -263,6 +278,7 @@ pub fn defective(chip: &Chip, memory: Option<&MemoryPartitions>, defects: Defect
     let mut tables = vec![(table::IP_DISCOVERY, ip_table(chip, ip_at, defects.repeated))];
     tables.push((table::GC, gc_table(chip)));
     tables.push((table::HARVEST_INFO, harvest(chip)));
+    tables.push((table::MALL_INFO, mall(chip)));
     tables.extend(memory.map(|partitions| (table::NPS_INFO, nps(partitions))));
     let mut b = Bytes::zeroed(binary_header::SIZE);
     b.put32(binary_header::SIGNATURE, BINARY_SIGNATURE);
@@ -359,8 +375,21 @@ mod tests {
         assert_eq!(u32_at(&b, gc + 104), 4096, "L2 in KiB");
         let harvest = checked_table(&b, 2, 0x5652_4148, 8 + 32 * 4);
         assert_eq!(u16_at(&b, harvest + 8), 0);
-        for absent in 3..6 {
+        for absent in [3, 5] {
             assert_eq!(u16_at(&b, 12 + 8 * absent), 0);
+        }
+    }
+
+    #[test]
+    fn mall_tables() {
+        for (chip, major, mib) in [(&CHIP, 2, 256), (&ONE_XCC, 2, 256), (&rx9070::CHIP, 1, 64)] {
+            let b = binary(chip, None, false);
+            let mall = checked_table(&b, 4, 0x4c4c_414d, 48);
+            assert_eq!((u16_at(&b, mall + 4), u16_at(&b, mall + 6)), (major, 0));
+            assert_eq!(u32_at(&b, mall + 8), 48);
+            let umcs = chip.ips.iter().filter(|i| i.ip == Ip::Umc).count() as u32;
+            assert_eq!(u32_at(&b, mall + 12) * umcs, mib << 20);
+            assert_eq!([u32_at(&b, mall + 16), u32_at(&b, mall + 20)], [0, 0]);
         }
     }
 

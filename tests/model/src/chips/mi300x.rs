@@ -77,6 +77,8 @@ const GC: GcInfo = GcInfo {
     sqc_data_kib: 16,
     gl1_kib: 0,
     tcc_kib: 4096,
+    // Infinity Cache of the card. The model lists one UMC; the number on hardware is not known.
+    mall_kib: 256 << 10,
     sdp_interfaces: 16,
 };
 

@@ -75,6 +75,7 @@ pub const CHIP: Chip = Chip {
         sqc_data_kib: 16,
         gl1_kib: 0,
         tcc_kib: 8192,
+        mall_kib: 64 << 10,
         sdp_interfaces: 16,
     },
     default_vram: 8 << 30,

@@ -15,7 +15,7 @@ use kernel::{
 };
 use rkfd_abi::discovery::{
     binary_header, gc_info_v1, gc_info_v2, gpu_info_header, harvest_table, hwid,
-    ip_discovery_header, table, TMR_SIZE,
+    ip_discovery_header, table, table_info, TMR_SIZE,
 };
 
 use super::table::{Bad, Discovery, MemoryTable};
@@ -52,6 +52,7 @@ fn caches(chip: &Chip) -> Caches {
         cu_per_sqc: gc.cu_per_sqc,
         tcc_kib: gc.tcc_kib,
         tcc_channels: gc.tccs,
+        mall_kib: chip.instances(Ip::Umc).count() as u32 * gc.mall_kib,
         ..Caches::default()
     };
     match chip.generation {
@@ -311,6 +312,78 @@ fn harvested_instances() {
     assert_eq!([config.num_sdma, config.num_vcn], [0, 1]);
 }
 
+/// Size of the memory attached last level cache: by UMCs of the IP table, without harvested ones.
+#[test]
+fn memory_attached_cache() {
+    const MIB: u32 = 1 << 20;
+    let umc = |n: usize| Entry {
+        hw_id: hwid::UMC,
+        inst: n as u8,
+        bases: 1,
+    };
+    let tables = |umcs: usize, harvested: &[(u16, u8)], mall: Vec<u8>| {
+        let mut die = vec![GC];
+        die.extend((0..umcs).map(umc));
+        Tables {
+            after: vec![
+                (table::HARVEST_INFO, harvest(harvested)),
+                (table::MALL_INFO, mall),
+            ],
+            ..Tables::of(vec![die])
+        }
+    };
+    let found = |tables: &Tables| {
+        let found = parse(&tables.build()).expect("valid");
+        let kib = found.config(gfx9_4_3::CAPS).caches.mall_kib;
+        (kib, found.mall_error())
+    };
+    let kib = |umcs, harvested: &[(u16, u8)], mall| {
+        let (kib, bad) = found(&tables(umcs, harvested, mall));
+        assert_eq!(bad, None);
+        kib
+    };
+    let v2 = || mall(2, 2 * MIB, u32::MAX, u32::MAX);
+    assert_eq!(kib(128, &[], v2()), 256 << 10);
+    assert_eq!(kib(0, &[], v2()), 0);
+    let all: Vec<(u16, u8)> = (0..8).map(|n| (hwid::UMC, n)).collect();
+    assert_eq!(kib(16, &all, v2()), 16 << 10);
+    // As many harvested as there are, or others: not subtracted.
+    assert_eq!(kib(8, &all, v2()), 16 << 10);
+    assert_eq!(kib(16, &[(hwid::SDMA0, 0)], v2()), 32 << 10);
+    // Of the entries those with a number below 32 count, even if the IP table does not list them.
+    let listed = [(hwid::UMC, 31), (hwid::UMC, 32), (hwid::UMC, 31)];
+    assert_eq!(kib(4, &listed, v2()), 4 << 10);
+    assert_eq!(kib(4, &[], mall(1, 4 * MIB, 0b0011, 0b0110)), 22 << 10);
+    // Masks have 32 bits.
+    assert_eq!(kib(40, &[], mall(1, MIB, u32::MAX, 0)), 72 << 10);
+    // Sizes that are too large.
+    let most = mall(1, u32::MAX, u32::MAX, 0);
+    assert_eq!(
+        kib(32, &[], most),
+        (32 * 2 * u64::from(u32::MAX) >> 10) as u32
+    );
+    assert_eq!(kib(500, &[], mall(2, u32::MAX, 0, 0)), 0x7cff_ffff);
+    // Neither id nor checksum nor size of the table are verified.
+    let mut tables = tables(4, &[], v2());
+    tables.after[1].1[0] ^= 1;
+    let mut b = tables.build();
+    let info = binary_header::TABLE_LIST + table::MALL_INFO * table_info::SIZE;
+    put16(&mut b, info + table_info::TABLE_SIZE, 0);
+    close(&mut b);
+    let caches = parse(&b).expect("valid").config(gfx9_4_3::CAPS).caches;
+    assert_eq!(caches.mall_kib, 8 << 10);
+    // Errors do not affect the rest of the table.
+    for (mall, bad) in [
+        (mall(0, MIB, 0, 0), Bad::Version("the MALL table", 0, 0)),
+        (mall(3, MIB, 0, 0), Bad::Version("the MALL table", 3, 0)),
+        (v2()[..15].to_vec(), Bad::Bounds("MALL table")),
+        (mall(1, MIB, 0, 0)[..23].to_vec(), Bad::Bounds("MALL table")),
+    ] {
+        tables.after[1].1 = mall;
+        assert_eq!(found(&tables), (0, Some(bad)));
+    }
+}
+
 /// Uses all that a parser returns, within its limits.
 fn examine(b: &[u8]) -> bool {
     let memory = MemoryTable::parse(b);
@@ -366,6 +439,7 @@ fn random_damage() {
             before: vec![(table::GC, gc)],
             after: vec![
                 (table::HARVEST_INFO, harvest(&[(hwid::SDMA0, 3)])),
+                (table::MALL_INFO, mall(1, 1 << 21, 1, 2)),
                 (table::NPS_INFO, nps(8)),
             ],
             ..Tables::of(vec![vec![GC; 40], vec![GC; 100]])

@@ -5,8 +5,9 @@
 use kernel::prelude::*;
 use rkfd_abi::discovery::{
     binary_header, binary_header_v2, die_info, gc_info_v1, gc_info_v2, gpu_info_header,
-    harvest_table, hwid, ip_discovery_header, nps_info, table, table_info, BINARY_SIGNATURE,
-    DISCOVERY_TABLE_SIGNATURE, GC_TABLE_ID, HARVEST_TABLE_SIGNATURE, NPS_INFO_TABLE_ID,
+    harvest_table, hwid, ip_discovery_header, mall_info, nps_info, table, table_info,
+    BINARY_SIGNATURE, DISCOVERY_TABLE_SIGNATURE, GC_TABLE_ID, HARVEST_TABLE_SIGNATURE,
+    MALL_INFO_TABLE_ID, NPS_INFO_TABLE_ID,
 };
 
 use super::table::{Bad, Discovery, MemoryTable};
@@ -240,6 +241,18 @@ pub(super) fn harvest(entries: &[(u16, u8)]) -> Vec<u8> {
         put16(&mut t, at, (*hw_id).into());
         t[at + 2] = *inst;
     }
+    t
+}
+
+/// Returns a MALL table of a version: bytes of a UMC, and masks of those with twice and half of it.
+pub(super) fn mall(major: usize, each: u32, double: u32, half: u32) -> Vec<u8> {
+    let mut t = vec![0; mall_info::SIZE];
+    put32(&mut t, mall_info::TABLE_ID, MALL_INFO_TABLE_ID);
+    put16(&mut t, mall_info::VERSION_MAJOR, major);
+    put32(&mut t, mall_info::SIZE_BYTES, mall_info::SIZE as u32);
+    put32(&mut t, mall_info::SIZE_PER_UMC, each);
+    put32(&mut t, mall_info::M_S_PRESENT, double);
+    put32(&mut t, mall_info::M_HALF_USE, half);
     t
 }
 
