@@ -255,7 +255,7 @@ impl Psp {
             self.load(cx, &mut state, part)?;
         }
         if autoload {
-            self.send_checked(cx, &mut state, cmd::AUTOLOAD_RLC, &[])?;
+            self.send_command(cx, &mut state, cmd::AUTOLOAD_RLC, &[])?;
         }
         if let Some(part) = &self.plan.driver {
             self.load_driver(cx, &mut state, part)?;
@@ -291,30 +291,31 @@ impl Psp {
         let mut result = self.stop_xgmi(cx, &mut state);
         if let Some(session) = state.session.take() {
             let arguments = [(psp::unload_ta::SESSION_ID, session)];
-            let done = self.send_checked(cx, &mut state, cmd::UNLOAD_TA, &arguments);
+            let done = self.send_command(cx, &mut state, cmd::UNLOAD_TA, &arguments);
             result = result.and(done);
         }
         // If this command gets no response, the next one gets none either.
         if core::mem::take(&mut state.region) && result != Err(ETIMEDOUT) {
-            let done = self.send_checked(cx, &mut state, cmd::DESTROY_TMR, &[]);
+            let done = self.send_command(cx, &mut state, cmd::DESTROY_TMR, &[]);
             result = result.and(done);
         }
         let done = self.hal.destroy_ring(cx.mmio)?;
         result.and(self.mailbox(cx, "destroy its ring", done))
     }
 
-    /// Divides the card into so many partitions. Its compute dies are idle.
+    /// Divides the card into so many partitions, unless the PSP refuses it, which the registers of
+    /// the XCCs show. Its compute dies are idle.
     pub(crate) fn set_partitions(&self, cx: &PspContext<'_>, partitions: u32) -> Result {
         let mut state = self.state.lock();
         let arguments = [(psp::spatial_part::MODE, partitions)];
-        self.send_checked(cx, &mut state, cmd::SRIOV_SPATIAL_PART, &arguments)
+        self.send_command(cx, &mut state, cmd::SRIOV_SPATIAL_PART, &arguments)
     }
 
     /// Requests a memory partition mode, which the next reset of the card sets.
     pub(crate) fn request_nps_mode(&self, cx: &PspContext<'_>, mode: NpsMode) -> Result {
         let mut state = self.state.lock();
         let arguments = [(psp::memory_part::MODE, mode.number())];
-        self.send_checked(cx, &mut state, cmd::FB_NPS_MODE, &arguments)
+        self.send_command(cx, &mut state, cmd::FB_NPS_MODE, &arguments)
     }
 
     /// Resets the card, see [`PspHal::mode1_reset`].
@@ -455,7 +456,7 @@ impl Psp {
             (setup_tmr::BUF_SIZE, 0),
             (setup_tmr::FLAGS, setup_tmr::FLAG_VIRT_PHY_ADDR.put(1)),
         ];
-        self.send_checked(cx, state, cmd::SETUP_TMR, &arguments)?;
+        self.send_command(cx, state, cmd::SETUP_TMR, &arguments)?;
         state.region = true;
         Ok(())
     }
@@ -495,10 +496,8 @@ impl Psp {
                 (load_toc::TOC_SIZE, part.len as u32),
             ]
         })?;
-        match response.status {
-            status::SUCCESS => Ok(()),
-            status => self.refused(cx, part, status),
-        }
+        self.warn_if_refused(cx, part, response.status);
+        Ok(())
     }
 
     fn load(&self, cx: &PspContext<'_>, state: &mut State, part: &Part) -> Result {
@@ -510,11 +509,11 @@ impl Psp {
                 (load_ip_fw::FW_TYPE, part.code),
             ]
         })?;
-        match response.status {
-            // Cancelled: it is loaded already.
-            status::SUCCESS | status::CANCEL => Ok(()),
-            status => self.refused(cx, part, status),
+        // Cancelled: it is loaded already.
+        if response.status != status::CANCEL {
+            self.warn_if_refused(cx, part, response.status);
         }
+        Ok(())
     }
 
     fn load_driver(&self, cx: &PspContext<'_>, state: &mut State, part: &Part) -> Result {
@@ -525,32 +524,37 @@ impl Psp {
                 (load_ta::APP_LEN, part.len as u32),
             ]
         })?;
-        if response.status != status::SUCCESS {
-            return self.refused(cx, part, response.status);
+        self.warn_if_refused(cx, part, response.status);
+        if response.status == status::SUCCESS {
+            state.session = Some(response.session);
         }
-        state.session = Some(response.session);
         Ok(())
     }
 
-    /// Reports a part that was not loaded.
-    fn refused(&self, cx: &PspContext<'_>, part: &Part, status: u32) -> Result {
+    /// Logs that a part was not loaded if the status is not that of success. It is no error: the
+    /// status is not reliable (`psp_cmd_submit_buf`, `amdgpu_psp.c`), and an engine without
+    /// firmware does not start.
+    fn warn_if_refused(&self, cx: &PspContext<'_>, part: &Part, status: u32) {
+        if status == status::SUCCESS {
+            return;
+        }
         let (name, path, status) = (part.name, self.files.path(part.file), Status(status));
         if part.needed {
-            dev_err!(
+            dev_warn!(
                 cx.dev,
-                "the security processor refuses the {name} firmware of {path}: {status}; install another version of firmware-amd-graphics\n"
+                "the security processor refuses the {name} firmware of {path}: {status}; if the card does not work, install another version of firmware-amd-graphics\n"
             );
-            return Err(EIO);
+        } else {
+            dev_warn!(
+                cx.dev,
+                "the security processor refuses the {name} of {path}: {status}\n"
+            );
         }
-        dev_warn!(
-            cx.dev,
-            "the security processor refuses the {name} of {path}: {status}\n"
-        );
-        Ok(())
     }
 
-    /// Sends a command that has to succeed.
-    fn send_checked(
+    /// Sends a command and logs a status other than that of success, which is no error, see
+    /// [`Psp::warn_if_refused`]. `ETIMEDOUT` without a response.
+    fn send_command(
         &self,
         cx: &PspContext<'_>,
         state: &mut State,
@@ -558,16 +562,15 @@ impl Psp {
         arguments: &[(usize, u32)],
     ) -> Result {
         let response = self.submit(cx, state, command, arguments)?;
-        if response.status == status::SUCCESS {
-            return Ok(());
+        if response.status != status::SUCCESS {
+            dev_warn!(
+                cx.dev,
+                "the security processor refuses {}: {}\n",
+                cmd::name(command).unwrap_or("a command"),
+                Status(response.status)
+            );
         }
-        dev_err!(
-            cx.dev,
-            "the security processor refuses {}: {}\n",
-            cmd::name(command).unwrap_or("a command"),
-            Status(response.status)
-        );
-        Err(EIO)
+        Ok(())
     }
 
     /// Sends a command and waits for its end.

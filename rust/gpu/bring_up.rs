@@ -123,7 +123,7 @@ impl Gpu {
     }
 
     /// Divides the XCCs into `count` partitions. No HIQ is mapped. `EIO` when an XCC is in a
-    /// partition of another size afterwards.
+    /// partition of another size afterwards, since the PSP has refused it.
     pub(crate) fn partition(&self, count: u32) -> Result {
         if !self.generation().caps.partitions {
             return Ok(());
@@ -135,7 +135,7 @@ impl Gpu {
             if xccs != size {
                 dev_err!(
                     self.dev(),
-                    "XCC {} is in a partition of {xccs} XCCs, not of {size}: power-cycle the machine\n",
+                    "XCC {} is in a partition of {xccs} XCCs, not of {size}\n",
                     xcc.logical
                 );
                 return Err(EIO);

@@ -35,7 +35,7 @@ pub(crate) struct Part {
     pub(crate) len: usize,
     /// Boot loader command, or `GFX_FW_TYPE_*` of LOAD_IP_FW.
     pub(crate) code: u32,
-    /// Failure to load it is fatal.
+    /// The card does not work without it.
     pub(crate) needed: bool,
 }
 

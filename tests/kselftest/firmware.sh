@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: GPL-2.0 OR MIT
 #
 # Tests firmware loading: an unusable file causes one log line with its name and the package to
-# install, and probe leaves nothing behind; with good files probe succeeds again.
+# install, and probe leaves nothing behind; with good files probe succeeds again. What the PSP
+# refuses causes a warning: the engine keeps its firmware, if it has one.
 #
 # usage: firmware.sh                    removes, truncates and changes files, each followed by bind
 #        firmware.sh fails PATTERN      probe failed and logged PATTERN; the next bind succeeds
@@ -47,6 +48,18 @@ refused() {
 	cp "$kept"/* "$files"
 }
 
+# warned NAME PATTERN: expects that probe warns of the current files and succeeds, with the firmware
+# of the bind before; then restores them.
+warned() {
+	mark_log
+	rc=0
+	echo "$card" >"$driver/bind" || { echo "# failed: bind failed"; rc=1; }
+	logged "$2" || rc=1
+	[ ! -e "$driver/$card" ] || echo "$card" >"$driver/unbind"
+	say $rc "$1"
+	cp "$kept"/* "$files"
+}
+
 # byte FILE OFFSET: overwrites this byte.
 byte() {
 	printf '\125' | dd of="$files/$1" bs=1 seek="$2" conv=notrunc 2>/dev/null
@@ -83,13 +96,13 @@ case $(cat "/sys/bus/pci/devices/$card/device") in
 	echo "1..18"
 	mec=gc_12_0_1_mec rlc=gc_12_0_1_rlc sdma=sdma_7_0_1 empty=smu_14_0_3 other=psp_14_0_3_sos bad=$((256 + 0x58))
 	all="$mec $rlc $sdma psp_14_0_3_sos smu_14_0_3 gc_12_0_1_pfp gc_12_0_1_me gc_12_0_1_uni_mes gc_12_0_1_imu"
-	wrong=$mec
+	wrong=$mec corrupt=refused
 	;;
 *)
 	echo "1..15"
 	mec=gc_9_4_3_mec rlc=gc_9_4_3_rlc sdma=sdma_4_4_2 empty=psp_13_0_6_ta other=gc_9_4_3_mec bad=4096
 	all="$mec $rlc $sdma psp_13_0_6_sos psp_13_0_6_ta smu_13_0_6"
-	wrong=$sdma
+	wrong=$sdma corrupt=warned
 	;;
 esac
 mkdir -p "$kept"
@@ -112,7 +125,7 @@ refused "wrong_ip_block" "amdgpu/$wrong.bin.*wrong.*firmware-amd-graphics"
 byte "$rlc.bin" $((256 + 16))
 refused "missing_signature" "amdgpu/$rlc.bin.*signature.*firmware-amd-graphics"
 byte "$mec.bin" "$bad"
-refused "corrupt_file" "firmware of amdgpu/$mec.bin"
+"$corrupt" "corrupt_file" "firmware of amdgpu/$mec.bin"
 echo "$card" >"$driver/bind"
 say $? "bind_with_good_files"
 works "works"

@@ -30,7 +30,7 @@ impl Psp {
             ]
         })?;
         if response.status != status::SUCCESS {
-            self.refused(cx, part, response.status)?;
+            self.warn_if_refused(cx, part, response.status);
             return Err(EIO);
         }
         state.xgmi = Some(response.session);
@@ -44,7 +44,7 @@ impl Psp {
             return Ok(());
         };
         let arguments = [(unload_ta::SESSION_ID, session)];
-        self.send_checked(cx, state, cmd::UNLOAD_TA, &arguments)
+        self.send_command(cx, state, cmd::UNLOAD_TA, &arguments)
     }
 
     /// Executes a command without input; returns the first qword of its output.

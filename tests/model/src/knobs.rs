@@ -109,6 +109,8 @@ knobs! {
         after power-on (by the control socket only)";
     psp_error = "psp.error",
         "N: the N-th command in the PSP ring is not executed, its status is an error";
+    psp_status = "psp.status",
+        "N: the N-th command in the PSP ring is executed, but its status is an error";
     psp_no_partition = "psp.no_partition",
         "MASK: of the commands that divide the card into partitions, number n is not executed if \
         bit n-1 is set, its status is an error";

@@ -429,10 +429,13 @@ fn frame_at(gpu: &Gpu, os: &mut Os, addr: u64) -> Result<(), VmFault> {
     }
     let mut command = Command([0; cmd_buf::SIZE]);
     gpu.gmc.vm_read(Hub::MM, 0, buffer, &mut command.0)?;
-    let reply = match gpu.knobs.psp_error.reach() {
+    let mut reply = match gpu.knobs.psp_error.reach() {
         true => Reply::status(status::tee::GENERIC),
         false => answer(gpu, os, &command),
     };
+    if gpu.knobs.psp_status.reach() {
+        reply.status = status::tee::GENERIC;
+    }
     gpu.gmc
         .vm_write(Hub::MM, 0, buffer + cmd_buf::RESP as u64, &reply.bytes())?;
     if gpu.knobs.psp_no_fence.reach() {

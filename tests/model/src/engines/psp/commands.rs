@@ -98,7 +98,7 @@ impl Command {
 /// A response.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 pub struct Reply {
-    status: u32,
+    pub(super) status: u32,
     session: u32,
     fw_addr: u64,
     tmr_size: u32,
