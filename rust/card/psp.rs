@@ -337,15 +337,6 @@ impl Psp {
 
     fn boot(&self, cx: &PspContext<'_>, state: &State) -> Result {
         let buffer = &state.buffers.as_ref().ok_or(ENODEV)?.transfer;
-        let silent = || {
-            dev_err!(
-                cx.dev,
-                "the security processor's boot loader does not respond: power the machine off and on\n"
-            );
-        };
-        self.hal
-            .wait_bootloader(cx.mmio)
-            .inspect_err(|_| silent())?;
         for (i, part) in self.plan.boot.iter().enumerate() {
             self.copy(buffer, part)?;
             let response = if i + 1 == self.plan.boot.len() {

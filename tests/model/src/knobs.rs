@@ -116,6 +116,9 @@ knobs! {
         bit n-1 is set, its status is an error";
     psp_no_fence = "psp.no_fence",
         "N: the fence of the N-th command in the PSP ring is never written";
+    psp_flags = "psp.flags",
+        "N: C2PMSG_33 has these bits in addition to bit 31 until the first mode-1 reset (applies at \
+        start)";
     psp_dead = "psp.dead", "1: the PSP boot loader does not respond (until the next reset)";
     discovery_no_nps = "discovery.no_nps",
         "1: the IP discovery binary has no table of memory partitions (applies at reset)";

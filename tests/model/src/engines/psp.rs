@@ -103,6 +103,8 @@ struct State {
     busy: Option<(Instant, Then)>,
     /// The boot loader does not respond.
     dead: bool,
+    /// Bits of C2PMSG_33 besides bit 31.
+    flags: u32,
 }
 
 /// The security processor.
@@ -119,6 +121,7 @@ impl Default for Psp {
                 ring: None,
                 busy: None,
                 dead: false,
+                flags: 0,
             }),
             mail: Mailbox::default(),
         }
@@ -179,7 +182,15 @@ impl Psp {
         }
         let ready = if busy.is_some() { 0 } else { READY };
         state.busy = busy;
-        put(gpu, mailbox::MAILBOX, ready);
+        match kind {
+            Reset::PowerOn => state.flags = gpu.knobs.psp_flags.get() as u32,
+            Reset::Mode1 => state.flags = 0,
+            Reset::Flr => {}
+        }
+        if state.flags != 0 {
+            gpu.knobs.psp_flags.hit();
+        }
+        put(gpu, mailbox::MAILBOX, ready | state.flags);
         put(gpu, mailbox::BOOTLOADER, ready);
         let version = match state.phase {
             Phase::Os { version, .. } => version,
@@ -202,7 +213,7 @@ impl Psp {
         state.busy = None;
         match then {
             Then::Listen => {
-                put(gpu, mailbox::MAILBOX, READY);
+                put(gpu, mailbox::MAILBOX, READY | state.flags);
                 put(gpu, mailbox::BOOTLOADER, READY);
             }
             Then::Answer(code) => put(gpu, mailbox::BOOTLOADER, READY | code),
