@@ -91,7 +91,9 @@ impl Gpu {
     }
 
     /// Resets a card that kept its power: the machine did not suspend after all, or not deeply.
-    /// Firmware that runs would not be loaded again.
+    /// Firmware that runs would not be loaded again. Otherwise waits for the boot loader, before
+    /// which neither VRAM nor registers of engines can be written (`amdgpu_device_asic_init`); as
+    /// there, a timeout is no error.
     fn reset_if_powered(&self, pdev: &pci::Device<Core<'_>>) -> Result {
         if self.psp().is_alive(self.mmio()?)? {
             dev_info!(
@@ -100,6 +102,11 @@ impl Gpu {
             );
             self.close();
             self.mode1_reset(pdev)?;
+        } else if let Err(e) = self.psp().wait_for_reset(self.mmio()?) {
+            dev_warn!(
+                self.dev(),
+                "the boot loader of the security processor is not ready: {e:?}\n"
+            );
         }
         Ok(())
     }

@@ -123,7 +123,7 @@ pub(crate) trait PspHal: Sync {
         device: u16,
     ) -> Result<Result<FirmwarePlan, Bad>>;
 
-    /// Returns whether the secure OS runs.
+    /// Returns whether the secure OS runs; not while all registers read as ones.
     fn is_alive(&self, mmio: &Mmio) -> Result<bool>;
 
     /// Reads the version of the running secure OS.
@@ -260,7 +260,8 @@ impl<T: PspVersion> PspHal for T {
     }
 
     fn is_alive(&self, mmio: &Mmio) -> Result<bool> {
-        Ok(block(mmio)?.rd(psp::SIGN_OF_LIFE)?.raw() != 0)
+        let sign = block(mmio)?.rd(psp::SIGN_OF_LIFE)?.raw();
+        Ok(sign != 0 && sign != u32::MAX)
     }
 
     fn os_version(&self, mmio: &Mmio) -> Result<u32> {
