@@ -176,7 +176,7 @@ impl Card {
         if psp.needs_reset(&mmio)? {
             dev_info!(
                 pdev,
-                "the firmware of the card runs already; resetting the card\n"
+                "firmware of the card runs that is loaded by a reset only; resetting the card\n"
             );
             reset(pdev, &mmio, &psp)?;
         }

@@ -18,7 +18,10 @@ use kernel::{
     page::PAGE_SIZE,
     prelude::*,
     sizes::SZ_1M,
-    sync::{Arc, Mutex},
+    sync::{
+        atomic::{Atomic, Relaxed},
+        Arc, Mutex,
+    },
     time::Delta,
 };
 use rkfd_abi::{
@@ -54,6 +57,8 @@ pub(crate) struct Psp {
     hal: &'static dyn PspHal,
     files: Files,
     plan: FirmwarePlan,
+    /// Version of the secure OS: the running one where a register shows it, else that of the file.
+    os: Atomic<u32>,
     #[pin]
     state: Mutex<State>,
 }
@@ -166,11 +171,13 @@ impl Psp {
             }
         })?;
         let plan = plan?;
+        let os = Atomic::new(plan.versions.os);
         KBox::pin_init(
             try_pin_init!(Self {
                 hal,
                 files,
                 plan,
+                os,
                 state <- new_mutex!(State {
                     buffers: None,
                     ring: false,
@@ -188,7 +195,10 @@ impl Psp {
 
     /// Versions of the firmware that is loaded.
     pub(crate) fn versions(&self) -> FirmwareVersions {
-        self.plan.versions
+        FirmwareVersions {
+            os: self.os.load(Relaxed),
+            ..self.plan.versions
+        }
     }
 
     /// Returns the entry points of the firmware that is loaded.
@@ -197,9 +207,15 @@ impl Psp {
     }
 
     /// Returns whether the card has to be reset before [`Psp::start`]: firmware runs that it would
-    /// not load again.
+    /// not load again, or a secure OS of another version than that of the file.
     pub(crate) fn needs_reset(&self, mmio: &Mmio) -> Result<bool> {
-        Ok(self.hal.autoloads() && self.hal.is_alive(mmio)?)
+        if !self.hal.is_alive(mmio)? {
+            return Ok(false);
+        }
+        if self.hal.autoloads() {
+            return Ok(true);
+        }
+        Ok(self.hal.replaces() && self.hal.os_version(mmio)? != self.plan.versions.os)
     }
 
     /// Whether its operating system runs.
@@ -223,22 +239,14 @@ impl Psp {
                 shared: cx.buffer(SHARED, 1)?,
             });
         }
-        if self.needs_reset(cx.mmio)? {
+        if !self.hal.is_alive(cx.mmio)? {
+            self.boot(cx, &state)?;
+        } else if self.hal.autoloads() {
             dev_err!(cx.dev, "the secure OS still runs after the reset\n");
             return Err(EBUSY);
         }
-        if self.hal.is_alive(cx.mmio)? {
-            let version = self.hal.os_version(cx.mmio)?;
-            if version != self.plan.versions.os {
-                dev_info!(
-                    cx.dev,
-                    "the security processor runs version {version:#x} already, not {:#x} of {}\n",
-                    self.plan.versions.os,
-                    self.files.path(0)
-                );
-            }
-        } else {
-            self.boot(cx, &state)?;
+        if self.hal.replaces() {
+            self.os.store(self.hal.os_version(cx.mmio)?, Relaxed);
         }
         self.create_ring(cx, &mut state)?;
         if state.memory.is_none() {
@@ -270,7 +278,7 @@ impl Psp {
                 0
             });
         }
-        let v = self.plan.versions;
+        let v = self.versions();
         dev_dbg!(
             cx.dev,
             "firmware: secure OS {:#x}, RLC {}, MEC {}, SDMA {}\n",

@@ -109,6 +109,10 @@ pub(crate) trait PspHal: Sync {
     /// firmware, and firmware is loaded once after a reset.
     fn autoloads(&self) -> bool;
 
+    /// Returns whether the version of the running secure OS is in a register, and a secure OS of
+    /// another version than that of the file is replaced by a reset of the card.
+    fn replaces(&self) -> bool;
+
     /// Returns the first version of the secure OS that tells the VRAM which firmware uses
     /// (FB_FW_RESERV_ADDR); `None` if none does.
     fn tells_memory_since(&self) -> Option<u32>;
@@ -163,6 +167,8 @@ pub(super) trait PspVersion: Sync {
     const FILES: &'static [FirmwareFile];
     /// See [`PspHal::autoloads`].
     const AUTOLOAD: bool = false;
+    /// See [`PspHal::replaces`].
+    const REPLACES: bool = false;
     /// See [`PspHal::tells_memory_since`].
     const MEMORY_SINCE: Option<u32> = None;
     /// Bits of the register of the boot loader that are its status, with [`psp::READY`].
@@ -243,6 +249,10 @@ impl<T: PspVersion> PspHal for T {
 
     fn autoloads(&self) -> bool {
         T::AUTOLOAD
+    }
+
+    fn replaces(&self) -> bool {
+        T::REPLACES
     }
 
     fn tells_memory_since(&self) -> Option<u32> {

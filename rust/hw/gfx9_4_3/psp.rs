@@ -148,6 +148,8 @@ fn releases(images: &[Image<'_>; 6], versions: &mut FirmwareVersions) -> Result<
 
 impl PspVersion for Psp {
     const FILES: &'static [FirmwareFile] = &FILES;
+    // `psp_v13_0_is_reload_needed`.
+    const REPLACES: bool = true;
     // Bits 7:0 are an error code (`psp_v13_0_wait_for_bootloader`).
     const BOOTLOADER_MASK: u32 = u32::MAX;
 

@@ -119,6 +119,9 @@ knobs! {
     psp_flags = "psp.flags",
         "N: C2PMSG_33 has these bits in addition to bit 31 until the first mode-1 reset (applies at \
         start)";
+    psp_other_os = "psp.other_os",
+        "1: the secure OS that runs on a warm card (--boot warm) is of another version than the \
+        file's (applies at start)";
     psp_dead = "psp.dead", "1: the PSP boot loader does not respond (until the next reset)";
     discovery_no_nps = "discovery.no_nps",
         "1: the IP discovery binary has no table of memory partitions (applies at reset)";

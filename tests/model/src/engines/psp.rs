@@ -157,8 +157,12 @@ impl Psp {
         let mut busy = None;
         match kind {
             Reset::PowerOn if gpu.is_warm() => {
+                let other = u32::from(gpu.knobs.psp_other_os.on());
+                if other != 0 {
+                    gpu.knobs.psp_other_os.hit();
+                }
                 state.phase = Phase::Os {
-                    version: warm_version(gpu.chip.generation),
+                    version: warm_version(gpu.chip.generation) - other,
                     os: Os::started(gpu),
                 };
             }
