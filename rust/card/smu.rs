@@ -20,8 +20,8 @@ use crate::{
     hw::smu::{Clock, Policy, Sensor, SmuFacts, SmuHal, EEPROM_READ},
 };
 
-/// Attempts to read the first metrics, and the time between them. The C driver has as many and then
-/// fails with `ETIME` (`smu_v13_0_6_setup_driver_pptable`, `smu_v13_0_6_ppt.c`).
+/// Attempts to read the first metrics, and the time between them, as in the C driver
+/// (`smu_v13_0_6_setup_driver_pptable`, `smu_v13_0_6_ppt.c`).
 const ATTEMPTS: usize = 99;
 const INTERVAL: Delta = Delta::from_millis(1);
 
@@ -74,6 +74,8 @@ struct State {
     table: Option<Buffer>,
     /// Features are enabled.
     managed: bool,
+    /// The facts have what is in the metrics.
+    known: bool,
     settings: Settings,
 }
 
@@ -95,8 +97,10 @@ impl Smu {
         )
     }
 
-    /// Enables all features and reads the properties of the card. PSP, memory hubs and GART run.
-    /// `EIO` when firmware does not run, `ETIMEDOUT` when it does not respond or has no metrics.
+    /// Enables all features and reads the properties of the card, once. PSP, memory hubs and GART
+    /// run. Without metrics in time clocks, serial numbers and limits are unknown until metrics are
+    /// read later, as in the C driver (`smu_v13_0_6_set_default_dpm_table`). `EIO` when firmware
+    /// does not run, `ETIMEDOUT` when it does not respond.
     pub(crate) fn start(&self, mmio: &Mmio, gart: &Arc<Gart>) -> Result {
         let state = &mut *self.state.lock();
         if state.table.is_none() {
@@ -107,17 +111,34 @@ impl Smu {
         state.managed = true;
         self.hal.start(mmio, table.gpu_addr())?;
         for _ in 0..ATTEMPTS {
+            if state.known {
+                break;
+            }
             self.hal.write_metrics(mmio)?;
-            match self.hal.facts(mmio, &|at| table.read32(at)) {
-                Ok(facts) => {
-                    *self.facts.lock() = facts;
-                    return self.restore(mmio, state, &facts);
-                }
-                Err(e) if e == EAGAIN => fsleep(INTERVAL),
-                Err(e) => return Err(e),
+            state.known = self.read_facts(mmio, table)?;
+            if !state.known {
+                fsleep(INTERVAL);
             }
         }
-        Err(ETIMEDOUT)
+        if !state.known {
+            pr_warn!("the SMU has no metrics yet: clocks and serial number are unknown\n");
+            *self.facts.lock() = self.hal.basic_facts(mmio)?;
+        }
+        let facts = self.facts();
+        self.restore(mmio, state, &facts)
+    }
+
+    /// Reads the properties of the card from metrics in `table`; returns false if firmware has no
+    /// sample yet. Errors of firmware.
+    fn read_facts(&self, mmio: &Mmio, table: &Buffer) -> Result<bool> {
+        match self.hal.facts(mmio, &|at| table.read32(at)) {
+            Ok(facts) => {
+                *self.facts.lock() = facts;
+                Ok(true)
+            }
+            Err(e) if e == EAGAIN => Ok(false),
+            Err(e) => Err(e),
+        }
     }
 
     /// Makes the settings valid in firmware that has those of the card; a policy that it refuses is
@@ -155,6 +176,10 @@ impl Smu {
     /// Limits the clocks, for the current level. Errors of firmware, after which some limits may
     /// have changed.
     fn limit(&self, mmio: &Mmio, state: &mut State, facts: &SmuFacts, to: Limits) -> Result {
+        if to.engine == (0, 0) {
+            // The clocks are unknown, and nothing is limited.
+            return Ok(());
+        }
         let now = state.settings.limits(facts);
         if state.settings.level == Level::Determinism {
             let (lowest, highest) = Limits::of(facts).engine;
@@ -297,11 +322,26 @@ impl Smu {
         self.with_state(|state, _| f(state.table.as_ref().ok_or(ENODEV)?))
     }
 
+    /// Calls `f` with the table of the driver, to which firmware has written its metrics. Reads the
+    /// properties of the card if [`Smu::start`] has not. Errors as [`Smu::sensor`].
+    fn with_metrics<T>(&self, mmio: &Mmio, f: impl FnOnce(&Buffer) -> Result<T>) -> Result<T> {
+        let state = &mut *self.state.lock();
+        if !state.managed {
+            return Err(ENODEV);
+        }
+        let table = state.table.as_ref().ok_or(ENODEV)?;
+        self.hal.write_metrics(mmio)?;
+        if !state.known {
+            // None of its messages writes to the table.
+            state.known = self.read_facts(mmio, table)?;
+        }
+        f(table)
+    }
+
     /// Reads a sensor. `ENODEV` before [`Smu::start`] and after a reset, or an errno of the
     /// response of firmware.
     pub(crate) fn sensor(&self, mmio: &Mmio, sensor: Sensor) -> Result<u32> {
-        self.with_table(|table| {
-            self.hal.write_metrics(mmio)?;
+        self.with_metrics(mmio, |table| {
             self.hal.sensor(mmio, sensor, &|at| table.read32(at))
         })
     }
@@ -310,9 +350,8 @@ impl Smu {
     pub(crate) fn table(&self, mmio: &Mmio) -> Result<(u32, KVec<u8>)> {
         // Before the lock, as there.
         let mut out = KVec::with_capacity(PAGE_SIZE, GFP_KERNEL)?;
-        let version = self.with_table(|table| {
+        let version = self.with_metrics(mmio, |table| {
             let version = self.hal.metrics_version(mmio)?;
-            self.hal.write_metrics(mmio)?;
             for at in (0..self.hal.table_bytes()).step_by(4) {
                 for byte in table.read32(at)?.to_le_bytes() {
                     out.push_within_capacity(byte)?;
@@ -328,8 +367,7 @@ impl Smu {
     pub(crate) fn user_metrics(&self, mmio: &Mmio, partition: Option<&[Xcc]>) -> Result<KVec<u8>> {
         // Before the lock, which a reset takes: it does not wait for reclaim.
         let mut out = KVec::with_capacity(PAGE_SIZE, GFP_KERNEL)?;
-        self.with_table(|table| {
-            self.hal.write_metrics(mmio)?;
+        self.with_metrics(mmio, |table| {
             self.hal
                 .user_metrics(mmio, partition, &|at| table.read32(at), &mut out)
         })?;

@@ -190,8 +190,11 @@ pub(crate) trait SmuHal: Sync {
     /// Returns the version of the metrics table.
     fn metrics_version(&self, mmio: &Mmio) -> Result<u32>;
 
-    /// Reads properties from the metrics; `read` returns the dword of the driver's table at a byte
-    /// offset. `EAGAIN` when firmware has no sample yet.
+    /// Reads the properties that are not part of the metrics; the others are zeroes.
+    fn basic_facts(&self, mmio: &Mmio) -> Result<SmuFacts>;
+
+    /// Reads all properties; `read` returns the dword of the driver's table, with metrics, at a
+    /// byte offset. `EAGAIN` when firmware has no sample yet.
     fn facts(&self, mmio: &Mmio, read: &dyn Fn(usize) -> Result<u32>) -> Result<SmuFacts>;
 
     /// Reads a sensor from the metrics, as [`SmuHal::facts`].

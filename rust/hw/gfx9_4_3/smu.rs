@@ -270,17 +270,29 @@ impl SmuHal for Smu {
         ask(mmio, msg::GET_METRICS_VERSION, 0)
     }
 
+    fn basic_facts(&self, mmio: &Mmio) -> Result<SmuFacts> {
+        let version = version(mmio)?;
+        let features = self.features(mmio)?;
+        let [temperature, memory_temperature] = temperatures(mmio, version)?;
+        Ok(SmuFacts {
+            version,
+            temperature,
+            memory_temperature,
+            policies: policies(version, features),
+            resets_sdma: resets_sdma(version),
+            ..SmuFacts::default()
+        })
+    }
+
     fn facts(&self, mmio: &Mmio, read: &dyn Fn(usize) -> Result<u32>) -> Result<SmuFacts> {
         if read(metrics::ACCUMULATION_COUNTER)? == 0 {
             return Err(EAGAIN);
         }
-        let version = version(mmio)?;
         let features = self.features(mmio)?;
         let mut clocks = [Levels::default(); Clock::ALL.len()];
         for clock in Clock::ALL {
             clocks[clock as usize] = levels(mmio, clock, features, read)?;
         }
-        let [temperature, memory_temperature] = temperatures(mmio, version)?;
         let serial = |at| -> Result<u64> { Ok(join(read(at)?, read(at + 4)?)) };
         let mut xcc_serials = [0; MAX_XCCS];
         for (n, xcc) in xcc_serials.iter_mut().enumerate() {
@@ -289,13 +301,9 @@ impl SmuHal for Smu {
         Ok(SmuFacts {
             serial: serial(metrics::PUBLIC_SERIAL_NUMBER_AID)?,
             xcc_serials,
-            version,
             clocks,
             max_power: round(read(metrics::MAX_SOCKET_POWER_LIMIT)?),
-            temperature,
-            memory_temperature,
-            policies: policies(version, features),
-            resets_sdma: resets_sdma(version),
+            ..self.basic_facts(mmio)?
         })
     }
 

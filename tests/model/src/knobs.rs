@@ -85,6 +85,9 @@ knobs! {
     smu_throttle = "smu.throttle",
         "N: with each of the next N dispatches in AQL queues the SMU reports that it throttles \
         the card, because of power and the temperature of the memory";
+    smu_late = "smu.late",
+        "MS: the SMU has the first sample of its metrics MS milliseconds after its features were \
+        enabled";
     smu_no_policy = "smu.no_policy", "N: the next N messages to the SMU that select a policy fail";
     smu_i2c_busy = "smu.i2c_busy",
         "N: the next N I2C transactions of the SMU fail, as another master has the bus";

@@ -70,6 +70,8 @@ struct State {
     plpd: u32,
     /// Time of an interrupt that is not acknowledged.
     raised: Option<Instant>,
+    /// Time at which the features were enabled.
+    enabled: Option<Instant>,
 }
 
 impl Default for State {
@@ -85,6 +87,7 @@ impl Default for State {
             policy: 0,
             plpd: plpd::DEFAULT,
             raised: None,
+            enabled: None,
         }
     }
 }
@@ -243,6 +246,7 @@ fn run(gpu: &Gpu, state: &mut State, message: u32, argument: u32) -> Result<u32,
             }
             state.features = (1 << FEATURES) - 1;
             state.managed = true;
+            state.enabled = Some(Instant::now());
         }
         msg::DISABLE_ALL_SMU_FEATURES => state.features = 0,
         msg::PREPARE_FOR_DRIVER_UNLOAD => state.managed = false,

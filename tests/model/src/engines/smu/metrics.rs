@@ -6,6 +6,8 @@
 //! the other frequencies, the power of an idle socket and all temperatures are chosen. While a wave
 //! runs, load and power are at their maximum.
 
+use std::time::Duration;
+
 use rkfd_abi::smu::{clock, metrics, part, throttled};
 
 use super::State;
@@ -57,6 +59,11 @@ pub fn table(gpu: &Gpu, state: &State) -> [u8; metrics::SIZE] {
     let word = |value: u32| value.to_le_bytes();
     let q10 = |value: u32| word(value << 10);
     let milliseconds = gpu.clock() / 100_000;
+    let late = Duration::from_millis(gpu.knobs.smu_late.get());
+    if state.enabled.is_some_and(|since| since.elapsed() < late) {
+        gpu.knobs.smu_late.hit();
+        return table;
+    }
     put(
         metrics::ACCUMULATION_COUNTER,
         &word(milliseconds as u32 | 1),
