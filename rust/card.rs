@@ -220,7 +220,7 @@ impl Card {
             );
         })?;
         let table = match nps {
-            Some(_) => discovery::read_memory(pdev, &bar, found.vram_size)?,
+            Some(_) => discovery::read_memory(pdev, &mmio, &bar, found.vram_size)?,
             None => None,
         };
         let ranges = memory::ranges(

@@ -7,15 +7,16 @@
 
 use kernel::{
     io::poll::read_poll_timeout,
+    num::casts::u32_as_usize,
     pci,
     prelude::*,
     sizes::SZ_1M,
     time::Delta, //
 };
 
-use rkfd_abi::{discovery as d, mmio as abi};
+use rkfd_abi::{bits::join, discovery as d, mmio as abi};
 
-use super::mmio::EarlyMmio;
+use super::mmio::{EarlyMmio, Mmio};
 use crate::kapi::iomem::WcBar;
 
 mod table;
@@ -25,6 +26,8 @@ pub(crate) use table::{Discovery, Listed, MemoryTable};
 
 /// Timeout of the firmware boot in ms.
 const BOOT_TIMEOUT_MS: i64 = 2000;
+/// Limit of the size of the table.
+const MAX_SIZE: usize = SZ_1M;
 
 /// Reads the table of a device. `ENODEV` when firmware does not boot, `EINVAL` for a bad table,
 /// `ENOMEM`.
@@ -48,16 +51,7 @@ pub(crate) fn read(pdev: &pci::Device, mmio: &EarlyMmio, bar: &WcBar) -> Result<
         return Err(ENXIO);
     }
     let vram_size = u64::from(mib) * SZ_1M as u64;
-    let offset = vram_size - d::TMR_OFFSET;
-    if offset + d::TMR_SIZE as u64 > bar.size() as u64 {
-        dev_err!(
-            pdev,
-            "the VRAM BAR ({} MiB) does not reach the discovery table; enable resizable BARs\n",
-            bar.size() / SZ_1M
-        );
-        return Err(ENODEV);
-    }
-    let raw = read_raw(bar, vram_size)?;
+    let raw = read_raw(pdev, |reg| mmio.read(reg), bar, vram_size)?;
     let found = Discovery::parse(&raw, vram_size).map_err(|bad| {
         dev_err!(pdev, "IP discovery: {bad}\n");
         bad.errno()
@@ -68,10 +62,46 @@ pub(crate) fn read(pdev: &pci::Device, mmio: &EarlyMmio, bar: &WcBar) -> Result<
     Ok(found)
 }
 
-/// Reads the table.
-fn read_raw(bar: &WcBar, vram_size: u64) -> Result<KVec<u8>> {
-    let mut raw = KVec::<u8>::zeroed(d::TMR_SIZE, GFP_KERNEL)?;
-    bar.read(usize::try_from(vram_size - d::TMR_OFFSET)?, &mut raw)?;
+/// Reads the table: near the end of VRAM, or where the scratch registers say if its signature is
+/// not there (`amdgpu_discovery_get_tmr_info`). `ENODEV` beyond the BAR, with a message.
+fn read_raw(
+    pdev: &pci::Device,
+    register: impl Fn(u32) -> Result<u32>,
+    bar: &WcBar,
+    vram_size: u64,
+) -> Result<KVVec<u8>> {
+    let usual = vram_size - d::TMR_OFFSET;
+    let raw = read_at(pdev, bar, usual, d::TMR_SIZE)?;
+    if raw.starts_with(&d::BINARY_SIGNATURE.to_le_bytes()) {
+        return Ok(raw);
+    }
+    let [low, high, size] = abi::DRIVER_SCRATCH;
+    match register(size)? {
+        0 => Ok(raw),
+        size => {
+            let offset = join(register(low)?, register(high)?);
+            read_at(pdev, bar, offset, u32_as_usize(size))
+        }
+    }
+}
+
+/// Reads `size` bytes of VRAM. Errors as [`read_raw`], `EINVAL` if the table is too large.
+fn read_at(pdev: &pci::Device, bar: &WcBar, offset: u64, size: usize) -> Result<KVVec<u8>> {
+    if size > MAX_SIZE {
+        dev_err!(pdev, "IP discovery: the table has {size} bytes\n");
+        return Err(EINVAL);
+    }
+    let end = offset.saturating_add(size as u64);
+    if end > bar.size() as u64 {
+        dev_err!(
+            pdev,
+            "the VRAM BAR ({} MiB) does not reach the discovery table; enable resizable BARs\n",
+            bar.size() / SZ_1M
+        );
+        return Err(ENODEV);
+    }
+    let mut raw = KVVec::<u8>::zeroed(size, GFP_KERNEL)?;
+    bar.read(usize::try_from(offset)?, &mut raw)?;
     Ok(raw)
 }
 
@@ -79,10 +109,11 @@ fn read_raw(bar: &WcBar, vram_size: u64) -> Result<KVec<u8>> {
 /// changed them. `None`, with a message if it is an error, without a valid table. `ENOMEM`.
 pub(crate) fn read_memory(
     pdev: &pci::Device,
+    mmio: &Mmio,
     bar: &WcBar,
     vram_size: u64,
 ) -> Result<Option<MemoryTable>> {
-    let raw = read_raw(bar, vram_size)?;
+    let raw = read_raw(pdev, |reg| mmio.read(reg), bar, vram_size)?;
     match MemoryTable::parse(&raw) {
         Ok(found) => Ok(found),
         Err(Bad::Memory) => Err(ENOMEM),

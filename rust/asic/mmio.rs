@@ -262,7 +262,8 @@ impl Mmio {
             .registers
             .units
             .iter()
-            .find(|u| u.hw_id == hw_id && u.inst == inst)
+            // Of entries with the same number the last, as in `amdgpu_discovery_reg_base_init`.
+            .rfind(|u| u.hw_id == hw_id && u.inst == inst)
             .ok_or(ENODEV)?;
         Ok(Block {
             mmio: self,

@@ -206,14 +206,13 @@ struct Place {
     /// Bytes from the start of the binary.
     offset: usize,
     checksum: u16,
-    size: usize,
 }
 
 /// Returns the place of table `n`; `None` when absent.
 fn place(all: Bytes<'_>, n: usize, what: &'static str) -> Result<Option<Place>, Bad> {
     let major = all.u16(d::binary_header::VERSION_MAJOR, "version")?;
     let list = match major {
-        1 => d::binary_header::TABLE_LIST,
+        0 | 1 => d::binary_header::TABLE_LIST,
         2 => {
             if n >= usize::from(all.u16(d::binary_header_v2::NUM_TABLES, "number of tables")?) {
                 return Ok(None);
@@ -233,8 +232,26 @@ fn place(all: Bytes<'_>, n: usize, what: &'static str) -> Result<Option<Place>, 
     Ok(Some(Place {
         offset,
         checksum: all.u16(info + d::table_info::CHECKSUM, what)?,
-        size: all.u16(info + d::table_info::TABLE_SIZE, what)?.into(),
     }))
+}
+
+/// Returns the size of table `n` at `offset` as the C driver does, which does not use that of the
+/// binary's header: from the table (`amdgpu_discovery_table_check`,
+/// `amdgpu_discovery_verify_npsinfo`).
+fn table_size(all: Bytes<'_>, n: usize, offset: usize, what: &'static str) -> Result<usize, Bad> {
+    Ok(match n {
+        d::table::IP_DISCOVERY => all
+            .u16(offset + d::ip_discovery_header::TABLE_SIZE, what)?
+            .into(),
+        // The low half.
+        d::table::GC => all
+            .u16(offset + d::gpu_info_header::TABLE_SIZE, what)?
+            .into(),
+        d::table::NPS_INFO => {
+            usize::try_from(all.u32(offset + d::nps_info::SIZE_BYTES, what)?).unwrap_or(usize::MAX)
+        }
+        _ => d::harvest_table::SIZE,
+    })
 }
 
 /// Returns table `n` of the binary, with its checksum verified; `None` when absent.
@@ -242,7 +259,8 @@ fn table<'a>(all: Bytes<'a>, n: usize, what: &'static str) -> Result<Option<Byte
     let Some(place) = place(all, n, what)? else {
         return Ok(None);
     };
-    let bytes = all.range(place.offset, place.size, what)?;
+    let size = table_size(all, n, place.offset, what)?;
+    let bytes = all.range(place.offset, size, what)?;
     if bytes.sum() != place.checksum {
         return Err(Bad::Checksum(what, place.checksum, bytes.sum()));
     }
@@ -301,9 +319,6 @@ fn parse_ip(all: Bytes<'_>, at: usize, wide: bool) -> Result<(Instance, usize), 
     use d::ip_v3 as ip;
     let what = "IP entry";
     let num = all.u8(at + ip::NUM_BASE_ADDRESS, what)?;
-    if usize::from(num) > MAX_SEGMENTS {
-        return Err(Bad::Value("the number of base addresses", num.into()));
-    }
     let step = if wide { 8 } else { 4 };
     let len = ip::SIZE + usize::from(num) * step;
     let entry = all.range(at, len, what)?;
@@ -323,7 +338,8 @@ fn parse_ip(all: Bytes<'_>, at: usize, wide: bool) -> Result<(Instance, usize), 
             entry.u8(ip::MINOR, what)?,
             entry.u8(ip::REVISION, what)?,
         ),
-        num_bases: num,
+        // No block that the driver uses has more.
+        num_bases: num.min(MAX_SEGMENTS as u8),
         bases,
     };
     Ok((instance, len))
@@ -499,9 +515,9 @@ impl Discovery {
             return Err(Bad::Signature("the table", signature));
         }
         let size = usize::from(raw.u16(h::BINARY_SIZE, "header")?);
-        let all = raw.range(0, size, "end")?;
-        let expected = all.u16(h::BINARY_CHECKSUM, "header")?;
-        let sum = all
+        let expected = raw.u16(h::BINARY_CHECKSUM, "header")?;
+        let sum = raw
+            .range(0, size, "end")?
             .range(
                 h::BINARY_SIZE,
                 size.saturating_sub(h::BINARY_SIZE),
@@ -512,13 +528,15 @@ impl Discovery {
             return Err(Bad::Checksum("the table", expected, sum));
         }
 
+        // As in the C driver, tables may lie beyond the size in the header.
+        let all = raw;
         let ips =
             table(all, d::table::IP_DISCOVERY, "IP table")?.ok_or(Bad::Missing("IP table"))?;
         let mut listed = parse_ips(all, ips)?;
         let gc0 = listed
             .iter()
             .map(|ip| &ip.instance)
-            .find(|i| i.hw_id == hwid::GC && i.inst == 0);
+            .rfind(|i| i.hw_id == hwid::GC && i.inst == 0);
         let gc0 = gc0.cloned().ok_or(Bad::Missing("GC instance 0"))?;
         let umcs = listed.iter().filter(|ip| ip.instance.hw_id == hwid::UMC);
         let mut umcs = umcs.count();
@@ -560,8 +578,13 @@ impl Discovery {
         Ok(instances)
     }
 
+    /// Returns the version of the first working instance of a block; of entries with its number
+    /// that of the last.
     fn version(&self, hw_id: u16) -> Option<Version> {
-        self.working().find(|i| i.hw_id == hw_id).map(|i| i.version)
+        let all = || self.working().filter(|i| i.hw_id == hw_id);
+        let first = all().next()?;
+        let last = all().filter(|i| i.inst == first.inst).last();
+        last.map(|i| i.version)
     }
 
     fn count(&self, hw_id: u16) -> u32 {

@@ -260,6 +260,8 @@ pub struct Defects {
     pub checksum: bool,
     /// The last entry of the IP table is there twice.
     pub repeated: bool,
+    /// The header has major version 0, and no sizes of tables.
+    pub sizes: bool,
 }
 
 /// Returns the discovery binary of `chip`, with the table of memory partitions if it has several
@@ -282,13 +284,14 @@ pub fn defective(chip: &Chip, memory: Option<&MemoryPartitions>, defects: Defect
     tables.extend(memory.map(|partitions| (table::NPS_INFO, nps(partitions))));
     let mut b = Bytes::zeroed(binary_header::SIZE);
     b.put32(binary_header::SIGNATURE, BINARY_SIGNATURE);
-    b.put16(binary_header::VERSION_MAJOR, 1);
+    b.put16(binary_header::VERSION_MAJOR, u16::from(!defects.sizes));
     for (index, content) in tables {
         let offset = b.0.len();
         let info = binary_header::TABLE_LIST + index * table_info::SIZE;
         b.put16(info + table_info::OFFSET, offset as u16);
         b.put16(info + table_info::CHECKSUM, checksum(&content));
-        b.put16(info + table_info::TABLE_SIZE, content.len() as u16);
+        let size = if defects.sizes { 0 } else { content.len() };
+        b.put16(info + table_info::TABLE_SIZE, size as u16);
         b.0.extend_from_slice(&content);
         b.0.resize(b.0.len().next_multiple_of(4), 0);
     }

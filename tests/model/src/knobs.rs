@@ -130,6 +130,12 @@ knobs! {
         "1: the IP discovery binary has no table of memory partitions (applies at reset)";
     discovery_bad_checksum = "discovery.bad_checksum",
         "1: the IP discovery binary has a wrong checksum (applies at reset)";
+    discovery_moved = "discovery.moved",
+        "1: the IP discovery binary is 1 MiB before its usual place, and DRIVER_SCRATCH_0 to 2 \
+        say where (applies at reset)";
+    discovery_sizes = "discovery.sizes",
+        "1: the header of the IP discovery binary has major version 0, and sizes of tables that \
+        are 0: only the tables themselves have theirs (applies at reset)";
     discovery_repeated = "discovery.repeated",
         "1: the IP discovery binary lists the last IP block twice (applies at reset)";
 }

@@ -5,6 +5,8 @@
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use rkfd_abi::{discovery::TMR_SIZE, mmio::DRIVER_SCRATCH};
+
 use super::{Boot, Gpu, Reset};
 use crate::{discovery, event, strict};
 
@@ -20,7 +22,11 @@ impl Gpu {
         let defects = discovery::Defects {
             checksum: self.knobs.discovery_bad_checksum.on(),
             repeated: self.knobs.discovery_repeated.on(),
+            sizes: self.knobs.discovery_sizes.on(),
         };
+        if defects.sizes {
+            self.knobs.discovery_sizes.hit();
+        }
         if defects.checksum {
             self.knobs.discovery_bad_checksum.hit();
         }
@@ -32,7 +38,17 @@ impl Gpu {
             self.knobs.discovery_no_nps.hit();
         }
         let binary = discovery::defective(self.chip, partitions.as_ref(), defects);
-        let at = self.vram.len() - discovery::TMR_OFFSET;
+        let mut at = self.vram.len() - discovery::TMR_OFFSET;
+        if self.knobs.discovery_moved.on() {
+            self.knobs.discovery_moved.hit();
+            at -= 1 << 20;
+            let place = [at as u32, (at >> 32) as u32, TMR_SIZE as u32];
+            for (register, value) in DRIVER_SCRATCH.into_iter().zip(place) {
+                if let Some(slot) = self.regs.get(register) {
+                    slot.set(value);
+                }
+            }
+        }
         if self.vram.write(at, &binary).is_err() {
             strict!(
                 self.strict,

@@ -192,6 +192,12 @@ fn repeated_entries() {
     let dies = vec![vec![GC, one.clone()], vec![one.clone(), one, two, three]];
     let expected = [false, false, false, true, false, false];
     assert_eq!(repeated(dies), expected);
+    // The last entry counts, also on another die.
+    let last = Entry { bases: 2, ..GC };
+    for dies in [vec![vec![GC, last.clone()]], vec![vec![GC], vec![last]]] {
+        let found = parse(&Tables::of(dies).build()).expect("valid");
+        assert_eq!(found.gc0.num_bases, 2);
+    }
     for chip in Chip::all() {
         let found = parse(&binary(chip, None, false)).expect("valid");
         assert!(found.listed.iter().all(|ip| !ip.repeated));
@@ -221,8 +227,38 @@ fn other_valid_tables() {
             ..Tables::of(several.clone())
         };
         check_tables(&tables);
-        check_tables(&Tables { major: 2, ..tables });
+        for major in [0, 2] {
+            check_tables(&Tables {
+                major,
+                ..tables.clone()
+            });
+        }
+        // The sizes of tables in the header are not used.
+        let mut b = tables.build();
+        for index in 0..table::TOTAL {
+            let info = binary_header::TABLE_LIST + index * table_info::SIZE;
+            put16(&mut b, info + table_info::TABLE_SIZE, index);
+        }
+        checksums(&mut b);
+        assert!(parse(&b).is_ok());
+        // Nor is a table that follows the binary refused.
+        let end = u16_at(&b, binary_header::BINARY_SIZE) - 4;
+        put16(&mut b, binary_header::BINARY_SIZE, end);
+        checksums(&mut b);
+        assert!(parse(&b).is_ok());
     }
+    // More base addresses than the driver stores.
+    let many = Entry {
+        bases: MAX_SEGMENTS + 9,
+        ..entry(1)
+    };
+    let found = parse(&Tables::of(vec![vec![many, GC]]).build()).expect("valid");
+    let first = &found.listed[0].instance;
+    assert_eq!(usize::from(first.num_bases), MAX_SEGMENTS);
+    assert_eq!(
+        (found.gc0.hw_id, found.gc0.bases[0]),
+        (hwid::GC, base(&GC, 0))
+    );
     // 16 dies: the last of the list overlaps the flags, of which it clears that of 64 bits.
     let mut dies = vec![vec![entry(2)]; ip_discovery_header::MAX_DIES];
     dies[15].push(GC);

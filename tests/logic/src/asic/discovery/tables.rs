@@ -145,12 +145,45 @@ impl Tables {
                 _ => b.extend(content),
             }
             let size = b.len() - at;
+            set_size(&mut b[at..], *index);
             let info = list + index * table_info::SIZE;
             put16(&mut b, info + table_info::OFFSET, at);
             put16(&mut b, info + table_info::TABLE_SIZE, size);
         }
         close(&mut b);
         b
+    }
+}
+
+/// Place of the size in a table; the harvest table has none.
+fn size_place(index: usize) -> Option<usize> {
+    match index {
+        table::IP_DISCOVERY => Some(ip_discovery_header::TABLE_SIZE),
+        table::GC => Some(gpu_info_header::TABLE_SIZE),
+        table::MALL_INFO => Some(mall_info::SIZE_BYTES),
+        table::NPS_INFO => Some(nps_info::SIZE_BYTES),
+        _ => None,
+    }
+}
+
+/// Sets the size in a table that it has room for to that of the table.
+fn set_size(content: &mut [u8], index: usize) {
+    let size = content.len();
+    if let Some(at) = size_place(index).filter(|at| at + 2 <= size) {
+        put16(content, at, size);
+    }
+}
+
+/// Returns the size of a table by its content: 0 if that is cut off.
+fn own_size(b: &[u8], index: usize, at: usize) -> usize {
+    let Some(place) = size_place(index) else {
+        return harvest_table::SIZE;
+    };
+    let wide = index == table::NPS_INFO;
+    match b.get(at + place..at + place + if wide { 4 } else { 2 }) {
+        Some(&[a, b]) => u16::from_le_bytes([a, b]).into(),
+        Some(&[a, b, c, d]) => u32::from_le_bytes([a, b, c, d]) as usize,
+        _ => 0,
     }
 }
 
@@ -174,7 +207,7 @@ pub(super) fn checksums(b: &mut [u8]) {
             break;
         }
         let at = u16_at(b, info + table_info::OFFSET);
-        let end = at + u16_at(b, info + table_info::TABLE_SIZE);
+        let end = at + own_size(b, index, at);
         if let Some(content) = b.get(at..end) {
             let sum = sum(content);
             put16(b, info + table_info::CHECKSUM, sum.into());
