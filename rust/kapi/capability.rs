@@ -27,6 +27,7 @@ pub(crate) fn capable(capability: Capability) -> bool {
         Capability::SysAdmin => bindings::CAP_SYS_ADMIN,
         Capability::SysNice => bindings::CAP_SYS_NICE,
     };
-    // SAFETY: The number is a valid capability; the function looks at the current task.
+    // SAFETY: The number is a valid capability; the function reads the credentials of the current
+    // task.
     unsafe { bindings::capable(number as c_int) }
 }

@@ -74,8 +74,8 @@ impl DeviceFile {
             GFP_KERNEL,
         )?;
         let attribute = NonNull::from(KBox::leak(attribute));
-        // SAFETY: The box is valid and nobody else knows it; the attribute is the first field of
-        // the device attribute. The class is static.
+        // SAFETY: The box is valid and not shared yet; the attribute is the first field of the
+        // device attribute. The class is static.
         unsafe {
             ours::rkfd_helper_sysfs_device_attr_init(
                 (*attribute.as_ptr())

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Device memory that processes map as their own, by device-private pages: `struct page`s for it,
-//! and what is called for them.
+//! Device memory that processes map as their own, by device-private pages: its `struct page`s, and
+//! their callbacks.
 //!
 //! Such a page stands in the CPU page tables for memory that the CPU cannot access; an access of
 //! the CPU calls [`Owner::cpu_fault`], which migrates it to system memory ([`super::migrate`]).
@@ -127,7 +127,7 @@ impl<T: Owner> Block<T> {
     ///
     /// # Safety
     ///
-    /// `this` is a block with a use that the caller gives up.
+    /// `this` is a block with a use that the caller holds; it is not used after the call.
     unsafe fn put(this: NonNull<Self>) {
         // SAFETY: The block exists by its invariant.
         if unsafe { this.as_ref() }.users.fetch_sub(1, Full) != 1 {
@@ -255,7 +255,8 @@ impl Chunk {
         Some(self.first + (skip / PAGE_SIZE as u64) as c_ulong)
     }
 
-    /// Returns where in the memory the page of a PFN is; `None` if it is not part of the chunk.
+    /// Returns the offset in the memory of the page with a PFN; `None` if it is not part of the
+    /// chunk.
     fn offset(&self, pfn: c_ulong) -> Option<u64> {
         let skip = pfn
             .checked_sub(self.first)
@@ -309,7 +310,7 @@ impl<T: Owner> Region<T> {
         )
     }
 
-    /// Returns what identifies its pages.
+    /// Returns the owner key of its pages (`dev_pagemap.owner`).
     pub(crate) fn key(&self) -> Key {
         Key(ptr::from_ref(self).cast_mut().cast())
     }
@@ -348,8 +349,8 @@ impl<T: Owner> Region<T> {
         Ok(())
     }
 
-    /// Returns what `f` returns for one of the chunks, which is `last` then; `None` if it returns
-    /// `None` for all.
+    /// Returns the first result of `f` other than `None`, and caches that chunk in `last`, which is
+    /// tried first. `None` if there is none.
     fn find<'a, R>(
         chunks: &'a [Chunk],
         last: &mut Option<&'a Chunk>,
@@ -380,8 +381,8 @@ impl<T: Owner> Region<T> {
         Ok(())
     }
 
-    /// Calls `f` with the index of each found page that is one of the region, and where in the
-    /// memory it is.
+    /// Calls `f` with the index and the offset in the memory of each found page that belongs to the
+    /// region.
     pub(crate) fn locate(&self, found: &[FoundPage], mut f: impl FnMut(usize, u64)) {
         let chunks = self.chunks.lock();
         // PFNs below that of the lowest chunk are of system memory.
@@ -400,8 +401,8 @@ impl<T: Owner> Region<T> {
         }
     }
 
-    /// Calls `f` with where in the memory the page of each of `pfns` is. `EINVAL` for a PFN that is
-    /// not one of the region, otherwise errors as of `f`.
+    /// Calls `f` with the offset in the memory of the page with each of `pfns`. `EINVAL` for a PFN
+    /// that is not one of the region, otherwise errors as of `f`.
     pub(super) fn locate_pfns(
         &self,
         pfns: impl Iterator<Item = c_ulong>,
@@ -450,7 +451,7 @@ impl<T: Owner> Region<T> {
         // SAFETY: The folio exists. Its data are those of `take()`: pages are allocated by it only.
         let data = unsafe { ours::rkfd_helper_folio_take_device_data(folio) };
         if let Some(block) = NonNull::new(data.cast::<Block<T>>()) {
-            // SAFETY: The page gives up its use.
+            // SAFETY: The page holds a use, which ends here: the kernel frees the page once.
             unsafe { Block::put(block) }
         }
     }

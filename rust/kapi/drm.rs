@@ -88,7 +88,7 @@ pub(crate) trait Driver: Sized + Send + Sync + 'static {
     /// new one meanwhile, see [`File::has_handle`].
     fn handle_closed(file: &File<Self>, object: usize);
 
-    /// Prints what `/proc/PID/fdinfo` shows of a file behind the lines of the core. An error ends
+    /// Prints the lines of a file in `/proc/PID/fdinfo` after those of the DRM core. An error ends
     /// the text.
     fn show_fdinfo(file: &File<Self>, out: &mut Fdinfo<'_>) -> Result;
 }
@@ -581,7 +581,7 @@ impl Device {
         Ok(unsafe { ARef::from_raw(raw) })
     }
 
-    /// Returns which of the minors of the device and its aliases `minor` is.
+    /// Returns the kind of `minor`, a minor of the device or of an alias.
     fn minor(&self, minor: *mut bindings::drm_minor) -> Minor {
         self.devices()
             .position(|dev| dev.render() == minor)
@@ -748,7 +748,7 @@ impl<D: Driver> File<D> {
 /// Checks that the device cgroup of the current task permits to read and write the render node with
 /// this minor number. `EPERM` if it does not.
 pub(crate) fn check_render_node(minor: u32) -> Result {
-    // SAFETY: The function has no requirements; it looks at the cgroup of the current task.
+    // SAFETY: The function has no requirements; it reads the cgroup of the current task.
     to_result(unsafe { crate::bindings::rkfd_helper_check_render_node(minor) })
 }
 

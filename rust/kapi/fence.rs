@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! DMA fences, the consumer's side: waiting, and looking at the result. [`hw`] has the producer's.
+//! DMA fences, the consumer's side: waits and results. [`hw`] has the producer's.
 //!
 //! C header: [`include/linux/dma-fence.h`](srctree/include/linux/dma-fence.h)
 //!

@@ -490,7 +490,8 @@ impl<T: DriverObject> Object<T> {
             let first = (*vma).vm_pgoff.wrapping_sub(node) * PAGE_SIZE;
             (this, range.vm_end, first + (address - range.vm_start))
         };
-        // SAFETY: As above.
+        // SAFETY: The area is valid during the call, and its flags do not change: the mmap lock is
+        // held.
         let flags = unsafe { (*vma).__bindgen_anon_2.vm_flags };
         // The caller may write to areas that are not writable, as if they were private.
         if write != 0 && flags & bindings::VM_WRITE == 0 {

@@ -2,8 +2,8 @@
 
 //! Locks in statics that initialize themselves.
 //!
-//! `kernel::sync::global_lock!` makes the caller promise that `init` runs once, and before the
-//! first use. [`Global`] keeps the promise: the first use initializes the lock.
+//! The caller of `kernel::sync::global_lock!` has to guarantee, by `unsafe`, that `init` runs once,
+//! and before the first use. [`Global`] guarantees it: the first use initializes the lock.
 //!
 //! C header: [`include/linux/mutex.h`](srctree/include/linux/mutex.h)
 //!

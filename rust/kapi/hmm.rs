@@ -51,7 +51,7 @@ use super::{
 };
 use crate::bindings as ours;
 
-/// How long the walk of a chunk is repeated while it is being invalidated, in milliseconds.
+/// Timeout in ms for the walk of a chunk that is repeated because of invalidations.
 const FAULT_TIMEOUT_MS: u32 = 1000;
 /// Pages of one walk. Faulting pages in may itself invalidate the range (copy-on-write after a
 /// fork), and the walk is repeated: it should be short.
@@ -93,7 +93,7 @@ pub(crate) enum Reason {
 pub(crate) struct Invalidation<'a> {
     /// Addresses, within those of the notifier.
     pub(crate) range: Range<usize>,
-    /// Why they change.
+    /// Reason of the change.
     pub(crate) reason: Reason,
     /// Marks the range as changed.
     pub(crate) mark: Mark<'a>,
@@ -423,7 +423,8 @@ impl<T: Watch> PinnedDrop for Interval<T> {
 }
 
 /// Returns a reference that keeps an address space from being torn down. `ESRCH` if that has begun.
-/// It is given up asynchronously: the last one would call the notifiers from there.
+/// It is dropped asynchronously (`mmput_async()`): a synchronous last drop would call the notifiers
+/// in the context of the caller.
 pub(crate) fn user_of(mm: &Mm) -> Result<ARef<MmWithUserAsync>> {
     let user = mm.mmget_not_zero().ok_or(ESRCH)?;
     Ok(MmWithUser::into_mmput_async(user))
@@ -433,14 +434,14 @@ pub(crate) fn user_of(mm: &Mm) -> Result<ARef<MmWithUserAsync>> {
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Key(pub(super) *mut core::ffi::c_void);
 
-/// What the pages of a walk have to allow.
+/// Access that the pages of a walk have to permit.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Wanted {
     /// Writing.
     Write,
     /// Reading.
     Read,
-    /// Nothing: they are looked at as they are.
+    /// None: pages are not faulted in.
     Nothing,
 }
 

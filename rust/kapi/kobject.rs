@@ -116,7 +116,7 @@ impl<F: Fn(&[u8]) -> Result + Send + Sync + 'static> Store for F {
     }
 }
 
-/// A file: its name, its text, and what a write does.
+/// A file: its name, its text, and the effect of a write.
 pub(crate) struct File {
     name: CString,
     mode: u16,
@@ -266,7 +266,7 @@ impl Dir {
                 mode: file.mode,
                 ..pin_init::zeroed()
             });
-            // SAFETY: `raw` is a valid attribute that nobody else knows. The class is static.
+            // SAFETY: `raw` is a valid attribute that is not shared yet. The class is static.
             unsafe { ours::rkfd_helper_sysfs_attr_init(raw.get()) };
             attributes.push(Attribute { raw, file }, GFP_KERNEL)?;
         }

@@ -86,7 +86,7 @@ enum Origin {
     Pages,
 }
 
-/// Pages on their way.
+/// Pages that are being migrated.
 ///
 /// # Invariants
 ///
@@ -233,8 +233,8 @@ impl<'a> Migration<'a> {
         })
     }
 
-    /// Returns where in the memory of a region the pages of [`Self::system`] are copied from or to,
-    /// in their order: start and bytes of each contiguous part.
+    /// Returns the memory of a region that the pages of [`Self::system`] are copied from or to, in
+    /// their order: start and bytes of each contiguous part.
     pub(crate) fn device<T: Owner>(&self, region: &Region<T>) -> Result<KVVec<(u64, u64)>> {
         const PAGE: u64 = PAGE_SIZE as u64;
         let side = if self.to_system { &self.src } else { &self.dst };
@@ -273,7 +273,7 @@ impl<'a> Migration<'a> {
                 return Err(ENOMEM);
             }
             if let Some(slot) = self.dst.get_mut(index) {
-                // INVARIANT: As above.
+                // INVARIANT: The page is locked and has a reference.
                 *slot = new;
             }
         }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! MMU notifiers: a callback before the address space of a process is torn down.
+//! MMU notifier of an address space: a callback before it is torn down.
 //!
 //! [`super::hmm`] has the notifiers of ranges.
 //!

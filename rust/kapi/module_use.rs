@@ -32,8 +32,8 @@ impl ModuleUse {
     /// Takes a token. `ENODEV` before the [`Barrier`] exists, and from its drop on.
     pub(super) fn new() -> Result<Self> {
         USES.fetch_add(1, Full);
-        // INVARIANT: Counted above. Both sides use fully ordered operations: either the drop of
-        // the barrier sees the count, or this sees `OPEN` cleared.
+        // INVARIANT: Counted above. Both sides use fully ordered operations: either the drop of the
+        // barrier reads the new count, or this function reads `OPEN` as cleared.
         let this = Self(());
         if OPEN.fetch_add(0, Full) == 0 {
             return Err(ENODEV);

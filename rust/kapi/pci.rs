@@ -74,7 +74,7 @@ pub(crate) fn try_locked<R>(
     Some(f(unsafe { &*raw(pdev).cast::<pci::Device<Core<'_>>>() }))
 }
 
-/// Returns whether a device answers on the bus.
+/// Returns whether a device responds on the bus.
 pub(crate) fn is_present(pdev: &pci::Device) -> bool {
     // SAFETY: The device is valid by its type.
     unsafe { bindings::pci_device_is_present(raw(pdev)) }
@@ -157,7 +157,7 @@ pub(crate) fn link(pdev: &pci::Device) -> PcieLink {
     let ends = ends(pdev);
     let (mut speed, mut width) = (bindings::pci_bus_speed_PCI_SPEED_UNKNOWN, UNKNOWN_WIDTH);
     if !cpufeature::is_amd() {
-        // These platforms do not change the speed at run time: the present one counts.
+        // These platforms do not change the speed at run time: use the current one.
         let null = core::ptr::null_mut();
         // SAFETY: The device is valid, and so are both results; the limiting device is optional.
         unsafe { bindings::pcie_bandwidth_available(raw(pdev), null, &mut speed, &mut width) };

@@ -39,8 +39,8 @@ pub(crate) fn mm_key(mm: &MmWithUser) -> usize {
 }
 
 /// Returns the address space of a task, which is not torn down while it is held; `None` for a
-/// kernel thread or a task that has exited. It is given up asynchronously: the teardown may wait
-/// for work that waits for the caller.
+/// kernel thread or a task that has exited. It is dropped asynchronously (`mmput_async()`): the
+/// teardown may wait for work that waits for the caller.
 pub(crate) fn mm_of(task: &Task) -> Option<ARef<MmWithUserAsync>> {
     // SAFETY: The task is valid by its type; the function takes its lock.
     let mm = NonNull::new(unsafe { bindings::get_task_mm(task.as_ptr()) })?;

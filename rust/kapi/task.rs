@@ -47,7 +47,7 @@ pub(crate) fn is_kthread() -> bool {
 pub(crate) fn fatal_signal_pending() -> bool {
     let task: *const bindings::task_struct = kernel::current!().as_ptr();
     // SAFETY: The current task is valid. Another task may set the bit meanwhile: a volatile read of
-    // one word sees the set before or after that.
+    // one word returns the set before or after that.
     let pending = unsafe { core::ptr::read_volatile(&raw const (*task).pending.signal.sig[0]) };
     pending & (1 << (bindings::SIGKILL - 1)) != 0
 }
@@ -71,7 +71,7 @@ pub(crate) fn is_current_leader(task: &Task) -> bool {
 pub(crate) struct Pids {
     /// In the initial PID namespace: no other group has it.
     pub(crate) global: Pid,
-    /// In its own PID namespace: what `getpid()` returns.
+    /// In its own PID namespace: the result of `getpid()`.
     pub(crate) own: Pid,
 }
 

@@ -2,8 +2,8 @@
 
 //! PCI BARs in user mappings of the character device.
 //!
-//! Mappings are filled by page faults, each of which asks [`DeviceMemory`] for the address.
-//! [`zap_all`] empties all mappings when memory is revoked.
+//! The fault handler inserts the page at the address that [`DeviceMemory::phys`] returns.
+//! [`zap_all`] zaps all mappings when memory is revoked.
 //!
 //! C headers: [`include/linux/mm.h`](srctree/include/linux/mm.h),
 //! [`include/linux/pseudo_fs.h`](srctree/include/linux/pseudo_fs.h)
@@ -243,7 +243,7 @@ unsafe extern "C" fn fault(vmf: *mut bindings::vm_fault) -> bindings::vm_fault_t
     // SAFETY: The area is a PFN map without copy-on-write by `map_device`, and the address lies in
     // it. The page is registers or memory of a device, as checked above.
     let done = unsafe { ours::rkfd_helper_vmf_insert(vma, address, pfn as usize, false, true) };
-    // A revocation either zaps the page just inserted, or is seen here.
+    // A concurrent revocation either zaps the page just inserted, or is detected here.
     if shared.memory.phys().is_err() {
         zap_all();
         return bindings::vm_fault_reason_VM_FAULT_SIGBUS;
@@ -331,7 +331,7 @@ impl Drop for MappingInode {
         // Fails if `new` found another inode.
         let _ = INODE.cmpxchg(self.inode, core::ptr::null_mut(), ordering::Full);
         // SAFETY: The variable is static; `zap_all` wakes waiters for its address. Calls that come
-        // later see NULL.
+        // later read NULL.
         unsafe { ours::rkfd_helper_wait_until_zero(ZAPS.as_ptr()) };
         // SAFETY: By the type invariant both are held. No open file refers to the inode: each
         // holds a reference to the module, which is being unloaded or failed to load.
@@ -356,7 +356,8 @@ pub(super) unsafe fn adopt(file: *mut bindings::file) {
     }
 }
 
-/// Zaps all mappings of the character device. The next access faults, and asks [`DeviceMemory`].
+/// Zaps all mappings of the character device. The next access faults and calls
+/// [`DeviceMemory::phys`] again.
 pub(crate) fn zap_all() {
     ZAPS.fetch_add(1, ordering::Full);
     let inode = INODE.load(ordering::Acquire);

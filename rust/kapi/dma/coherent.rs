@@ -219,7 +219,10 @@ impl Access<'_> {
         // SAFETY: `head` is at most `count`.
         let ptr = unsafe { ptr.add(head) }.cast::<u64>();
         for i in 0..qwords {
-            // SAFETY: As above: the qwords end at dword `tail`, and the first is aligned.
+            // SAFETY: `at()` returns the address of `count` dwords, which the guard keeps: the
+            // qwords end at dword `tail`, which is at most `count`. The first is aligned: the
+            // memory is page aligned by the type invariant, and `offset + 4 * head` is a multiple
+            // of 8.
             unsafe { ptr.add(i).write_volatile(value) };
         }
         Ok(())

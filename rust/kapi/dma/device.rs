@@ -143,7 +143,7 @@ pub(super) unsafe fn unmap(dev: &device::Device, runs: &[Run]) {
     }
 }
 
-/// What a [`Resource`] holds until it is released.
+/// The allocation or mappings of a [`Resource`].
 pub(super) enum Memory {
     /// The result of `dma_alloc_attrs()`.
     Coherent {

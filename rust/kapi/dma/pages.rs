@@ -54,7 +54,7 @@ impl Extents {
 
     fn add(&mut self, order: u32) -> Result {
         self.list.reserve(1, GFP_KERNEL)?;
-        // SAFETY: The allocation may sleep, and so may the callers; any order may be asked for.
+        // SAFETY: The allocation may sleep, and so may the callers; any order may be requested.
         let page = unsafe { ours::rkfd_helper_alloc_zeroed_pages(order) };
         let page = NonNull::new(page).ok_or(ENOMEM)?;
         let (first, count) = (self.pages, 1 << order);
@@ -136,9 +136,8 @@ impl Pages {
         Ok(base + (skip * PAGE_SIZE) as u64)
     }
 
-    /// Calls `f` with the offset and a copy of each page, in order. What the device writes
-    /// meanwhile is in the copy or not, for each aligned word of 64 bits. `ENOMEM` without memory
-    /// for the copy.
+    /// Calls `f` with the offset and a copy of each page, in order. Concurrent writes of the device
+    /// are copied or not, for each aligned word of 64 bits. `ENOMEM` without memory for the copy.
     pub(crate) fn for_runs(&self, mut f: impl FnMut(usize, &[u8]) -> Result) -> Result {
         const WORD: usize = size_of::<u64>();
         let mut copy = KVec::<u8>::zeroed(PAGE_SIZE, GFP_KERNEL)?;

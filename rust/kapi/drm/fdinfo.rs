@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What a file of a DRM device shows in `/proc/PID/fdinfo`.
+//! Lines of a DRM file in `/proc/PID/fdinfo`: memory by region, and those of the driver.
 //!
 //! The format: [`Documentation/gpu/drm-usage-stats.rst`](srctree/Documentation/gpu).
 

@@ -128,7 +128,7 @@ impl<J: JobOps> Entity<J> {
                 // INVARIANT: Initialized here; jobs only come from `Job<J>`.
                 raw <- Opaque::try_ffi_init(|raw| {
                     // SAFETY: The slot is uninitialized pinned memory. The array is not empty, is
-                    // as long as said, and is owned by the entity through `list`.
+                    // as long as `len` states, and is owned by the entity through `list`.
                     to_result(unsafe {
                         ours::drm_sched_entity_init(
                             raw,

@@ -155,8 +155,8 @@ impl<J: JobOps> Drop for ArmedJob<'_, J> {
         // held since then, so that jobs are pushed in the order of their seqnos.
         unsafe { ours::drm_sched_entity_push_job(raw.cast()) };
         if self.entity.is_stopped() {
-            // Killed meanwhile: no worker looks at the queue of a stopped entity again.
-            // SAFETY: The entity is initialized, and its lock held, which excludes other kills.
+            // Killed meanwhile: no worker takes jobs from the queue of a stopped entity. SAFETY:
+            // The entity is initialized, and its lock held, which excludes other kills.
             unsafe { ours::drm_sched_entity_kill(self.entity.raw.get()) };
         }
     }

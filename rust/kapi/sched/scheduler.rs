@@ -163,7 +163,7 @@ impl<J: JobOps> Scheduler<J> {
         self.credits
     }
 
-    /// Returns the queue on which what holds this scheduler is freed.
+    /// Returns the work queue on which jobs and entities, which hold the scheduler, are freed.
     pub(super) fn reaper(&self) -> &Reaper {
         &self.reaper
     }
@@ -203,7 +203,8 @@ impl<J: JobOps> Scheduler<J> {
         let (pending, scheduler) = unsafe { Self::parts(job) };
         // SAFETY: An armed job has fences, which it holds.
         let finished = unsafe { &raw mut (*(*job).s_fence).finished };
-        // INVARIANT: The scheduler's worker, which calls this, is what would take the job away.
+        // INVARIANT: The scheduler takes jobs from entities in its worker only, which runs this
+        // function.
         let cx = Prepare {
             // SAFETY: Initialized by arming; the job holds the fence during the call.
             finished: unsafe { Fence::borrow_raw(finished) },
@@ -215,8 +216,8 @@ impl<J: JobOps> Scheduler<J> {
             Ok(Some(fence)) => ARef::into_raw(fence).cast().as_ptr(),
             Ok(None) => ptr::null_mut(),
             Err(e) => {
-                // SAFETY: The fence is valid as above, and `to_errno` is in -4095..0, as
-                // `dma_fence_set_error()` requires.
+                // SAFETY: `finished` is valid during the call: the armed job holds it. `to_errno`
+                // is in -4095..0, as `dma_fence_set_error()` requires.
                 unsafe { ours::rkfd_helper_dma_fence_set_error(finished, e.to_errno()) };
                 ptr::null_mut()
             }
@@ -250,8 +251,8 @@ impl<J: JobOps> Scheduler<J> {
         // SAFETY: The job is armed, and valid during the call by the safety requirement.
         let (pending, scheduler) = unsafe { Self::parts(job) };
         pending.state.lock().payload.timed_out(&scheduler.queue);
-        // The core took the job off its list before the call, and only puts it back for this
-        // answer: with any other one it would never be freed.
+        // The core removed the job from its list before the call, and adds it again for this status
+        // only: with any other one the job would never be freed.
         ours::drm_gpu_sched_stat_DRM_GPU_SCHED_STAT_NO_HANG
     }
 
