@@ -84,7 +84,7 @@ const __u32 RKFD_CONST_MIGRATE_PFN_VALID = MIGRATE_PFN_VALID;
 const __u32 RKFD_CONST_MIGRATE_PFN_MIGRATE = MIGRATE_PFN_MIGRATE;
 const __u32 RKFD_CONST_MIGRATE_PFN_SHIFT = MIGRATE_PFN_SHIFT;
 
-/* For comparison with what bindgen lays out. */
+/* For comparison with the layouts of bindgen. */
 #define RKFD_SIZEOF(name, type) const __u32 RKFD_CONST_SIZEOF_##name = sizeof(type)
 
 RKFD_SIZEOF(DMA_FENCE_CHAIN, struct dma_fence_chain);

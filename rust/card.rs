@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The card, which is what PCI shows: registers, discovery, VRAM, GART, memory hubs, interrupt
-//! ring, doorbell BAR and PSP; everything below the rings.
+//! The card, one PCI device: registers, discovery, VRAM, GART, memory hubs, interrupt ring,
+//! doorbell BAR and PSP; everything below the rings.
 //!
 //! Processes and open files keep a card by `Arc<Card>`, which may outlive the binding.
 //! [`Card::mmio`] and everything built on it returns `ENODEV` then.
@@ -245,7 +245,7 @@ impl Card {
         config.board = generation.nbio.board(&mmio)?;
         config.vram_vendor = generation.nbio.vram_vendor(&mmio)?;
         let closing = ScopeGuard::new_with_data(mmio.clone(), |mmio| {
-            // The probe has failed already; the error of the close adds nothing.
+            // The probe has failed already: its error is returned.
             let _ = generation.nbio.stop(&mmio);
         });
         let table = vram.alloc(Gart::TABLE_BYTES, VramUser::Driver)?;
@@ -339,7 +339,7 @@ impl Card {
         self.hub.generation()
     }
 
-    /// Returns where VRAM is in the address space of VMID 0.
+    /// Returns the position of VRAM in the address space of VMID 0.
     pub(crate) fn layout(&self) -> &McLayout {
         &self.layout
     }
@@ -402,7 +402,7 @@ impl Card {
         Ok(read.unwrap_or(Some(0)))
     }
 
-    /// Returns the bytes of system memory in BOs.
+    /// Returns the bytes of system memory of BOs.
     pub(crate) fn gtt_used(&self) -> u64 {
         self.gtt_used.load(Relaxed)
     }

@@ -122,11 +122,11 @@ impl Up {
         if let Some(recovery) = &self.recovery {
             recovery.end();
         }
-        // What follows does not wait for a card that has left the bus.
+        // The steps below do not wait for a wedged card.
         if !kapi::pci::is_present(pdev) {
             self.gpu.wedge("it has left the bus");
         }
-        // After the last reset of this binding, which would switch the mode already.
+        // After the last reset of this binding: a reset would switch the mode at once.
         if let Some(partitions) = &listed.partitions {
             partitions.request_memory_mode();
         }

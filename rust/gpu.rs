@@ -3,7 +3,7 @@
 //! The device: a card with the kernel's rings running on it, its health, its evictable BOs and its
 //! address spaces.
 //!
-//! [`Gpu`] dereferences to its [`Card`]: what needs no ring takes a card.
+//! [`Gpu`] dereferences to its [`Card`]: functions that need no ring take a [`Card`].
 
 use core::ops::Deref;
 
@@ -67,7 +67,7 @@ pub(crate) struct Origin {
 }
 
 /// Receives the events of a device. Called in the interrupt thread unless stated otherwise; may
-/// sleep. An interrupt that is that of no node, by its node id and VMID, is ignored.
+/// sleep. Interrupts whose node id and VMID match no node are ignored.
 pub(crate) trait EventSink: Send + Sync {
     /// A CP end-of-pipe interrupt; `ctx0` is the packet's data, an event id for KFD.
     fn cp_eop(&self, gpu: &Gpu, origin: &Origin, ctx0: u32);
@@ -76,7 +76,7 @@ pub(crate) trait EventSink: Send + Sync {
     fn vm_fault(&self, gpu: &Gpu, origin: &Origin, fault: &VmFault);
 
     /// A retry fault: the access is repeated until [`Gpu::acknowledge`] is called. Returns false if
-    /// it is that of no process.
+    /// no process handles it.
     fn retry_fault(&self, gpu: &Gpu, origin: &Origin, fault: &VmFault) -> bool;
 
     /// A bad packet in the compute queue with this doorbell (offset in the slice) on the node of
@@ -250,7 +250,7 @@ impl Gpu {
         self.sink
     }
 
-    /// Sets what schedules a reset after a hang; `None`: the device stays hung.
+    /// Sets the handler that schedules a reset after a hang; `None`: the device stays hung.
     pub(crate) fn set_reset_handler(&self, handler: Option<Arc<dyn ResetHandler>>) {
         let before = core::mem::replace(&mut *self.reset_handler.lock(), handler);
         drop(before);

@@ -128,7 +128,7 @@ const RAW: &[Entry] = &[
     },
 ];
 
-/// Entries by the number of their command, of which there are no more.
+/// Entries by command number; all 256 numbers of an `_IOC` type.
 static BY_NR: [Option<&Entry>; 1 << 8] = by_nr(&[TABLE, RAW]);
 
 const fn by_nr(tables: &[&'static [Entry]]) -> [Option<&'static Entry>; 1 << 8] {

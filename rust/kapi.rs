@@ -4,7 +4,7 @@
 //! driver.
 //!
 //! Each file wraps the C headers named at its top. `unsafe` code of the driver is confined to these
-//! files, `uapi.rs`, `trace.rs` and `ring/writer.rs`: what a caller elsewhere has to guarantee is
+//! files, `uapi.rs`, `trace.rs` and `ring/writer.rs`: requirements on callers elsewhere are
 //! therefore expressed by types, or checked at run time.
 
 pub(crate) mod acpi;

@@ -208,7 +208,7 @@ impl Mqd {
             image.result?;
             let mut stack = KVec::new();
             if generation.caps.control_stack_in_mqd {
-                // What the CP wrote must not lead out of the buffer.
+                // The offsets that the CP wrote are not trusted: limit them to the buffer.
                 let room = self.stride - PAGE_SIZE;
                 let end = (state.stack_size as usize).min(room);
                 for at in ((state.stack_offset as usize).min(end)..end).step_by(4) {

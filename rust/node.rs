@@ -257,8 +257,8 @@ impl NodeSet {
         started
     }
 
-    /// Stops the schedulers of all nodes for good and drops the nodes. Returns the first error of a
-    /// scheduler, which may be running.
+    /// Stops the schedulers of all nodes permanently and drops the nodes. Returns the first error
+    /// of a scheduler, which may be running.
     pub(crate) fn end(&self) -> Result {
         let ended = self.stop_each(Dqm::end);
         let nodes = core::mem::take(&mut *self.nodes.lock());

@@ -156,7 +156,7 @@ impl Recovery {
 
     fn reset_and_restart(&self, reset: impl FnOnce(&Gpu) -> Result) {
         let gpu = self.gpu();
-        // Reclaim would call MMU notifiers, and those use rings that do not run yet: the device
+        // No reclaim: it would call MMU notifiers, which use rings that do not run yet. The device
         // belongs to this task.
         let _no_reclaim = NoReclaim::new();
         gpu.begin_reset();

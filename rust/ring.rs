@@ -30,7 +30,7 @@ pub(crate) fn lockup_ms() -> Option<u32> {
 const MAX_BATCH: usize = 64;
 
 /// Busy-poll this long before sleeping: most replies arrive sooner than a wakeup, and all replies
-/// of healthy hardware arrive within it.
+/// of working hardware arrive within this time.
 const SPIN: Delta = Delta::from_millis(1);
 /// Sleep between polls after that, as a part of the time that has passed, and its maximum: waits
 /// for hardware that does not reply last for seconds.

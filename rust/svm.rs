@@ -2,8 +2,8 @@
 
 //! Shared virtual memory: attributes of ranges of user memory, and their mapping on GPUs.
 //!
-//! Independent of the interface to user space and of who owns the queues.
-//! `Documentation/dataflow.rst` has the locks.
+//! Independent of the ioctls and of the owner of the queues. `Documentation/dataflow.rst` has the
+//! locks.
 
 mod attributes;
 mod fault;

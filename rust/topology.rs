@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The topology: NUMA nodes and GPUs, numbered without gaps, as user space reads them in sysfs.
+//! The topology: NUMA nodes and GPUs, numbered without gaps, for user space in sysfs.
 //!
 //! The parts, each of which uses only those before it:
 //!
@@ -9,7 +9,7 @@
 //! | `cache`, `node` | a node and its properties |
 //! | `nodes` | builds all nodes from NUMA nodes and GPUs |
 //! | `sysfs`, `debugfs` | show nodes |
-//! | `registry` | the GPUs of the topology, and where it is shown |
+//! | `registry` | the GPUs of the topology, and its sysfs and debugfs directories |
 
 mod cache;
 mod debugfs;

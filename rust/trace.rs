@@ -81,7 +81,7 @@ events! {
         ring: u32 => ring, vmid: u32 => vmid, pasid: u32 => pasid, ctx0: u32 => ctx0
     );
 
-    /// A queue does not retire packets: the one at `packet` waits for nothing and does not run.
+    /// A queue is stalled: the packet at `packet` is ready and is not executed.
     fn queue_stalled => rkfd_queue_stalled(
         gpu_id: u32 => gpu_id, pid: Pid => pid, pasid: u32 => pasid, qid: u32 => qid,
         doorbell: u32 => doorbell, packet: u64 => packet, wptr: u64 => wptr

@@ -108,7 +108,7 @@ pub struct DwField {
     pub name: &'static str,
     /// Index of the dword that holds the field.
     pub dw: usize,
-    /// Where in that dword.
+    /// The field of that dword.
     pub field: Field,
 }
 

@@ -55,7 +55,7 @@ numbers! {
         /// Sets the lower limit of a clock: [`clock`](super::clock) in bits 16 to 31, MHz in 0 to
         /// 15.
         SET_SOFT_MIN_BY_FREQ "SetSoftMinByFreq" = 0x13,
-        /// Sets the upper limit of a clock; argument as above.
+        /// Sets the upper limit of a clock: the argument is that of `SET_SOFT_MIN_BY_FREQ`.
         SET_SOFT_MAX_BY_FREQ "SetSoftMaxByFreq" = 0x14,
         /// Returns the lowest frequency of a clock in MHz; the clock is in bits 16 to 31.
         GET_MIN_DPM_FREQ "GetMinDpmFreq" = 0x15,
@@ -69,11 +69,12 @@ numbers! {
         GET_PPT_LIMIT "GetPptLimit" = 0x19,
         /// Sets the number of records of bad pages, for other readers on the SMU's bus.
         SET_NUM_BAD_HBM_PAGES_RETIRED "SetNumBadHbmPagesRetired" = 0x1f,
-        /// Forbids (0) or allows (1) xGMI links to power down one by one.
+        /// Forbids (0) or allows (1) power-down of single xGMI links.
         GMI_PWR_DN_CONTROL "GmiPwrDnControl" = 0x23,
-        /// Keeps the shader clock at or below the argument in MHz, for runs that can be repeated.
+        /// Enables determinism: keeps the shader clock at or below the argument in MHz, so that
+        /// runs are repeatable.
         ENABLE_DETERMINISM "EnableDeterminism" = 0x26,
-        /// Ends this.
+        /// Disables determinism.
         DISABLE_DETERMINISM "DisableDeterminism" = 0x27,
         /// Sets the lower limit of the shader clock in MHz.
         SET_SOFT_MIN_GFX_CLK "SetSoftMinGfxClk" = 0x30,
@@ -83,7 +84,7 @@ numbers! {
         GET_MIN_GFX_DPM_FREQ "GetMinGfxDpmFreq" = 0x32,
         /// Returns the highest frequency of the shader clock in MHz.
         GET_MAX_GFX_DPM_FREQ "GetMaxGfxDpmFreq" = 0x33,
-        /// Tells the firmware that no driver manages the device any more.
+        /// Announces the unload of the driver: no driver manages the device.
         PREPARE_FOR_DRIVER_UNLOAD "PrepareForDriverUnload" = 0x34,
         /// Returns the temperature in degrees Celsius at which a [`throttled`](super::throttled)
         /// part is throttled.
@@ -108,9 +109,9 @@ numbers! {
 numbers! {
     /// Power-down modes of single xGMI links (`PPSMC_PLPD_MODE_*`).
     plpd: u32 {
-        /// That of the firmware.
+        /// The default of the firmware.
         DEFAULT = 1,
-        /// The one that saves more power.
+        /// The mode that saves more power.
         OPTIMIZED = 2,
     }
 }

@@ -38,7 +38,7 @@ pub(crate) struct Caps {
     pub(crate) vram_type: fn(device: u16) -> u32,
     /// Bits of the VRAM interface, 0 where only the VBIOS has them.
     pub(crate) vram_width: u32,
-    /// Bytes at the end of VRAM that belong to the boot firmware if no VBIOS tells their number
+    /// Bytes at the end of VRAM reserved for the boot firmware, if no VBIOS states their number
     /// (`amdgpu_ttm_init_fw_resv_region`).
     pub(crate) reserved_vram: u64,
     /// DMA address width in bits.

@@ -35,7 +35,7 @@ impl Files {
                 if *e == ENOENT {
                     dev_err!(dev, "{} is missing: install {PACKAGE}\n", file.path);
                 } else {
-                    // The kernel's word for an empty one is EINVAL, too.
+                    // request_firmware() returns EINVAL for an empty file, too.
                     dev_err!(
                         dev,
                         "{} cannot be read, or is empty ({e:?}): install {PACKAGE} again\n",

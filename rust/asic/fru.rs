@@ -10,7 +10,7 @@ use rkfd_abi::fru::{header, product, LENGTH_MASK, UNIT, VERSION};
 /// Bytes of the start of the product area, which has its length.
 pub(crate) const AREA_HEADER: usize = product::FIELDS;
 
-/// Why the contents are not valid.
+/// Error in the contents.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Malformed {
     Version(u8),

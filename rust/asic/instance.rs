@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Instances of IP blocks: what they are, and where their registers are.
+//! Instances of IP blocks: hardware id, version and base addresses of the registers.
 
 use kernel::prelude::*;
 
@@ -33,7 +33,7 @@ impl kernel::fmt::Display for Version {
 /// Segments of base addresses that an instance can have.
 pub(crate) const MAX_SEGMENTS: usize = 16;
 
-/// An instance of an IP block: what and where.
+/// An instance of an IP block.
 #[derive(Clone, Debug)]
 pub(crate) struct Instance {
     /// Hardware id of the block.

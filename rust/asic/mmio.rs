@@ -79,7 +79,7 @@ impl InstanceMap {
     }
 
     /// Returns the physical number of logical instance `logical` of block `hw_id` (C: `GET_INST`).
-    /// `ENODEV` when there are not so many.
+    /// `ENODEV` when there is no such instance.
     pub(crate) fn physical(&self, hw_id: u16, logical: u8) -> Result<u8> {
         let Some(mut mask) = self.mask(hw_id) else {
             return Ok(logical);
@@ -124,7 +124,7 @@ pub(crate) struct Mmio {
     ignores_close: bool,
 }
 
-/// What all users of the registers share.
+/// State that all clones of an [`Mmio`] share.
 #[pin_data]
 struct Registers {
     bar: DevresLt<pci::Bar<'static>>,
@@ -212,7 +212,8 @@ impl Mmio {
     pub(crate) fn close(&self) {
         self.registers.closed.store(true, Relaxed);
         rcu::synchronize_rcu();
-        // A sequence that has selected a bank would go on with another one after the reset.
+        // Waits for the end of a sequence that has selected a bank: the reset changes the
+        // selection.
         drop(self.lock_bank());
     }
 

@@ -57,8 +57,8 @@ impl ComputePartition {
         }
     }
 
-    /// Returns the mode of a card with so many XCCs and memory partitions when the driver starts;
-    /// `None` without such a mode (`__aqua_vanjaram_get_auto_mode`, `aqua_vanjaram.c`).
+    /// Returns the mode in which the driver starts a card with `xccs` XCCs and `memory` memory
+    /// partitions; `None` without such a mode (`__aqua_vanjaram_get_auto_mode`, `aqua_vanjaram.c`).
     pub(crate) fn initial(xccs: u32, memory: u32) -> Option<Self> {
         match memory {
             1 => Some(Self::Spx),

@@ -240,7 +240,7 @@ void rkfd_helper_dma_fence_put(struct dma_fence *fence)
 	dma_fence_put(fence);
 }
 
-/* Returns whether the fence was signaled, and when, see dma_fence_timestamp(). */
+/* Returns whether the fence was signaled, and stores the time, see dma_fence_timestamp(). */
 bool rkfd_helper_dma_fence_signaled_at(struct dma_fence *fence, ktime_t *time)
 {
 	if (!test_bit(DMA_FENCE_FLAG_TIMESTAMP_BIT, &fence->flags))

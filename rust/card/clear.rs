@@ -46,9 +46,9 @@ const JOB_MAX: u64 = SZ_2G as u64;
 const BATCH: usize = 256;
 /// Interval of the worker's runs while all entries are still in use.
 const POLL: Delta = Delta::from_millis(1);
-/// Limit for the list to drain at unbind, in polls of 10 ms.
+/// Timeout for the list to drain at unbind, in polls of 10 ms.
 const DETACH_POLLS: u32 = 1500;
-/// Limit for an allocation to wait for a card reset, in polls of 10 ms.
+/// Timeout of an allocation that waits for a card reset, in polls of 10 ms.
 const RESET_POLLS: u32 = 3000;
 
 /// Fills VRAM with zeroes.
@@ -125,7 +125,7 @@ impl Deferred {
     }
 }
 
-/// The engine that zeroes, and where the worker runs.
+/// The engine that zeroes VRAM, and the work queue of the worker.
 struct Attached {
     engine: Arc<dyn ClearEngine>,
     queue: OwnedQueue,
@@ -193,7 +193,7 @@ impl Clearing {
         Ok(())
     }
 
-    /// Waits until the list is empty, for 15 s at most, then stops to use the engine.
+    /// Waits until the list is empty, for 15 s at most, then detaches the engine.
     pub(super) fn detach(&self) {
         for _ in 0..DETACH_POLLS {
             let state = self.state.lock();
@@ -250,7 +250,7 @@ impl Clearing {
                 if reserved.is_ok() && list.len() < list.capacity() {
                     let pushed = list.push_within_capacity(entry);
                     debug_assert!(pushed.is_ok());
-                    // Fails if the work is pending already, which is as good.
+                    // Fails if the work is already pending.
                     let _ = attached.queue.enqueue(this.clone());
                     None
                 } else {
@@ -261,7 +261,7 @@ impl Clearing {
         };
         drop(state);
         if let Some(Deferred::InUse { memory, until }) = rest {
-            // The results of the jobs do not matter here.
+            // The results of the jobs are ignored: the memory is free once they have ended.
             for fence in &until {
                 fence.wait();
             }
@@ -272,7 +272,7 @@ impl Clearing {
     /// Schedules the worker after [`POLL`], unless it is scheduled or there is no engine.
     fn poll(this: &Arc<Delayed<Self>>) {
         if let Some(attached) = &this.state.lock().attached {
-            // Fails if the work is pending already, which is as good.
+            // Fails if the work is already pending.
             let _ = attached.queue.enqueue_delayed(this.clone(), POLL);
         }
     }
@@ -353,7 +353,7 @@ impl Clearing {
                         fence.result()
                     });
                     match cleared {
-                        // The other jobs must not zero what the range will contain.
+                        // Wait: the other jobs must not zero the range after its allocation.
                         Err(e) if e != ERESTARTSYS => fences.iter().for_each(|f| f.wait()),
                         other => return other,
                     }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Health of a card: working, hung, under reset by one task, or hung for good.
+//! Health of a card: working, hung, under reset by one task, or dead.
 
 use core::ptr;
 

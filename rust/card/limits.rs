@@ -59,7 +59,7 @@ pub(super) struct Edits {
     fabric: Option<u32>,
 }
 
-/// What administrators have set.
+/// Settings of the performance level, clocks, power and policies, as written to sysfs.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Settings {
     pub(super) level: Level,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Memory partitions of a card: the ranges of VRAM of its NPS mode, and what is reserved and
+//! Memory partitions of a card: the ranges of VRAM of its NPS mode, and the bytes reserved and
 //! allocated in each.
 
 use core::ops::Range;
@@ -106,7 +106,7 @@ impl MemoryPartition {
         size.saturating_sub(self.taken.load(Relaxed))
     }
 
-    /// Counts what is in the partition of pieces of VRAM that are allocated.
+    /// Accounts for allocated pieces of VRAM, as far as they are in the partition.
     pub(super) fn take(&self, pieces: &[(u64, u64)]) {
         self.taken.fetch_add(self.part_of(pieces), Relaxed);
     }

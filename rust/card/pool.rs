@@ -106,8 +106,8 @@ impl VramPool {
         self.held.pieces()
     }
 
-    /// Takes pages out of use for good; their contents are not touched. Returns false if it has
-    /// before. `EBUSY` when one is allocated, `ENOMEM` without memory.
+    /// Retires pages permanently; their contents are not touched. Returns false if they were
+    /// retired before. `EBUSY` when one is allocated, `ENOMEM` without memory.
     pub(super) fn retire(&self, pages: Range<u64>) -> Result<bool> {
         let mut retired = self.retired.lock();
         if retired.get(&pages.start).is_some() {

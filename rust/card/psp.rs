@@ -218,7 +218,7 @@ impl Psp {
         Ok(self.hal.replaces() && self.hal.os_version(mmio)? != self.plan.versions.os)
     }
 
-    /// Whether its operating system runs.
+    /// Returns whether the secure OS runs.
     pub(crate) fn is_alive(&self, mmio: &Mmio) -> Result<bool> {
         self.hal.is_alive(mmio)
     }
@@ -228,8 +228,8 @@ impl Psp {
         self.state.lock().hive_id
     }
 
-    /// Brings the operating system up, unless it runs, and loads all firmware. Memory hubs and GART
-    /// have to work. Nothing is taken for granted of an earlier start.
+    /// Boots the secure OS, unless it runs, and loads all firmware. Memory hubs and GART have to
+    /// work. Does not rely on the state of an earlier start.
     pub(crate) fn start(&self, cx: &PspContext<'_>) -> Result {
         let mut state = self.state.lock();
         state.clear_state();
@@ -272,7 +272,7 @@ impl Psp {
             self.load(cx, &mut state, part)?;
         }
         if cx.in_hive {
-            // As in the C driver, a GPU whose hive is not known works alone.
+            // As in the C driver, a GPU whose hive is unknown is used without a hive.
             state.hive_id = self.start_xgmi(cx, &mut state).unwrap_or_else(|e| {
                 dev_err!(cx.dev, "the xGMI hive is not known: {e:?}\n");
                 0
@@ -290,7 +290,8 @@ impl Psp {
         Ok(())
     }
 
-    /// Ends what [`Psp::start`] began, as far as it got. Firmware that was loaded goes on.
+    /// Undoes [`Psp::start`], as far as it got: unloads trusted applications, destroys TMR and
+    /// ring. Loaded firmware keeps running.
     pub(crate) fn stop(&self, cx: &PspContext<'_>) -> Result {
         let mut state = self.state.lock();
         if !core::mem::take(&mut state.ring) {
@@ -302,7 +303,7 @@ impl Psp {
             let done = self.send_command(cx, &mut state, cmd::UNLOAD_TA, &arguments);
             result = result.and(done);
         }
-        // If this command gets no response, the next one gets none either.
+        // A command after one without a response would time out, too.
         if core::mem::take(&mut state.region) && result != Err(ETIMEDOUT) {
             let done = self.send_command(cx, &mut state, cmd::DESTROY_TMR, &[]);
             result = result.and(done);
@@ -332,7 +333,7 @@ impl Psp {
         self.hal.mode1_reset(mmio)
     }
 
-    /// Waits until the boot loader is there after a reset.
+    /// Waits for the boot loader after a reset.
     pub(crate) fn wait_for_reset(&self, mmio: &Mmio) -> Result {
         self.hal.wait_bootloader(mmio)
     }
@@ -401,7 +402,7 @@ impl Psp {
         };
         let mut response = create()?;
         if response.is_err() {
-            // Whoever had the card before may have left a ring.
+            // A previous driver may have left a ring.
             let _ = self.hal.destroy_ring(cx.mmio)?;
             response = create()?;
         }
@@ -410,7 +411,7 @@ impl Psp {
         Ok(())
     }
 
-    /// Asks for the ranges of VRAM that firmware uses; they are empty without
+    /// Queries the ranges of VRAM that firmware uses; empty if the secure OS does not report them
     /// (`psp_get_fw_reservation_info`).
     fn firmware_memory(&self, cx: &PspContext<'_>, state: &mut State) -> Result<[Range<u64>; 2]> {
         let mut ranges = [0..0, 0..0];
@@ -442,12 +443,14 @@ impl Psp {
         Ok(ranges)
     }
 
-    /// Returns the ranges of VRAM that firmware uses; they are empty if it did not tell.
+    /// Returns the ranges of VRAM that firmware uses; empty if it does not report them, `None`
+    /// before [`Psp::start`].
     pub(crate) fn memory(&self) -> Option<[Range<u64>; 2]> {
         self.state.lock().memory.clone()
     }
 
-    /// Lets it use the memory that the card's own firmware has set aside when it booted.
+    /// Sends SETUP_TMR with address and size zero: selects the TMR that the boot firmware has
+    /// reserved.
     fn set_region(&self, cx: &PspContext<'_>, state: &mut State) -> Result {
         let arguments = [
             (setup_tmr::BUF_ADDR_LO, 0),
@@ -460,7 +463,7 @@ impl Psp {
         Ok(())
     }
 
-    /// Puts a part of a file into the transfer buffer.
+    /// Copies a part of a file to the transfer buffer.
     fn copy(&self, buffer: &Buffer, part: &Part) -> Result {
         let bytes = self.files.bytes(part.file, part.at, part.len)?;
         buffer.write_bytes(0, bytes)?;
@@ -471,7 +474,7 @@ impl Psp {
         buffer.publish()
     }
 
-    /// Sends the command that takes a part out of the transfer buffer.
+    /// Copies a part to the transfer buffer and sends the command that loads it.
     fn send<const N: usize>(
         &self,
         cx: &PspContext<'_>,
@@ -486,7 +489,7 @@ impl Psp {
         self.submit(cx, state, command, &arguments)
     }
 
-    /// Loads the list of firmware, by which the PSP divides its region.
+    /// Loads the list of firmware (TOC), by which the PSP divides the TMR.
     fn load_list(&self, cx: &PspContext<'_>, state: &mut State, part: &Part) -> Result {
         let response = self.send(cx, state, part, cmd::LOAD_TOC, |at| {
             [
@@ -572,7 +575,7 @@ impl Psp {
         Ok(())
     }
 
-    /// Sends a command and waits for its end.
+    /// Sends a command and polls its fence. `ETIMEDOUT` when the PSP does not respond.
     fn submit(
         &self,
         cx: &PspContext<'_>,

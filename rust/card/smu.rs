@@ -141,8 +141,8 @@ impl Smu {
         }
     }
 
-    /// Makes the settings valid in firmware that has those of the card; a policy that it refuses is
-    /// given up, as the card works without. Errors of firmware.
+    /// Restores the settings in firmware that was started with the defaults of the card. A policy
+    /// that firmware rejects is dropped with a warning. Errors of firmware.
     fn restore(&self, mmio: &Mmio, state: &mut State, facts: &SmuFacts) -> Result {
         if let Some(watts) = state.settings.power {
             self.hal.set_power_limit(mmio, watts)?;
@@ -230,7 +230,7 @@ impl Smu {
     }
 
     /// Limits the shader clock to the range between the lowest and the highest of a mask of its
-    /// levels. `EINVAL` but in the level [`Level::Manual`] and for levels that there are not,
+    /// levels. `EINVAL` except in the level [`Level::Manual`], and for levels that do not exist,
     /// errors as [`Smu::sensor`].
     pub(crate) fn force_engine_levels(&self, mmio: &Mmio, mask: u32) -> Result {
         self.with_state(|state, facts| {
@@ -402,8 +402,8 @@ impl Smu {
         self.hal.set_bad_pages(mmio, records)
     }
 
-    /// Handles an interrupt with two context words. Returns why the card is throttled and how many
-    /// interrupts said so, when that is to be reported.
+    /// Handles an interrupt with two context words. Returns the reasons of throttling and the
+    /// number of throttling interrupts, when they are to be reported.
     pub(crate) fn interrupt(&self, mmio: &Mmio, what: u32, data: u32) -> Option<(u64, u64)> {
         let reasons = self.hal.interrupt(mmio, what, data).ok()??;
         let mut state = self.throttling.lock();
@@ -415,8 +415,8 @@ impl Smu {
         (reasons != 0).then_some((reasons, state.count))
     }
 
-    /// Returns whether throttling is reported, and the interval in seconds: 1 more than those after
-    /// a report in which there is no other one.
+    /// Returns whether throttling is reported, and the interval in seconds: 1 more than the minimum
+    /// time between two reports.
     pub(crate) fn throttling_reports(&self) -> (bool, u32) {
         let state = self.throttling.lock();
         (state.enabled, state.interval)

@@ -57,7 +57,7 @@ pub(crate) enum VramUser {
     Svm,
     /// Bad pages, which are never used again.
     Retired,
-    /// Firmware, besides what the VBIOS states. Never freed.
+    /// Firmware, in addition to the reservation of the VBIOS. Never freed.
     Firmware,
 }
 
@@ -163,12 +163,13 @@ impl Vram {
         self.pool.partitions()
     }
 
-    /// Returns a memory partition; `None` for `None` and if there is no such one.
+    /// Returns a memory partition; `None` if `memory` is `None` or does not exist.
     fn partition(&self, memory: Option<u32>) -> Option<&MemoryPartition> {
         Some(self.partitions().get(memory? as usize)?)
     }
 
-    /// Returns the allocatable range of a memory partition, that of all if there is no such one.
+    /// Returns the allocatable range of a memory partition, or that of all VRAM if it does not
+    /// exist.
     pub(crate) fn usable_range(&self, memory: Option<u32>) -> Range<u64> {
         self.partition(memory)
             .map_or(0..self.usable(), |partition| partition.usable().clone())
@@ -192,7 +193,7 @@ impl Vram {
         self.size - self.usable()
     }
 
-    /// Returns the bytes that are not free. As in the C driver, this includes what is reserved for
+    /// Returns the bytes that are not free. As in the C driver, this includes the reservation of
     /// firmware.
     pub(crate) fn used_or_reserved(&self) -> u64 {
         self.used() + self.reserved()
@@ -249,8 +250,8 @@ impl Vram {
         Clearing::drop_after(&self.clearing, memory, until);
     }
 
-    /// Waits until some freed memory was cleared and can be allocated. Returns false when there is
-    /// none that is not in use, `ERESTARTSYS` after a signal.
+    /// Waits until some freed memory was cleared and can be allocated. Returns false when all freed
+    /// memory is still in use, `ERESTARTSYS` after a signal.
     pub(crate) fn wait_for_cleared(&self) -> Result<bool> {
         self.clearing.wait_for_batch(false)
     }
@@ -299,8 +300,8 @@ impl Vram {
         memory.reserved.lock().add(bytes, all)
     }
 
-    /// Takes the page at an offset out of use for good. Returns false for a page that is beyond
-    /// the usable VRAM, or retired already. `EBUSY` when it is allocated, `ENOMEM` without memory.
+    /// Retires the page at an offset permanently. Returns false for a page that is beyond the
+    /// usable VRAM, or retired already. `EBUSY` when it is allocated, `ENOMEM` without memory.
     pub(crate) fn retire(&self, page: u64) -> Result<bool> {
         let new = page < self.usable() && self.pool.retire(page..page + PAGE)?;
         if new {
@@ -309,7 +310,8 @@ impl Vram {
         Ok(new)
     }
 
-    /// Leaves a range to firmware for good, as far as it was usable. Errors as [`Vram::retire`].
+    /// Reserves a range for firmware permanently, as far as it is usable. Errors as
+    /// [`Vram::retire`].
     pub(crate) fn leave_to_firmware(&self, range: &Range<u64>) -> Result {
         let end = range.end.next_multiple_of(PAGE).min(self.usable());
         let start = range.start / PAGE * PAGE;

@@ -42,12 +42,12 @@ pub(super) struct Cpsch {
     /// Larger memory for the next runlist.
     longer: Option<runlist::RunlistBuffer>,
     active: bool,
-    /// MQDs of SDMA queues that were not preempted: the firmware has them still in its list, and
-    /// writes them when it unmaps them, after the reset of their engine. Kept until it has unmapped
-    /// all. (Compute queues have left its slots with their reset.)
+    /// MQDs of SDMA queues that were not preempted: the firmware still lists the queues, and writes
+    /// the MQDs when it unmaps them, after the reset of their engine. Kept until all queues are
+    /// unmapped. (The reset of a compute queue frees its slot.)
     kept_mqds: KVec<Arc<Mqd>>,
     oversubscribed: bool,
-    /// Rate limit of the message about it.
+    /// Rate limit of the message about oversubscription.
     warnings: LogLimit,
     /// One process at a time.
     single_process: bool,
@@ -107,7 +107,7 @@ impl Cpsch {
             self.fail(gpu, "preemption timed out");
             return Err(e);
         }
-        // When a compute queue is not preempted the firmware gives up without an error: it leaves
+        // The firmware reports no error when the preemption of a compute queue times out: it stores
         // the queue's doorbell in the MQD of the HIQ.
         let mut hung = false;
         let before = self.kept_mqds.len();
@@ -146,7 +146,7 @@ impl Cpsch {
             .push_within_capacity(queue.mqd.clone())
             .is_err()
         {
-            // More than `reserve` has counted: it is never freed.
+            // More than `reserve` has counted: leak the MQD.
             core::mem::forget(queue.mqd.clone());
         }
     }
@@ -392,7 +392,7 @@ impl SchedOps for Cpsch {
         self.single_process
     }
 
-    /// Each runlist has it.
+    /// RUN_LIST has the number of processes: effective with the next runlist.
     fn set_single_process(&mut self, _gpu: &Gpu, single: bool) -> Result {
         self.single_process = single;
         Ok(())

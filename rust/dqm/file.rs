@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Files of the render node, whose user queues are those of a process to the device queue manager.
+//! User queues of files of the render node: the DQM handles a file as a process.
 
 use kernel::{prelude::*, sync::Arc};
 
@@ -33,7 +33,7 @@ impl Dqm {
         )
     }
 
-    /// Unmaps a queue for good; it stays registered. Errors as [`Dqm::remove`].
+    /// Unmaps a queue permanently; it stays registered. Errors as [`Dqm::remove`].
     pub(crate) fn stop_queue(&self, queue: &Arc<DqmQueue>) -> Result {
         let mut inner = self.lock();
         queue.state.lock().spec.percent = 0;

@@ -527,7 +527,7 @@ impl Queues {
         }
     }
 
-    /// Informs the owners of all queues of files that these do not run any more.
+    /// Calls [`LostQueue::lost`] for all queues of files: they do not run any more.
     pub(super) fn end_files(&self) {
         for process in self.processes.iter().filter(|p| p.is_file()) {
             for queue in &process.state.lock().queues {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What the GPU asks of the user queues of a node: suspend, resume, isolation of processes.
+//! [`UserQueues`] of a node: suspend and resume around SDMA engine resets, isolation of processes.
 
 use kernel::prelude::*;
 
@@ -24,7 +24,7 @@ impl UserQueues for Dqm {
         }
         self.unmap(&mut inner, Scope::All)?;
         let set = inner.sched.set_single_process(&self.gpu, single);
-        // Queues go on as before if that failed.
+        // Also after an error: the queues are mapped as before.
         set.and(self.map(&mut inner, Scope::All))
     }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! State of a queue for the watchdog: its pointers, and since when they stand still.
+//! Watchdog state of a queue: its pointers, and the number of checks without progress.
 
 use rkfd_abi::{
     aql::{barrier, header, signal, PACKET_SIZE},
@@ -16,9 +16,9 @@ pub(super) struct Pointers {
     ready: bool,
 }
 
-/// Returns whether an AQL packet waits for nothing but its turn: a kernel dispatch, or a barrier
-/// whose signals have the values that it waits for. Other packets may wait: for a CPU, or PM4 in
-/// vendor packets for memory. `None` if `read` does.
+/// Returns whether an AQL packet is ready to be processed: a kernel dispatch, or a barrier whose
+/// dependencies are met. Other packets may wait for the CPU, and PM4 in vendor packets for memory.
+/// `None` if `read` returns `None`.
 fn is_ready_aql(at: u64, packet: u32, read: impl Fn(u64) -> Option<u64>) -> Option<bool> {
     let all = match header::TYPE.get(packet) {
         header::TYPE_KERNEL_DISPATCH => return Some(true),
@@ -42,8 +42,8 @@ fn is_ready_aql(at: u64, packet: u32, read: impl Fn(u64) -> Option<u64>) -> Opti
     Some(!open || (done && !all))
 }
 
-/// Returns whether an SDMA packet waits for nothing. Others may wait for memory: an IB has packets
-/// that do, and an atomic may be repeated until it succeeds.
+/// Returns whether an SDMA packet completes without waiting for memory. An IB may contain packets
+/// that wait, and an atomic may loop until it succeeds.
 fn is_ready_sdma(packet: u32) -> bool {
     let waits = [
         op::INDIRECT,
@@ -57,8 +57,9 @@ fn is_ready_sdma(packet: u32) -> bool {
 }
 
 impl Pointers {
-    /// Reads the pointers and the header with `read`, which returns the qword at an address;
-    /// `None` where it does. Pointers are in bytes for an SDMA queue, in packets for an AQL queue.
+    /// Reads the pointers and the header with `read`, which returns the qword at an address; `None`
+    /// if `read` returns `None`. Pointers are in bytes for an SDMA queue, in packets for an AQL
+    /// queue.
     pub(super) fn read(
         is_sdma: bool,
         (rptr_va, wptr_va): (u64, u64),
@@ -85,25 +86,25 @@ impl Pointers {
     }
 }
 
-/// What the watchdog knows of a queue.
+/// Watchdog state of a queue.
 #[derive(Default)]
 pub(super) struct Watch {
     rptr: u64,
-    /// Successive checks at which the read pointer stood there, and nothing was executed.
+    /// Successive checks at which the read pointer was `rptr`, and nothing was executed.
     still: u32,
     reported: bool,
 }
 
 impl Watch {
-    /// Compares the pointers with those of the last check. Returns whether the queue may be
-    /// stalled, and is not reported yet.
+    /// Compares the pointers with those of the last check. Returns whether the queue may be stalled
+    /// and is not reported yet.
     pub(super) fn look(&mut self, now: &Pointers) -> bool {
         if self.rptr != now.rptr || now.rptr == now.wptr {
             *self = Self {
                 rptr: now.rptr,
                 ..Self::default()
             };
-            // It stands there since now.
+            // Progress, or an empty ring: start over.
             return false;
         }
         if !now.ready {
@@ -112,19 +113,19 @@ impl Watch {
         now.ready && !self.reported
     }
 
-    /// Forgets how long the queue stands: it is busy, or not mapped.
+    /// Resets the count of checks without progress: the queue is busy, or not mapped.
     pub(super) fn is_busy(&mut self) {
         self.still = 0;
     }
 
-    /// Counts a check at which the queue was mapped and nothing executed. Returns whether these
-    /// are `limit`, to be reported once.
+    /// Counts a check at which the queue was mapped and nothing was executed. Returns whether the
+    /// count has reached `limit`.
     pub(super) fn stands(&mut self, limit: u32) -> bool {
         self.still = self.still.saturating_add(1);
         self.still >= limit
     }
 
-    /// Notes that the queue was reported.
+    /// Records that the queue was reported.
     pub(super) fn set_reported(&mut self) {
         self.reported = true;
     }

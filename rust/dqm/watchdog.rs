@@ -2,15 +2,16 @@
 
 //! Watchdog: reports AQL and SDMA queues that stop retiring packets. It changes nothing.
 //!
-//! A compute queue is stalled if, at several checks in succession, its read pointer stands before
-//! its write pointer, the packet there is a kernel dispatch or a barrier whose signals are 0, the
-//! queue is mapped, and no compute queue has waves on the XCCs of the node. A kernel that runs for
-//! long has waves, and a dispatch that waits for resources waits for waves of others. An SDMA queue
-//! is stalled if the packet does not wait for memory, and the engine has selected the queue.
+//! A compute queue is stalled if, at several checks in succession, its read pointer is unchanged
+//! and below its write pointer, the packet there is a kernel dispatch or a barrier whose signals
+//! are 0, the queue is mapped, and no compute queue has waves on the XCCs of the node. A
+//! long-running kernel has waves, and a dispatch without free resources waits for waves of other
+//! queues. An SDMA queue is stalled if the packet does not wait for memory, and the engine has
+//! selected the queue.
 //!
-//! Pointers, packet and signals are read from memory. Registers are read only if those of a queue
-//! look stalled: first one per shader engine, for waves, and without waves the queue slots; of an
-//! SDMA queue those of its place.
+//! Pointers, packet and signals are read from memory. Registers are read only if the pointers of a
+//! queue suggest a stall: of a compute queue first the wave status of each shader engine, and
+//! without waves the HQD slots; of an SDMA queue the registers of its slot.
 
 use kernel::{
     prelude::*,
@@ -34,7 +35,7 @@ use crate::{
 
 /// Interval of the checks.
 const PERIOD: Delta = Delta::from_millis(2000);
-/// Checks in succession at which a stalled queue stands still: it is reported after 4 to 8 s.
+/// Successive checks without progress after which a stalled queue is reported: 4 to 8 s.
 const CHECKS: u32 = 3;
 
 /// Checks queues.
@@ -100,7 +101,7 @@ impl Suspect {
         Ok(found)
     }
 
-    /// Reads the pointers of a queue. `None` if it is not to be watched, or not stalled.
+    /// Reads the pointers of a queue. `None` if the queue is not watched, or cannot be stalled.
     fn find(queue: Arc<DqmQueue>) -> Option<Self> {
         let (is_sdma, pointers, ring) = {
             let state = queue.state.lock();
@@ -154,7 +155,7 @@ fn has_waves(gpu: &Gpu, node: &NodeResources) -> Result<bool> {
 }
 
 /// Checks suspects by registers, and reports one of those that are stalled: the others follow at
-/// the next checks, so that there is one line in the log per period. Fails with the GPU.
+/// the next checks, so that there is one line in the log per period. Errors of register accesses.
 pub(super) fn check(
     gpu: &Gpu,
     node: &NodeResources,

@@ -150,8 +150,8 @@ impl Ctx {
             return Err(EINVAL);
         }
         if ring.kind != uapi::AMDGPU_HW_IP_DMA {
-            // As the C driver without a scheduler (`amdgpu_ctx_init_entity`), which it looks for in
-            // the partition, if there are any (`amdgpu_xcp_select_scheds`).
+            // Errors of the C driver without a scheduler: `amdgpu_ctx_init_entity`, or with
+            // partitions `amdgpu_xcp_select_scheds`.
             self.partition.select()?;
             return Err(match self.gpu().generation().caps.partitions {
                 true => ENOENT,

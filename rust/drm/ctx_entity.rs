@@ -155,7 +155,7 @@ impl CtxEntity {
     /// Waits until the last job is done, a signal arrives or `timeout` expires.
     pub(super) fn wait_idle(&self, timeout: Timeout) {
         if let Ok(Some(last)) = self.submission(u64::MAX) {
-            // All outcomes are the same to the caller, which closes a descriptor.
+            // The caller closes a descriptor and ignores the result.
             let _ = last.finished.wait_interruptible(timeout);
         }
     }

@@ -185,8 +185,8 @@ impl Mappings {
         result
     }
 
-    /// Unmaps the part of a mapping in a range; `rest` is what stays. User queues that use the
-    /// mapping are stopped.
+    /// Unmaps the part of a mapping in a range; `rest` are the parts that stay mapped. User queues
+    /// that use the mapping are stopped.
     fn cut(
         &mut self,
         vm: &Vm,

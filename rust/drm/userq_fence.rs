@@ -202,7 +202,7 @@ impl FencePool {
     }
 }
 
-/// Returns where the fences of a queue are, or belong if they are not there.
+/// Returns the index of the fences of a queue, or the index at which to insert them.
 fn find_index(queues: &[Arc<Delayed<UserFences>>], context: u64) -> Result<usize, usize> {
     queues.binary_search_by_key(&context, |fences| fences.timeline.context())
 }
@@ -211,7 +211,7 @@ fn find_index(queues: &[Arc<Delayed<UserFences>>], context: u64) -> Result<usize
 struct Pending {
     since: Instant<Monotonic>,
     fence: HwFence,
-    /// Fences that packets before it may poll.
+    /// Fences of other queues that packets before it may poll.
     uses: KVVec<Arc<Delayed<UserFences>>>,
     next: Option<KBox<Pending>>,
 }
@@ -221,7 +221,7 @@ struct Pending {
 struct Fifo {
     /// From the first on.
     output: Option<KBox<Pending>>,
-    /// What follows, from the last on.
+    /// The fences after those of `output`, from the last on.
     input: Option<KBox<Pending>>,
 }
 
@@ -268,7 +268,7 @@ struct State {
     progress: Instant<Monotonic>,
     /// The queue does not run any more: new fences fail.
     ended: bool,
-    /// Fences that packets behind the last one may poll, each once.
+    /// Fences of other queues that packets behind the last one may poll, without duplicates.
     uses: KVVec<Arc<Delayed<UserFences>>>,
     /// The queue, until it is freed.
     queue: Option<QueueOfNode>,
@@ -421,7 +421,8 @@ impl UserFences {
         }
     }
 
-    /// Ends the queue: all fences fail, as do those to come. Queues that poll the slot go on.
+    /// Ends the queue: pending and later fences fail. Writes the last seqno to the slot, so that
+    /// queues that poll it continue.
     pub(super) fn end(&self) {
         let (last, uses) = {
             let mut state = self.state.lock();
@@ -453,7 +454,7 @@ impl UserFences {
         }
     }
 
-    /// Ends the queue for good: it is freed, and off the hardware.
+    /// Ends the queue, which is freed and unmapped, and removes its fences from the pool.
     pub(super) fn free(this: &Arc<Delayed<Self>>) {
         let queue = this.state.lock().queue.take();
         drop(queue);
@@ -473,7 +474,7 @@ fn hang_timeout() -> Option<Delta> {
     Some(Delta::from_millis(lockup_ms()?.into()))
 }
 
-/// How many times the timeout a fence may take whose queue may poll fences of others.
+/// Factor of the timeout for fences of a queue that polls fences of other queues.
 const POLL_FACTOR: i64 = 4;
 
 impl UserFences {
@@ -486,7 +487,7 @@ impl UserFences {
         let first = state.pending.first()?;
         let age = first.since.elapsed();
         let mut left = timeout - age.min(progress);
-        // A queue that hangs is not to stop those that wait for it.
+        // Do not stop a queue because of a hang of the queue that it waits for.
         let polls = first.uses.iter().any(|other| other.is_pending());
         if left <= Delta::ZERO && polls && age < timeout * POLL_FACTOR {
             left = timeout;

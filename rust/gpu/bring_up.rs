@@ -187,7 +187,7 @@ impl Gpu {
     }
 
     /// Undoes [`Gpu::start`], as far as it got. The device cannot be used any more. Resets a hung
-    /// card, whose PSP keeps its ring and would refuse the next one.
+    /// card, whose PSP keeps its ring and would reject a new one.
     pub(crate) fn stop(&self, pdev: &pci::Device<Core<'_>>) {
         self.vram().detach();
         if let Some(sdma) = self.sdma.as_ref() {

@@ -24,7 +24,7 @@ use crate::kapi::{
     workqueue::{Builder, Delayed, DelayedItem, OwnedQueue},
 };
 
-/// Size of a dump in bytes; what exceeds it is cut off.
+/// Maximum size of a dump in bytes; longer ones are truncated.
 const SIZE: usize = SZ_512K;
 
 /// The coredump of a device that is written next.

@@ -54,7 +54,7 @@ impl Direction {
     }
 }
 
-/// Submits copies. The ring flushes the HDP first: what the CPU has stored to VRAM is visible.
+/// Submits copies. The ring flushes the HDP first, which makes stores of the CPU to VRAM visible.
 fn submit(gpu: &Gpu, moves: &[Move]) -> Result<ARef<Fence>> {
     let resources = KBox::new((), GFP_KERNEL)?;
     gpu.sdma()?.clients().copy(moves, &[], resources)

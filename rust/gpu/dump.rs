@@ -38,7 +38,7 @@ pub(crate) fn dwords_or_error(f: &mut fmt::Formatter<'_>, words: Result<KVec<u32
     }
 }
 
-/// Prints why the queues cannot be read, if they cannot.
+/// Returns whether the graphics core has no power, and prints so: its queues cannot be read then.
 fn without_core(gpu: &Gpu, f: &mut fmt::Formatter<'_>) -> Result<bool, fmt::Error> {
     let has_core = matches!(gpu.hub().core_mmio(), Ok(Some(_)));
     if !has_core {
@@ -109,7 +109,7 @@ pub(crate) fn sdma_queues(
     Ok(())
 }
 
-/// Displays what a function prints.
+/// Implements [`Display`] by a function.
 struct Printed<F>(F);
 
 impl<F: Fn(&mut fmt::Formatter<'_>) -> fmt::Result> Display for Printed<F> {
@@ -119,8 +119,9 @@ impl<F: Fn(&mut fmt::Formatter<'_>) -> fmt::Result> Display for Printed<F> {
 }
 
 impl Gpu {
-    /// Records a coredump: why, what `more` prints, and the registers of all active queues. Neither
-    /// fails nor enters reclaim. The caller may hold any locks but those of the DMA rings.
+    /// Records a coredump: the reason `why`, the output of `more`, and the registers of all active
+    /// queues. Neither fails nor enters reclaim. The caller may hold any locks but those of the DMA
+    /// rings.
     pub(crate) fn record_coredump(
         &self,
         why: &str,

@@ -117,7 +117,7 @@ impl Gpu {
 
     /// Acknowledges a retry fault, after it was handled: the access is repeated.
     pub(crate) fn acknowledge(&self, fault: &VmFault) {
-        // An unplugged GPU does not wait.
+        // Not needed for an unplugged GPU.
         let _ = self.ih().acknowledge(self.doorbells(), fault.cam);
     }
 

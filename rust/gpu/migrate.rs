@@ -114,7 +114,8 @@ impl Gpu {
         let bytes = (pages.end - pages.start) << PAGE_SHIFT;
         let reserved = account::reserved_for_tables(self.vram().size());
         let within = self.vram().usable_range(place.memory);
-        // Processes need their BOs to run, and this memory can stay where it is.
+        // Queues of processes cannot run without their BOs in VRAM; this memory can stay in system
+        // memory.
         let victims = Victims::NoUserQueues;
         let vram = self
             .lru()
@@ -158,10 +159,10 @@ impl Gpu {
         Ok(migration.commit())
     }
 
-    /// Migrates to system memory what of `pages` of a process is in VRAM of this card. Calls
-    /// `begin` before each migration, and adds the number of pages that were moved to `moved`, also
-    /// after an error. `EIO` when the device is hung, `ENODEV` when it is unplugged,
-    /// `ENOMEM` without memory. The caller does not hold the mmap lock.
+    /// Migrates those of `pages` of a process that are in VRAM of this card to system memory. Calls
+    /// `begin` before each migration, and adds the number of moved pages to `moved`, also after an
+    /// error. `EIO` when the device is hung, `ENODEV` when it is unplugged, `ENOMEM` without
+    /// memory. The caller does not hold the mmap lock.
     pub(crate) fn migrate_to_system(
         &self,
         mm: &MmWithUser,
@@ -190,8 +191,8 @@ impl Gpu {
         Ok(())
     }
 
-    /// Ends migration to VRAM, for good, and migrates all memory of processes back. Pages that
-    /// cannot be migrated are lost: their processes get `SIGBUS`.
+    /// Disables migration to VRAM permanently, and migrates all memory of processes back. Pages
+    /// that cannot be migrated are lost: their processes get `SIGBUS`.
     pub(crate) fn end_migration(&self) {
         self.no_migration.store(true, Relaxed);
         for _ in 0..ROUNDS {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Memory of processes in VRAM: accesses of the CPU, which bring it back, and its eviction.
+//! Memory of processes in VRAM: migration to system memory on CPU faults and by eviction.
 
 use core::ops::Range;
 
@@ -22,7 +22,7 @@ use crate::{
 
 /// Pages that are migrated at a time: those of 2 MiB.
 pub(super) const PIECE: usize = 512;
-/// The same in log2: maximum of what an access of the CPU brings back.
+/// The same in log2: maximum number of pages that a CPU fault migrates to system memory.
 const PIECE_ORDER: u32 = PIECE.ilog2();
 
 /// Cause of a migration (`enum KFD_MIGRATE_TRIGGERS`).
@@ -34,7 +34,7 @@ pub(crate) enum MoveTrigger {
     GpuFault,
     /// An access of the CPU.
     CpuFault,
-    /// VRAM was needed for something else.
+    /// Eviction from VRAM.
     Eviction,
 }
 
@@ -70,7 +70,7 @@ pub(crate) struct Place {
     pub(crate) gpu: u32,
     /// Memory partition.
     pub(crate) memory: Option<u32>,
-    /// Pages that an access of the CPU brings back, in log2.
+    /// Pages that a CPU fault migrates to system memory, in log2.
     pub(crate) granularity: u32,
     /// Location of the last prefetch.
     pub(crate) prefetch: u32,
@@ -154,7 +154,7 @@ impl Migrated {
         self.pages.start
     }
 
-    /// Returns where its pages are in VRAM, in their order.
+    /// Returns the offsets of its pages in VRAM, in order.
     pub(super) fn offsets(&self) -> impl Iterator<Item = u64> + '_ {
         let parts = self.parts.iter();
         parts.flat_map(|(start, len)| (*start..start + len).step_by(PAGE_SIZE))
@@ -206,7 +206,7 @@ impl EvictableBo for Block<Migrated> {
         vram.as_ref().is_some_and(|vram| vram.overlaps(range))
     }
 
-    /// Whoever uses it can use it in system memory: also the restore of a BO evicts it.
+    /// CPU and GPUs can access it in system memory, too: the restore of a BO may evict it.
     fn queue_use(&self) -> QueueUse {
         QueueUse::Unused
     }
@@ -215,7 +215,7 @@ impl EvictableBo for Block<Migrated> {
         true
     }
 
-    /// Migrates all pages to system memory, in whatever processes they are.
+    /// Migrates all pages to system memory, in all processes that map them.
     fn evict(self: Arc<Self>) -> Result {
         self.host.check_contents(self.resets)?;
         let info = self

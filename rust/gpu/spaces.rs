@@ -25,7 +25,7 @@ struct Inner {
 /// The address spaces of a card.
 #[pin_data]
 pub(crate) struct SpaceList {
-    /// For a look or a change; never held across a wait.
+    /// Held for lookups and changes; never across a wait.
     #[pin]
     inner: Mutex<Inner>,
 }

@@ -21,7 +21,7 @@ use crate::asic::{
 const EXCEPTIONS: u32 = 0x1ff;
 const TRAP_ON_START: u32 = 1 << 30;
 const TRAP_ON_END: u32 = 1 << 31;
-/// Supported ones of them.
+/// Supported traps.
 pub(crate) const TRAPS: u32 = EXCEPTIONS | TRAP_ON_START | TRAP_ON_END;
 /// RLC_SAFE_MODE message: enter (`gfx_v9_4_3_xcc_set_safe_mode`, `gfx_v12_0_set_safe_mode`).
 const SAFE_MODE_ENTER: u32 = 1;

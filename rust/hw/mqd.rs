@@ -69,7 +69,7 @@ pub(crate) struct QueueSpec {
     pub(crate) gws: bool,
     /// XCC that executes PM4 packets (`pm4_target_xcc`).
     pub(crate) pm4_target_xcc: u8,
-    /// What a queue of the render node has besides.
+    /// Further parameters of a queue of the render node.
     pub(crate) render: Option<RenderQueue>,
 }
 
@@ -144,7 +144,7 @@ pub(crate) trait MqdHal: Sync {
     /// Sets whether performance counters count the waves of the queue.
     fn set_perfcount(&self, enable: bool, image: &mut dyn Words);
 
-    /// Returns how much of the context save area the CP has used.
+    /// Returns the use of the context save area.
     fn save_state(&self, image: &mut dyn Words) -> SaveState;
 }
 

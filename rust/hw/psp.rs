@@ -104,9 +104,9 @@ pub(crate) trait PspHal: Sync {
     /// Returns the required files.
     fn files(&self) -> &'static [FirmwareFile];
 
-    /// Returns whether the RLC gives the firmware to the engines of the graphics core, after
-    /// AUTOLOAD_RLC. The core has no power before, the trusted memory region is that of the boot
-    /// firmware, and firmware is loaded once after a reset.
+    /// Returns whether the RLC loads the firmware of the graphics core's engines, after
+    /// AUTOLOAD_RLC. The core has no power before, the TMR is that of the boot firmware, and
+    /// firmware can be loaded once after a reset.
     fn autoloads(&self) -> bool;
 
     /// Returns whether the version of the running secure OS is in a register, and a secure OS of
@@ -117,8 +117,8 @@ pub(crate) trait PspHal: Sync {
     /// (FB_FW_RESERV_ADDR); `None` if none does.
     fn tells_memory_since(&self) -> Option<u32>;
 
-    /// Returns what to load from the files on this card with `sdma` SDMA engines and the PCI device
-    /// id `device`. `ENOMEM` for the lists.
+    /// Returns the firmware to load from the files, for a card with `sdma` SDMA engines and the PCI
+    /// device id `device`. `ENOMEM` without memory for the lists.
     fn plan(
         &self,
         mmio: &Mmio,

@@ -235,8 +235,8 @@ pub(crate) trait SmuHal: Sync {
         out: &mut KVec<u8>,
     ) -> Result;
 
-    /// Acknowledges an interrupt. Returns why firmware throttles the card (`SMU_THROTTLER_*`), if
-    /// it is about that; `what` and `data` are its context words.
+    /// Acknowledges an interrupt with context words `what` and `data`. Returns the reasons
+    /// (`SMU_THROTTLER_*`) of a throttling interrupt, `None` for others.
     fn interrupt(&self, mmio: &Mmio, what: u32, data: u32) -> Result<Option<u64>>;
 
     /// Returns the address of the FRU EEPROM on the bus of the board, `None` if boards have none.

@@ -71,7 +71,7 @@ fn set_runtime_on_gpus(process: &Process, enabled: bool) -> Result {
 }
 
 /// `RUNTIME_ENABLE`. `EBUSY` if it is enabled already, `EEXIST` if the process has queues. With a
-/// debugger, waits for its reply: `EINTR` after a signal, and another call goes on.
+/// debugger, waits for its reply: `EINTR` after a signal; another call continues the wait.
 pub(super) fn runtime_enable(
     process: &Arc<Process>,
     args: &mut kfd_ioctl_runtime_enable_args,
@@ -403,7 +403,7 @@ fn suspend(
     for device in target.devices() {
         parts.push(Part::new(device, &state, &mut ids)?, GFP_KERNEL)?;
     }
-    // From here on a failure concerns single queues: the caller has to know which are suspended.
+    // From here on a failure concerns single queues: it is reported in the array of ids.
     let mut suspended = 0;
     for part in &parts {
         suspended += part.suspend(&mut ids, args);

@@ -67,7 +67,7 @@ pub(crate) enum QueueOwner {
 /// Number of [`QueueOwner`]s.
 pub(super) const QUEUE_OWNERS: usize = 2;
 
-/// A BO that had to leave VRAM.
+/// A BO that was evicted from VRAM.
 pub(crate) struct EvictedBo(pub(super) Arc<BoInner>);
 
 impl EvictedBo {
@@ -89,8 +89,8 @@ pub(super) trait BoMapper: Send + Sync {
     /// VRAM for page tables. After an error the PTEs are zapped.
     fn map_user(&self, va: u64, bo: &BoInner, placement: &Placement) -> Result;
 
-    /// Allocates what [`BoMapper::update`] takes for a move of `bo` to `to`. `None` if it is not
-    /// mapped at `va` any more. `ENOMEM` without memory.
+    /// Allocates the memory that [`BoMapper::update`] needs for a move of `bo` to `to`. `None` if
+    /// it is not mapped at `va` any more. `ENOMEM` without memory.
     fn prepare_update(&self, va: u64, bo: &BoInner, to: &Placement) -> Result<Option<Spare>>;
 
     /// Points the PTEs of `bo` at `va`, if it is mapped there, to its current placement. Visible to
@@ -234,7 +234,8 @@ impl BoInner {
         &self.resv
     }
 
-    /// Returns what its VRAM is accounted as: only BOs of processes have a reservation.
+    /// Returns the [`VramUser`] to which its VRAM is accounted: only BOs of processes have a
+    /// reservation.
     pub(super) fn vram_user(&self) -> VramUser {
         match self.reservation {
             Some(_) => VramUser::Process,
@@ -274,7 +275,7 @@ impl BoInner {
         }
     }
 
-    /// Returns the user queues of those that map the BO.
+    /// Returns the user queues that access the BO through its mappings.
     pub(super) fn queue_use(&self) -> QueueUse {
         let mappings = self.mappings.lock();
         let uses = mappings.iter().map(|(_, s)| match s.eviction_handlers() {

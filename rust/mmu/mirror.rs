@@ -71,8 +71,8 @@ impl Vm {
         Ok(table)
     }
 
-    /// Makes accesses to the page at `va` fault for good instead of being repeated, if no BO is
-    /// mapped there. Errors as [`Self::mirror`].
+    /// Makes accesses to the page at `va` fault without retry, if no BO is mapped there. Errors as
+    /// [`Self::mirror`].
     pub(crate) fn refuse(&self, va: u64) -> Result {
         let page = PAGE_SIZE as u64;
         let va = va / page * page;
@@ -154,7 +154,7 @@ impl Mirror {
         Ok(())
     }
 
-    /// Gives up pages of [`Self::claim`] that are not among `pages`.
+    /// Releases pages of [`Self::claim`] that are not among `pages`.
     pub(crate) fn keep(&self, pages: Pages) {
         let mut guard = self.vm.space.inner.lock();
         let inner: &mut Option<Inner> = &mut guard;

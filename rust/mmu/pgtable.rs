@@ -616,8 +616,8 @@ impl Tree {
         self.root.unpin(cx, va)
     }
 
-    /// Writes an entry for the page at `va` that ends the repetition of accesses. `EADDRINUSE` if a
-    /// 2 MiB page is mapped there, `ENOMEM` without memory.
+    /// Writes an entry for the page at `va` that makes accesses fault without retry. `EADDRINUSE`
+    /// if a 2 MiB page is mapped there, `ENOMEM` without memory.
     pub(super) fn refuse(&mut self, cx: &mut Update<'_>, va: u64) -> Result {
         let entry = cx.gpu.generation().gmc.no_retry();
         self.with_new_tables(cx, |root, cx| root.put(cx, va, entry))

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Placements of a BO: where its memory is, and where it should be.
+//! Placements of a BO: current and preferred.
 
 use core::ops::Range;
 
@@ -299,7 +299,7 @@ impl Placement {
         memory.map(|m| PeerUse::new(m, card.dma())).transpose()
     }
 
-    /// Returns whether `peer` is what [`Self::map_for`] returns.
+    /// Returns whether `peer` is up to date: the mapping that [`Self::map_for`] returns.
     pub(super) fn is_mapped_by(&self, card: &Card, owner: &Card, peer: Option<&PeerUse>) -> bool {
         match (self.peer_memory(card, owner), peer) {
             (Some(memory), Some(peer)) => peer.is_of(&*memory),

@@ -165,7 +165,8 @@ impl Space {
         self.eviction_handlers().iter().any(Option::is_some)
     }
 
-    /// Returns the BO of the first mapping at or above `va`, and where to look for the next one.
+    /// Returns the BO of the first mapping at or above `va`, and the address from which to search
+    /// for the next one.
     pub(super) fn mapping_from(&self, va: u64) -> Option<(BoRef, Option<u64>)> {
         let guard = self.inner.lock();
         let inner: &Option<Inner> = &guard;
@@ -381,7 +382,8 @@ impl Space {
     }
 
     /// Unmaps ranges as [`Space::unmap`], with one flush of the TLBs, and adds the mappings to
-    /// `removed`, which has capacity for them. Returns the first error; what failed stays mapped.
+    /// `removed`, which has capacity for them. Returns the first error; ranges that failed stay
+    /// mapped.
     pub(super) fn unmap_all(&self, ranges: &[(u64, u64)], removed: &mut KVec<Mapping>) -> Result {
         let mut guard = self.inner.lock();
         let inner: &mut Option<Inner> = &mut guard;

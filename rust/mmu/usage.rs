@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Memory of an address space by region, as `/proc/PID/fdinfo` shows it.
+//! Memory usage of an address space by region, for `/proc/PID/fdinfo`.
 
 use kernel::{prelude::*, sync::Arc};
 
@@ -12,7 +12,7 @@ use super::{
 };
 use crate::kapi::drm::{self, MemoryStats};
 
-/// Where memory is, or belongs (`TTM_PL_*`, `AMDGPU_PL_*`).
+/// Current or preferred region of memory (`TTM_PL_*`, `AMDGPU_PL_*`).
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Region {
     /// User memory without valid pages.
@@ -83,8 +83,8 @@ pub(crate) struct Usage {
 type Entry = (BoRef, bool);
 
 impl Usage {
-    /// Returns the memory of `file`, and of what KFD maps in its address space `vm`, if it has one.
-    /// `ENOMEM` without memory.
+    /// Returns the memory of `file`, and of BOs that KFD maps in its address space `vm`, if it has
+    /// one. `ENOMEM` without memory.
     pub(crate) fn of<D: drm::Driver>(file: &drm::File<D>, vm: Option<&Vm>) -> Result<Self> {
         let mut bos: KVVec<Entry> = KVVec::new();
         for object in Object::all_of(file) {

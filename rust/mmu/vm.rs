@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Address spaces as processes and jobs hold them.
+//! Handles of address spaces, held by processes and jobs.
 
 use core::ops::Range;
 
@@ -158,8 +158,8 @@ impl Vm {
         Ok(())
     }
 
-    /// Unmaps ranges as [`Vm::unmap`], with one flush of the TLBs. Returns the first error; what
-    /// failed stays mapped.
+    /// Unmaps ranges as [`Vm::unmap`], with one flush of the TLBs. Returns the first error; ranges
+    /// that failed stay mapped.
     pub(crate) fn unmap_all(&self, ranges: &[(u64, u64)]) -> Result {
         let Ok(mut removed) = KVec::with_capacity(ranges.len(), GFP_KERNEL) else {
             let each = ranges.iter().map(|(va, len)| self.unmap(*va, *len));
@@ -210,7 +210,8 @@ impl Vm {
         Ok(())
     }
 
-    /// Returns the BO of the first mapping at or above `va`, and where to look for the next one.
+    /// Returns the BO of the first mapping at or above `va`, and the address from which to search
+    /// for the next one.
     pub(super) fn mapping_from(&self, va: u64) -> Option<(BoRef, Option<u64>)> {
         self.space.mapping_from(va)
     }

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! `compute_partition_config` of a card in sysfs: what a partition of a compute partition mode has,
-//! whether or not the mode is set (`amdgpu_xcp.c`, `aqua_vanjaram_get_xcp_res_info`).
+//! `compute_partition_config` of a card in sysfs: the resources of a partition in a compute
+//! partition mode, whether or not the mode is set (`amdgpu_xcp.c`,
+//! `aqua_vanjaram_get_xcp_res_info`).
 
 use core::fmt::Write;
 

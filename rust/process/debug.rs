@@ -2,10 +2,10 @@
 
 //! Debugger sessions with a process (`kfd_debug.c`), and the state of its runtime.
 //!
-//! A debugger enables exceptions that it wants to know of, and is notified through a file. What is
-//! raised during a session is recorded until the debugger clears it, enabled or not: exceptions of
-//! queues in their [`ExceptionTable`], those of GPUs and of the process here. An exception that is
-//! not enabled goes the way that it goes without a debugger.
+//! A debugger enables exceptions and is notified of them through a file. Exceptions that are raised
+//! during a session are recorded until the debugger clears them, enabled or not: those of queues in
+//! their [`ExceptionTable`], those of GPUs and of the process here. An exception that is not
+//! enabled is delivered as without a debugger.
 //!
 //! [`ExceptionTable`]: crate::queue::ExceptionTable
 
@@ -35,7 +35,7 @@ use crate::{
     trace,
 };
 
-/// An exception that a debugger asks for.
+/// An exception that a debugger queries.
 pub(crate) struct DebugEvent {
     /// All exceptions of the queue, the GPU, or the process.
     pub(crate) exceptions: Exceptions,
@@ -98,8 +98,8 @@ impl Process {
         debugged
     }
 
-    /// Returns whether a call of RUNTIME_ENABLE was interrupted, and forgets one whose session has
-    /// ended.
+    /// Returns whether a call of RUNTIME_ENABLE was interrupted, and clears the record of one whose
+    /// session has ended.
     pub(crate) fn interrupted_runtime(&self) -> Interrupted {
         let mut debug = self.debug().lock();
         let interrupted = debug.interrupted;
@@ -110,7 +110,7 @@ impl Process {
     }
 
     /// Waits until the debugger replies to a change of the runtime, or the session ends. `EINTR`
-    /// after a signal; another call then goes on.
+    /// after a signal; another call then continues the wait.
     pub(crate) fn wait_for_debugger(&self) -> Result {
         let mut debug = self.debug().lock();
         debug.interrupted = Interrupted::No;
@@ -240,7 +240,8 @@ impl Process {
         }
     }
 
-    /// Tells trap handlers and schedulers whether the runtime is debugged, and how.
+    /// Passes the debugger's state to the GPUs: whether one is attached to the trap handler, and
+    /// its wave settings to the scheduler.
     pub(crate) fn show_debugger(&self) {
         for device in self.devices() {
             let (debugged, waves) = {
@@ -358,8 +359,8 @@ impl Process {
         self.notify(debug, exceptions)
     }
 
-    /// Raises a VM fault. Returns whether the debugger is notified, which then decides about the
-    /// queues.
+    /// Raises a VM fault. Returns whether the debugger is notified: the driver does not handle the
+    /// fault then.
     pub(super) fn raise_fault(
         self: &Arc<Self>,
         device: &ProcessDevice,
@@ -531,7 +532,7 @@ impl Process {
                 let mut debug = self.debug().lock();
                 self.status_of(&mut debug, gpu_id).and_then(|d| d.fault)
             };
-            // Without data, as after it was cleared, the fault is only known to have happened.
+            // Without recorded data, as after the fault was cleared, the report is imprecise.
             let fault = fault.unwrap_or(MemoryException {
                 gpu_id,
                 imprecise: true,

@@ -14,7 +14,7 @@ pub(crate) struct Runtime {
     pub(crate) r_debug: u64,
     /// RUNTIME_ENABLE was called.
     pub(crate) enabled: bool,
-    /// It asked for trap temporaries to be set up.
+    /// RUNTIME_ENABLE requested the setup of trap temporaries (TTMPs).
     pub(crate) ttmp_setup: bool,
 }
 
@@ -28,7 +28,7 @@ pub(super) struct Session {
     pub(super) debugger: usize,
 }
 
-/// Exceptions of a GPU, and settings there.
+/// Exceptions of a GPU, and the debugger's settings there.
 #[derive(Default)]
 pub(super) struct DeviceStatus {
     /// Those that were not cleared.
@@ -39,15 +39,15 @@ pub(super) struct DeviceStatus {
     pub(super) waves: WaveDebug,
 }
 
-/// A call of RUNTIME_ENABLE whose wait a signal ended.
+/// State of a call of RUNTIME_ENABLE that was interrupted by a signal.
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) enum Interrupted {
-    /// There is none.
+    /// No call was interrupted.
     #[default]
     No,
-    /// The next call goes on with the wait.
+    /// The next call continues the wait.
     Waiting,
-    /// The session has ended since: the next call that enables the runtime has nothing to wait for.
+    /// The session has ended since: the next call that enables the runtime does not wait.
     Over,
 }
 

@@ -165,7 +165,7 @@ impl Evictor {
     fn evict_queues(this: &Arc<Delayed<Self>>, buffer: EvictedBo) -> Result {
         let mut state = this.state.lock();
         if this.ended.load(Relaxed) {
-            // The queues are unmapped for good.
+            // The queues are unmapped permanently.
             return Ok(());
         }
         state.evicted.reserve(1, GFP_KERNEL)?;

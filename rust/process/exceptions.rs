@@ -169,7 +169,7 @@ fn read<T: kernel::transmute::FromBytes>(addr: u64) -> Result<T> {
 
 /// Adds exceptions to the payload of the queue with this context save area. Returns the id of the
 /// event to be set. As in the C driver (`send_exception_work_handler()`) the event is set also if
-/// the payload cannot be accessed, and what cannot be read counts as 0.
+/// the payload cannot be accessed, and values that cannot be read count as 0.
 fn add_to_payload(area: u64, exceptions: Exceptions) -> u32 {
     let payload: u64 = read(area.wrapping_add(usize_as_u64(cwsr::ERR_PAYLOAD_ADDR))).unwrap_or(0);
     let sum = read::<u64>(payload).unwrap_or(0) | exceptions.0;

@@ -54,7 +54,7 @@ impl GpuQueues {
         smi::restored(self.node.id(), self.process.pids(), true);
     }
 
-    /// Evicts the queues for good.
+    /// Evicts the queues permanently.
     pub(super) fn stop(&mut self) {
         // One more than `restore` undoes.
         self.evicted = false;

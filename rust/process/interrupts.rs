@@ -138,8 +138,8 @@ impl EventSink for Sink {
 
     fn gpu_reset(&self, gpu: &Gpu) {
         smi::gpu_lost(gpu);
-        // The handler of a job timeout comes here, in the fence signalling path: no copy of the
-        // list.
+        // Also called by the job timeout handler, in the fence signalling path: does not copy the
+        // list, which allocates.
         table::for_each(|process| {
             for device in process.devices().iter().filter(|d| d.node().is_of(gpu)) {
                 // Also after poison, except for the process that consumed it, which keeps its

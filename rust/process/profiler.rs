@@ -46,7 +46,7 @@ impl Process {
         let devices = self.devices().iter();
         for device in devices.filter(|d| only.is_none_or(|gpu| d.node().is_of(gpu))) {
             let gpu = device.gpu();
-            // A scheduler that fails is reported where it does.
+            // Errors are reported by the scheduler.
             let _ = gpu
                 .profiler()
                 .release(self.key(), || self.count_waves(gpu, false));

@@ -105,9 +105,10 @@ impl WorkItem<RETRY_WORK> for Process {
 
 /// Handles a fault of the process on its GPU number `index`.
 ///
-/// The entry of a fault may be read after its access has succeeded, as the page was mapped with
-/// another one, and the process has unmapped the memory since. Such a fault is not repeated; one
-/// that cannot be handled is reported when it is, with the memory of the process unchanged.
+/// An IH entry may be stale: the access has succeeded since, because the page was mapped for
+/// another fault, and the process has unmapped the memory. A stale fault is not repeated by the
+/// hardware. A fault that cannot be handled is therefore reported only if it repeats while the
+/// memory of the process is unchanged.
 fn recover(
     process: &Arc<Process>,
     index: usize,
@@ -116,7 +117,7 @@ fn recover(
     fault: &VmFault,
 ) {
     if device.has_fault() {
-        // The queues are being evicted for good.
+        // The queues are being evicted permanently.
         return;
     }
     let page = fault.addr >> PAGE_SHIFT;
@@ -151,7 +152,7 @@ fn recover(
                 process.pid(),
                 fault.addr
             );
-            // The access faults for good instead of being repeated.
+            // Make the access fault without retry.
             if let Ok(vm) = device.vm() {
                 let _ = vm.refuse(fault.addr);
             }

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Retry faults of a process on a GPU that wait to be handled.
+//! Pending retry faults of a process on a GPU.
 //!
-//! Each occupies a slot of the retry CAM until it is acknowledged, so that there are never more
-//! than slots: none is lost for lack of memory.
+//! Each occupies a slot of the retry CAM until it is acknowledged, so that their number is bounded:
+//! none is lost for lack of memory.
 
 use core::mem;
 
@@ -27,7 +27,7 @@ struct Refused {
     changes: u64,
 }
 
-/// Faults that wait, by their slot.
+/// Pending faults, by their slot.
 #[pin_data]
 pub(super) struct RetryFaults {
     /// Taken by the interrupt thread: nothing is allocated under it.
@@ -74,8 +74,8 @@ impl RetryFaults {
         waiting.iter_mut().skip(from).find_map(Option::take)
     }
 
-    /// Notes that the fault of a page could not be handled with the memory of the process in state
-    /// `changes`. Returns whether it was so before: an access was repeated.
+    /// Records that the fault of a page could not be handled with the memory of the process in
+    /// state `changes`. Returns whether that was recorded before: the access was repeated.
     pub(super) fn refuse(&self, page: u64, changes: u64) -> bool {
         let fault = Some(Refused { page, changes });
         let mut refused = self.refused.lock();
@@ -83,7 +83,7 @@ impl RetryFaults {
         slot.is_none_or(|slot| mem::replace(slot, fault) == fault)
     }
 
-    /// Forgets it, as the fault of the page was handled.
+    /// Removes the record of [`Self::refuse`], as the fault of the page was handled.
     pub(super) fn forget(&self, page: u64) {
         let mut refused = self.refused.lock();
         if let Some(slot) = refused.get_mut((page % SLOTS as u64) as usize) {

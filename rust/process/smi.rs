@@ -301,7 +301,7 @@ fn send_all(gpu: &Gpu, event: u32, what: core::fmt::Arguments<'_>) {
     );
 }
 
-/// Sends a line of `what` and `name` to those clients that match and accept it.
+/// Sends a line that consists of `what` and `name` to those clients that match and accept it.
 fn send_to(
     matches: impl Fn(&SmiClient) -> bool,
     event: u32,

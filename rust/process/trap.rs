@@ -86,8 +86,8 @@ impl TrapHandler {
         self.bo.write64(TMA_OFFSET, tba)
     }
 
-    /// Sets whether a debugger is attached. The handler tells the second-level handler, which then
-    /// leaves exceptions to the debugger.
+    /// Sets whether a debugger is attached. The handler passes the flag to the second-level
+    /// handler, which then leaves exceptions to the debugger.
     pub(super) fn set_debugged(&self, debugged: bool) -> Result {
         self.bo.write64(TMA_OFFSET + 16, debugged.into())
     }

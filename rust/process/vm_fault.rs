@@ -88,7 +88,7 @@ impl WorkItem<FAULT_WORK> for Process {
     }
 }
 
-/// Evicts the queues of a process after a VM fault, for good, and signals its memory exception
+/// Evicts the queues of a process permanently after a VM fault, and signals its memory exception
 /// events.
 fn handle_fault(process: &Process, device: &ProcessDevice, fault: &MemoryException) {
     let gpu = device.gpu();

@@ -24,9 +24,9 @@ use crate::uapi;
 pub(crate) struct Exceptions(pub(crate) u64);
 
 impl Exceptions {
-    /// The debugger does not know the queue yet.
+    /// A new queue, until the debugger clears the exception.
     pub(crate) const QUEUE_NEW: Self = Self::one(uapi::EC_QUEUE_NEW);
-    /// A queue was destroyed.
+    /// A queue was destroyed, an exception of the GPU.
     pub(crate) const QUEUE_DELETE: Self = Self::one(uapi::EC_DEVICE_QUEUE_DELETE);
     /// A VM fault.
     pub(crate) const MEMORY_VIOLATION: Self = Self::one(uapi::EC_DEVICE_MEMORY_VIOLATION);
@@ -140,7 +140,7 @@ impl Word {
 pub(crate) struct ExceptionTable(KVVec<Doorbell>);
 
 impl ExceptionTable {
-    /// Returns the table of a slice of so many doorbells, none of which has a queue.
+    /// Returns the table of a slice of `doorbells` doorbells, none of which has a queue.
     pub(crate) fn new(doorbells: usize) -> Result<Arc<Self>> {
         let mut table = KVVec::with_capacity(doorbells, GFP_KERNEL)?;
         for _ in 0..doorbells {
@@ -160,7 +160,7 @@ impl ExceptionTable {
             .is_some()
     }
 
-    /// Adds exceptions to those that a debugger clears. Nothing happens without such a queue.
+    /// Adds exceptions to those that a debugger clears. Has no effect without such a queue.
     pub(crate) fn record(&self, doorbell: u32, exceptions: Exceptions) {
         if let Some(d) = self.get(doorbell) {
             let _ = d.status.update(|old| old | exceptions);

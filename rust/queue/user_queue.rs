@@ -196,8 +196,8 @@ impl Queue {
         self.destroying = destroying;
     }
 
-    /// Returns whether a debugger may suspend the queue: it knows the queue, which is not being
-    /// destroyed.
+    /// Returns whether a debugger may suspend the queue: the exception `EC_QUEUE_NEW` was cleared,
+    /// and the queue is not being destroyed.
     pub(crate) fn may_be_suspended(&self) -> bool {
         self.hw.is_suspended()
             || !self.destroying && !self.exceptions.status().has(Exceptions::QUEUE_NEW)

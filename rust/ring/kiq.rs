@@ -98,7 +98,7 @@ impl Kiqs {
         !self.0.is_empty()
     }
 
-    /// Takes the KIQs, so that none runs for others.
+    /// Takes the KIQs, and leaves the state in which no KIQ runs.
     pub(crate) fn take(&mut self) -> Self {
         core::mem::replace(self, Self::stopped())
     }

@@ -197,8 +197,9 @@ impl AttributeMap {
             .sum()
     }
 
-    /// Replaces the ranges between `first` and `end` by what `f` makes of each of them, and of the
-    /// gaps between them (`None`). `ENOMEM` without memory, with nothing changed.
+    /// Replaces the attributes of the ranges between `first` and `end`, and of the gaps between
+    /// them (`None`), by the results of `f`; `None` removes a range. `ENOMEM` without memory, with
+    /// nothing changed.
     fn replace(
         &mut self,
         first: u64,

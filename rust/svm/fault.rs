@@ -160,7 +160,7 @@ impl Svm {
     ) -> Result<AttributeRange> {
         Self::add_windows(this, state, mm, page, page + 1)?;
         let locked = mm.mmap_read_lock();
-        // Windows report what is unmapped from here on.
+        // Windows record unmaps from here on.
         let area = locked
             .vma_lookup(usize::try_from(page << PAGE_SHIFT)?)
             .filter(|area| area.flags() & (flags::IO | flags::PFNMAP | flags::MIXEDMAP) == 0)

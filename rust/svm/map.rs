@@ -214,7 +214,7 @@ impl Svm {
         Some(map.mirror().clone())
     }
 
-    /// Gives up the addresses of a block that are not among `pages`.
+    /// Releases the addresses of a block that are not among `pages`.
     pub(super) fn release_pages(&self, window: &WindowRef, index: usize, pages: Pages) {
         for gpu in 0..self.gpus() {
             if let Some(mirror) = Self::mirror(window, index, gpu) {
@@ -541,7 +541,7 @@ impl Svm {
     }
 
     /// Writes the PTEs if none of the pages was invalidated. `settled` pages are mapped then,
-    /// except for `absent` ones. Returns whether it did.
+    /// except for `absent` ones. Returns whether they were written.
     #[allow(clippy::too_many_arguments, reason = "one step of `map_block`")]
     fn show(
         &self,
@@ -553,7 +553,7 @@ impl Svm {
         found: &Found,
         prepared: &mut [Prepared],
     ) -> Result<bool> {
-        // What is not used any more is dropped after the lock is released.
+        // DMA mappings that are unused now: dropped after the lock is released.
         let mut unused: KVec<Garbage> = KVec::with_capacity(prepared.len(), GFP_KERNEL)?;
         let mut state = window.watch().lock();
         let unchanged = |block: &&mut Block| !block.has_changed(target.pages);
@@ -593,7 +593,7 @@ impl Svm {
             }
             let base = at / BLOCK_PAGES as u64 * BLOCK_PAGES as u64;
             let end = pages.end.min(base + BLOCK_PAGES as u64);
-            // The other blocks nevertheless, as in the C driver.
+            // Continue with the other blocks, as the C driver does.
             if let Err(e) = f(base, (at - base) as usize, (end - base) as usize) {
                 result = Err(e);
             }
@@ -697,8 +697,9 @@ impl Svm {
         result
     }
 
-    /// Moves pages to where they are prefetched. Returns the GPUs that map them afterwards: those
-    /// that would repeat an access to be informed of. An error of a migration to system memory.
+    /// Migrates pages to their prefetch location. Returns the GPUs on which to map them afterwards:
+    /// with retry faults, that of the VRAM if it has access. Errors of a migration to system
+    /// memory.
     fn prefetch(&self, mm: &MmWithUser, attributes: &Attributes, pages: Range<u64>) -> Result<u64> {
         let to = self.prefetch_target(attributes);
         let moved = self.move_pages(mm, attributes, pages, &to, MoveTrigger::Prefetch);

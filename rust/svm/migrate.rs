@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Where registered memory is: migration to the VRAM of a GPU and back.
+//! Migration of registered memory to the VRAM of a GPU and back.
 
 use core::ops::Range;
 
@@ -20,9 +20,9 @@ use crate::{
     mmu::Pages,
 };
 
-/// Where pages are to be.
+/// Destination of pages.
 pub(super) enum Destination {
-    /// Where they are.
+    /// Their current location.
     Anywhere,
     /// In system memory.
     System,
@@ -31,7 +31,7 @@ pub(super) enum Destination {
 }
 
 impl Svm {
-    /// Returns where a prefetch moves pages (`svm_range_best_prefetch_location`): to system memory
+    /// Returns the destination of a prefetch (`svm_range_best_prefetch_location`): to system memory
     /// if a GPU of another card is to access them in place.
     pub(super) fn prefetch_target(&self, attributes: &Attributes) -> Destination {
         let location = match attributes.prefetch {
@@ -53,7 +53,7 @@ impl Svm {
         Destination::Vram(location)
     }
 
-    /// Returns where an access of GPU `gpu` with id `id` moves pages
+    /// Returns the destination of pages after a fault of GPU `gpu` with id `id`
     /// (`svm_range_best_restore_location`); `EACCES` if the GPU has no access.
     pub(super) fn fault_target(
         &self,
@@ -115,8 +115,8 @@ impl Svm {
         }
     }
 
-    /// Migrates pages to VRAM as far as they are anonymous memory. They stay where they are after
-    /// an error: `ENOSPC` if the VRAM that processes may reserve is less, otherwise as
+    /// Migrates pages of anonymous memory to VRAM. The remaining pages are not moved after an
+    /// error: `ENOSPC` if the VRAM that processes may reserve is less, otherwise as
     /// [`Gpu::migrate_to_vram`]. The caller holds [`Svm::state`], and not the mmap lock.
     fn move_to_vram(
         &self,
@@ -166,7 +166,8 @@ impl Svm {
     }
 
     /// Migrates pages in the VRAM of the cards of `gpus` to system memory. `EIO` when a device is
-    /// hung, `ENODEV` when it is unplugged, `ENOMEM` without memory. Locks as above.
+    /// hung, `ENODEV` when it is unplugged, `ENOMEM` without memory. Locks as for
+    /// [`Self::move_to_vram`].
     fn move_to_system(
         &self,
         mm: &MmWithUser,

@@ -58,7 +58,7 @@ pub(crate) trait Queues: Send + Sync {
     /// The restore is tried again later.
     fn postponed(&self);
 
-    /// Evicts the queues for good: a queue cannot run without memory that was unmapped.
+    /// Evicts the queues permanently: a queue cannot run without memory that was unmapped.
     fn stop(&self);
 
     /// Pages were unmapped from GPUs.
@@ -103,7 +103,7 @@ struct Vital {
     users: u32,
 }
 
-/// Attributes, and what is accounted for them.
+/// Attributes, and the memory accounted for them.
 pub(super) struct State {
     pub(super) attributes: AttributeMap,
     charged: UserBytes,
@@ -300,7 +300,7 @@ impl Svm {
         Ok(())
     }
 
-    /// Removes a GPU on which the process has no queues any more, for good.
+    /// Removes a GPU on which the process has no queues any more, permanently.
     pub(crate) fn leave(&self, gpu: usize) {
         let mut members = self.members.lock();
         let vm = members.get_mut(gpu).and_then(|member| {
@@ -348,7 +348,7 @@ impl Svm {
         })
     }
 
-    /// Returns the GPU with an id, as above.
+    /// Returns the GPU with an id as a location of memory; `None` if it has no address space.
     pub(super) fn location(&self, id: u32) -> Option<Location> {
         (0..self.gpus).find_map(|index| self.location_at(index).filter(|at| at.id == id))
     }
@@ -500,7 +500,7 @@ impl Svm {
         Ok(end.ok_or(EOVERFLOW)? >> PAGE_SHIFT)
     }
 
-    /// Removes what the process has unmapped from the attributes. `ENOMEM` without memory.
+    /// Removes pages that the process has unmapped from the attributes. `ENOMEM` without memory.
     ///
     /// With the mmap lock held, notifiers of earlier unmaps have run wherever there is memory, and
     /// those of others run meanwhile: munmap() calls them with the lock held for reading.
@@ -606,7 +606,7 @@ impl Svm {
         state.charged.set(bytes + state.windows * WINDOW_BYTES)
     }
 
-    /// Removes what the process has unmapped.
+    /// Removes pages that the process has unmapped, and unused blocks and windows.
     pub(super) fn tidy(&self, state: &mut State, mm: &MmWithUser) -> Result {
         let locked = mm.mmap_read_lock();
         self.reap(state)?;
@@ -714,7 +714,7 @@ impl Svm {
     }
 
     /// Pins memory that a queue on a GPU cannot run without: if the process unmaps it, the queues
-    /// are evicted for good. `EINVAL` unless all of it is mapped on the GPU and stays mapped.
+    /// are evicted permanently. `EINVAL` unless all of it is mapped on the GPU and stays mapped.
     pub(crate) fn pin(
         this: &Arc<Delayed<Self>>,
         gpu: usize,

@@ -3,7 +3,7 @@
 //! Windows: interval notifiers over 64 MiB of user memory each, and the blocks mirrored in them.
 //!
 //! The lock of a window is taken by its MMU notifier: nothing is allocated, freed or faulted in
-//! under it. What it removes is returned to the caller, who drops it without the lock.
+//! under it. Removed objects are returned to the caller, which drops them without the lock.
 
 use core::ops::Range;
 
@@ -55,8 +55,8 @@ pub(super) trait Owner: Send + Sync {
     /// again and restores them.
     fn evict(&self);
 
-    /// Pages were unmapped by the process: if a queue cannot run without one of them, its queues
-    /// are evicted for good.
+    /// Pages were unmapped by the process: if a queue cannot run without one of them, all queues of
+    /// the process are evicted permanently.
     fn gone(&self, pages: &Range<u64>);
 
     /// Pages were unmapped from GPUs.
@@ -353,7 +353,7 @@ impl Segment {
     }
 }
 
-/// A page of a block, as it was found.
+/// Location of a page of a block.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Where {
     /// There is none.
@@ -370,7 +370,7 @@ pub(super) struct Found {
     first: usize,
     /// The pages.
     pub(super) pages: KVec<FoundPage>,
-    /// Where they are.
+    /// Their locations.
     pub(super) places: KVec<Where>,
 }
 
@@ -399,7 +399,7 @@ impl Found {
         self.pages.get_mut(within).ok_or(EINVAL)
     }
 
-    /// Returns where pages of the part are; nothing for others.
+    /// Returns the locations of pages of the part; an empty slice for others.
     pub(super) fn places(&self, pages: Range<usize>) -> &[Where] {
         let within = self.within(pages);
         within
@@ -523,7 +523,8 @@ impl WindowState {
         blocks.filter_map(|(i, block)| Some((i, block.as_deref_mut()?)))
     }
 
-    /// Adds a block, unless there is one. Returns what is left to drop.
+    /// Adds a block, unless there is one. Returns the block if it was not added, for the caller to
+    /// drop.
     pub(super) fn add(&mut self, index: usize, block: KBox<Block>) -> Option<KBox<Block>> {
         match self.blocks.get_mut(index) {
             Some(slot @ None) => {
@@ -550,7 +551,7 @@ impl WindowState {
         self.blocks.iter().all(Option::is_none)
     }
 
-    /// Removes a GPU from a block. Returns what is left to drop.
+    /// Removes a GPU from a block. Returns its mappings, for the caller to drop.
     pub(super) fn remove_gpu(&mut self, index: usize, gpu: usize) -> Option<BlockMap> {
         let block = self.blocks.get_mut(index)?.as_mut()?;
         let mut map = block.maps.get_mut(gpu)?.take()?;

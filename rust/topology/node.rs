@@ -146,9 +146,8 @@ impl fmt::Display for Link {
         writeln!(f, "weight {}", self.weight)?;
         writeln!(f, "min_latency 0")?;
         writeln!(f, "max_latency 0")?;
-        // The minimum of a PCI Express link is unknown. The C driver prints 0, too: it looks for
-        // the lowest link width in the capabilities of the card, but these are in those of the
-        // slot.
+        // The minimum of a PCI Express link is unknown. The C driver prints 0, too: it reads the
+        // lowest link width from the capabilities of the card, but only those of the slot have it.
         writeln!(f, "min_bandwidth {}", self.min_bandwidth)?;
         writeln!(f, "max_bandwidth {}", self.bandwidth)?;
         writeln!(f, "recommended_transfer_size 0")?;

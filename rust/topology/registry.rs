@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The state of the topology: its GPUs, the nodes built from them, and where they are shown.
+//! The state of the topology: its GPUs, the nodes built from them, and their sysfs and debugfs
+//! directories.
 //!
 //! Each addition or removal of the GPUs of a device rebuilds all nodes and increments the
 //! generation, which user space reads before and after everything else to detect a change.

@@ -5,7 +5,7 @@
 //! Sources: `pm/swsmu/inc/pmfw_if/smu_v14_0_2_ppsmc.h` (messages), `smu14_driver_if_v14_0.h`
 //! (tables, clocks), `pm/swsmu/inc/smu_v14_0_2_pptable.h`. The protocol, the numbers of the
 //! mailbox's registers and the [responses](super::response) are those of 13.0.6; a second mailbox
-//! takes debug messages and does not answer.
+//! takes debug messages and does not respond.
 
 /// System management network address of the firmware flags; bit 0: interrupts are enabled, the
 /// firmware runs.
@@ -80,9 +80,9 @@ numbers! {
         GET_DC_MODE_MAX_DPM_FREQ "GetDcModeMaxDpmFreq" = 0x27,
         /// Allows the graphics core to be powered down while it is idle.
         ALLOW_GFX_OFF "AllowGfxOff" = 0x28,
-        /// Powers the graphics core up until it is allowed to be down again.
+        /// Powers the graphics core up, until it is allowed to be powered down again.
         DISALLOW_GFX_OFF "DisallowGfxOff" = 0x29,
-        /// Tells the firmware that no driver manages the device any more.
+        /// Announces the unload of the driver: no driver manages the device.
         PREPARE_MP1_FOR_UNLOAD "PrepareMp1ForUnload" = 0x2e,
         /// Sets the power limit in W.
         SET_PPT_LIMIT "SetPptLimit" = 0x32,

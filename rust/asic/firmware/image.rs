@@ -158,8 +158,7 @@ impl<'a> Image<'a> {
         ))
     }
 
-    /// Checks that `len` bytes at `at` are a header of the security processor with what belongs to
-    /// it.
+    /// Checks that `len` bytes at `at` are a signed container: PSP header, body and signature.
     pub(crate) fn check_signed(
         &self,
         what: &'static str,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The trusted application for xGMI hives, which knows the hive of a GPU.
+//! The trusted application for xGMI hives: load, unload, and the query of the hive id.
 
 use kernel::prelude::*;
 use rkfd_abi::{
@@ -15,7 +15,7 @@ use super::{Psp, PspContext, State, Status, APPLICATION};
 
 impl Psp {
     /// Loads the application and returns the id of the hive (`amdgpu_xgmi_add_device`). `ENOENT`
-    /// when the firmware file has none, `EIO` when the PSP or the application refuses a command.
+    /// when the firmware file has none, `EIO` when the PSP or the application rejects a command.
     pub(super) fn start_xgmi(&self, cx: &PspContext<'_>, state: &mut State) -> Result<u64> {
         let part = self.plan.xgmi.as_ref().ok_or(ENOENT)?;
         let memory = application_memory(state)?;

@@ -248,7 +248,7 @@ fn queue_area(gpu: &Gpu, kind: u32) -> Result<[u32; 4]> {
 const SDMA_CSA_BYTES: u32 = 32;
 const SDMA_CSA_ALIGN: u32 = 4;
 
-/// Answers `HW_IP_INFO`. Start and size alignment of IBs are in bytes.
+/// Writes the result of `HW_IP_INFO`. Start and size alignment of IBs are in bytes.
 fn ip_info(gpu: &Gpu, arg: &uapi::drm_amdgpu_info, out: &Out) -> Result {
     let kind = uapi::info_hw_ip(arg).type_;
     if uapi::info_hw_ip(arg).ip_instance >= uapi::AMDGPU_HW_IP_INSTANCE_MAX_COUNT {
@@ -276,7 +276,8 @@ fn ip_info(gpu: &Gpu, arg: &uapi::drm_amdgpu_info, out: &Out) -> Result {
     out.put_bytes(&uapi::hw_ip_bytes(&info))
 }
 
-/// Answers `READ_MMR_REG`. `EFAULT` for registers that user space may not read, as in the C driver.
+/// Writes the result of `READ_MMR_REG`. `EFAULT` for registers that user space may not read, as in
+/// the C driver.
 fn read_registers(gpu: &Gpu, arg: &uapi::drm_amdgpu_info, out: &Out) -> Result {
     let input = uapi::info_read_mmr_reg(arg);
     let index = |shift: u32, mask: u32, count: u32| {
@@ -444,8 +445,8 @@ fn firmware(gpu: &Gpu, arg: &uapi::drm_amdgpu_info) -> Result<uapi::drm_amdgpu_i
     })
 }
 
-/// Answers `VBIOS`; without a VBIOS its size is 0 and the texts are empty. `EINVAL` for an offset
-/// beyond the image and for an unknown request.
+/// Writes the result of `VBIOS`; without a VBIOS its size is 0 and the texts are empty. `EINVAL`
+/// for an offset beyond the image and for an unknown request.
 fn vbios(gpu: &Gpu, arg: &uapi::drm_amdgpu_info, out: &Out) -> Result {
     let request = uapi::info_vbios(arg);
     let vbios = gpu.vbios();

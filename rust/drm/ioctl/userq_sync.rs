@@ -201,7 +201,8 @@ fn collect(file: &File<Render>, arg: &uapi::drm_amdgpu_userq_wait) -> Result<Fen
     Ok(fences)
 }
 
-/// Returns where a queue may wait for fences of user queues, the latest of each; waits for others.
+/// Returns address and value of the latest fence of each user queue, for a queue to wait for; waits
+/// for other fences.
 fn infos(
     data: &Arc<FileData>,
     waiter: &Signals,

@@ -59,7 +59,7 @@ const GFX_CONTROL: Word<name::CP_HQD_GFX_CONTROL> = Word::new(184);
 const DB_UPDATED: Value<name::CP_HQD_GFX_CONTROL> =
     gc::CP_HQD_GFX_CONTROL__DB_UPDATED_MSG_EN.put(1);
 
-/// Initialises what the MQDs of MES rings and of queues of the render node have in common.
+/// Initialises the common part of the MQDs of MES rings and of queues of the render node.
 fn init_ring(spec: &QueueSpec, m: &mut [u32]) {
     COMMON.init_ring(spec, m);
     m[dw::compute_misc_reserved] = MISC_RESERVED;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! PSP 14.0.3: firmware files, boot chain. The RLC gives the firmware of the graphics core to its
-//! engines (autoload), once the PSP has all of it.
+//! PSP 14.0.3: firmware files, boot chain. Once the PSP has loaded all firmware of the graphics
+//! core, the RLC loads the engines (autoload).
 
 use kernel::{
     prelude::*,

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Names of features of the SMU, as user space knows them: those of `__smu_feature_names`
-//! (`smu_cmn.c`) at the bits of `smu_v13_0_6_feature_mask_map` (`smu_v13_0_6_ppt.c`). Other
-//! features have none.
+//! User-visible names of features of the SMU: those of `__smu_feature_names` (`smu_cmn.c`) at the
+//! bits of `smu_v13_0_6_feature_mask_map` (`smu_v13_0_6_ppt.c`). Other features have none.
 
 /// Bits and names. A feature with several names has the one that `smu_cmn_get_pp_feature_mask`
 /// finds last.

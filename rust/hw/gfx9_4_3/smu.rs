@@ -41,8 +41,8 @@ fn send(mmio: &Mmio, message: u32, argument: u32) -> Result {
 /// Sends a message, waits for the response and returns the value of the argument register.
 /// `ETIMEDOUT` without a response, `EIO` when it failed, `EOPNOTSUPP` for an unknown message,
 /// `EINVAL` when a prerequisite is missing, `EBUSY` when firmware is busy, `EREMOTEIO` for other
-/// responses (`smu_msg_v1_decode_response`, `smu_cmn.c`). A message before it that was not
-/// responded to in time gets this time again, as its response would be taken for the present one.
+/// responses (`smu_msg_v1_decode_response`, `smu_cmn.c`). If the previous message has timed out,
+/// waits for its response first, with the same timeout: the mailbox does not distinguish responses.
 fn ask(mmio: &Mmio, message: u32, argument: u32) -> Result<u32> {
     let b = mmio.block(hwid::MP1, 0)?;
     let mut is_pending = mmio.lock_mailbox();
@@ -131,8 +131,9 @@ fn milli(value: u32) -> u32 {
     (value >> 10) * 1000 + ((value & 0x3ff) * 1000 >> 10)
 }
 
-/// Returns the number of a clock in messages, the feature that changes it, and where the metrics
-/// table has its levels and its frequency. `EINVAL` for the shader clock, which is different.
+/// Returns the number of a clock in messages, the feature that changes it, and the offsets of its
+/// levels and its frequency in the metrics table. `EINVAL` for the shader clock, which is
+/// different.
 fn place(clock: Clock) -> Result<(u32, u32, usize, usize)> {
     use metrics::*;
     Ok(match clock {
@@ -445,7 +446,7 @@ impl SmuHal for Smu {
             write(&request)?;
             send(mmio, msg::REQUEST_I2C_TRANSACTION, 0)
         };
-        // Another master may have had the bus.
+        // Retry: another master may have held the bus.
         transfer().or_else(|_| transfer())?;
         for (n, byte) in to.iter_mut().enumerate() {
             let at = i2c::COMMANDS + 2 * (ADDRESS + n);

@@ -48,7 +48,7 @@ enum Unit {
     Percent = 10,
 }
 
-/// Where a value is in the metrics table.
+/// Source of a value, as offsets in the metrics table.
 #[derive(Clone, Copy)]
 enum Source {
     Nowhere,
@@ -368,7 +368,7 @@ pub(super) fn round(value: u64) -> u64 {
     (value >> 10) + (value >> 9 & 1)
 }
 
-/// What the metrics are about.
+/// Scope of the metrics.
 pub(super) enum Scope {
     Card,
     Partition,

@@ -34,8 +34,8 @@ const MAX_MS: u32 = i32::MAX as u32;
 pub(crate) struct WaitRequest {
     /// The event id.
     pub(crate) id: u32,
-    /// Age of a signal event that the caller has seen: an event with a different age counts as
-    /// signalled. 0 if the caller does not use ages.
+    /// Age of a signal event that was last returned to the caller: an event with a different age
+    /// counts as signalled. 0 if the caller does not use ages.
     pub(crate) last_age: u64,
 }
 

@@ -60,7 +60,7 @@ impl Wait {
         }
     }
 
-    /// Returns `None` while the wait has to go on, `EIO` if an event was destroyed, and success
+    /// Returns `None` while the wait has to continue, `EIO` if an event was destroyed, and success
     /// if all events, or with `all` unset one, were signalled.
     pub(super) fn test(&self, all: bool) -> Option<Result> {
         let mut activated = 0;

@@ -62,7 +62,7 @@ const TEST_BEFORE: u32 = 0xcafe_dead;
 const TEST_AFTER: u32 = 0xdead_beef;
 /// Timeout of a ring test.
 const TEST_TIMEOUT_MS: i64 = 1000;
-/// Time without progress after which the watcher looks for lost interrupts.
+/// Time without progress after which the watcher checks for lost interrupts.
 const FALLBACK_MS: u32 = 500;
 /// Timeout for a stopped engine to become idle.
 const IDLE_TIMEOUT_MS: i64 = 100;
@@ -432,7 +432,7 @@ impl Ring {
         Ok((up.card.clone(), up.host.clone()))
     }
 
-    /// Submits a job, which sees all writes of the CPU to VRAM: it begins with an HDP flush.
+    /// Submits a job. All writes of the CPU to VRAM are visible to it: it begins with an HDP flush.
     /// Returns its hardware fence. `EBUSY` with 8 jobs on the ring, `E2BIG` for a frame that is too
     /// long, `EIO` when the card is hung, and the error of [`Ring::stop`] or [`Ring::halt`].
     pub(super) fn emit(self: &Arc<Self>, frame: &Frame<'_>, memory: Memory) -> Result<ARef<Fence>> {
@@ -705,7 +705,7 @@ impl Ring {
 impl WorkItem for Ring {
     type Pointer = Arc<Self>;
 
-    /// Watcher: looks for lost interrupts every 500 ms without progress, as long as jobs are
+    /// Watcher: checks for lost interrupts every 500 ms without progress, as long as jobs are
     /// pending.
     fn run(this: Arc<Self>) {
         let mut state = this.state.lock();
