@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! Adversarial mode: the choices that silicon makes without notice (how late a response is, what a
-//! buffer writes back first) are made by a seeded generator. The same seed and the same accesses
-//! give the same choices.
+//! Adversarial mode: a seeded generator makes choices that hardware does not document (delay of a
+//! response, order of write-backs of a buffer). The same seed and the same accesses give the same
+//! choices.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;

@@ -69,7 +69,7 @@ pub struct GuestMemory {
     ranges: Shards<Map>,
     files: Mutex<Files>,
     atomics: AtomicBool,
-    /// What is behind other addresses.
+    /// Target of writes to other addresses.
     pub bus: Bus,
 }
 

@@ -97,10 +97,10 @@ pub struct Gpu {
     pub firmware: Firmware,
     /// Registers.
     pub regs: RegisterMap,
-    /// Values that registers get later.
+    /// Pending values of registers.
     late: Late,
     boot: Boot,
-    /// The card was found booted: firmware runs.
+    /// The card was already booted at start: firmware runs.
     warm: AtomicBool,
     /// Configuration space is to be reset too.
     config_lost: AtomicBool,
@@ -301,7 +301,7 @@ impl Gpu {
         Ok(gpu)
     }
 
-    /// Returns whether the card was found booted, and not reset to power-on state since.
+    /// Returns whether the card was already booted at start, and not reset to power-on state since.
     pub fn is_warm(&self) -> bool {
         self.warm.load(Ordering::Acquire)
     }

@@ -16,7 +16,8 @@ const REPEAT_LIMIT: u64 = 3;
 /// Number of distinct lines; further ones are only counted.
 const LINE_LIMIT: usize = 2000;
 
-/// Lines that a run causes on purpose: a pattern and how many lines it may and must match.
+/// Expected lines of a run: a pattern, and the least and the largest number of lines that it
+/// matches.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Expectation {
     pattern: String,
@@ -26,8 +27,8 @@ pub struct Expectation {
 
 impl Expectation {
     /// Parses `[COUNT:]PATTERN`. COUNT is `N`, `N-M` or `N-` (no limit); without it, `1-`. PATTERN
-    /// is a whole line, in which `*` stands for any text. Returns `None` for a COUNT that nothing
-    /// fits.
+    /// is a whole line, in which `*` stands for any text. Returns `None` for a COUNT whose range is
+    /// empty.
     pub fn parse(text: &str) -> Option<Self> {
         let count = text.split_once(':').filter(|(count, _)| {
             count.starts_with(|c: char| c.is_ascii_digit())

@@ -429,7 +429,8 @@ fn serve(
     Ok(())
 }
 
-/// Flushes the event log until the process ends, so that it is complete when nothing happens.
+/// Flushes the event log periodically until the process ends, so that it is complete without new
+/// events.
 fn flush_regularly(trace: Arc<Trace>) {
     std::thread::spawn(move || loop {
         std::thread::sleep(FLUSH);

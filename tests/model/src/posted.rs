@@ -2,8 +2,8 @@
 
 //! Posted writes: stores of the host to the BARs.
 //!
-//! PCI Express acknowledges no memory write. In adversarial mode they arrive late, in their order;
-//! a read of the host, whose request does not pass them, finds all of them done.
+//! PCI Express memory writes are not acknowledged. In adversarial mode they arrive late, in order.
+//! A read of the host, whose request does not pass them, executes after all of them.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
@@ -39,7 +39,7 @@ pub struct Posted {
     late: Option<Late>,
 }
 
-/// What delays the writes.
+/// Delay of the writes.
 struct Late {
     adversary: Arc<Adversary>,
     thread: Option<std::thread::JoinHandle<()>>,

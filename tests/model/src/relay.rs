@@ -4,8 +4,8 @@
 //! client passes them through its IOMMU to the device that is there, which may be the card itself.
 //!
 //! The server of the `vfio_user` crate sends no messages of its own. The relay is between it and
-//! the client, passes all messages on, and adds its own to those for the client. Each access of the
-//! guest takes longer by that, which is why it is an option.
+//! the client, passes all messages on, and adds its own to those for the client. It adds latency to
+//! each access of the guest, hence it is optional.
 
 use std::io::{self, IoSlice, IoSliceMut, Read};
 use std::mem::MaybeUninit;
@@ -43,7 +43,7 @@ struct Posted {
     data: Vec<u8>,
 }
 
-/// The bus behind guest memory.
+/// The bus outside of guest memory.
 #[derive(Default)]
 pub struct Bus {
     connected: AtomicBool,
@@ -213,7 +213,7 @@ fn post(gpu: &Gpu, client: &Mutex<UnixStream>, replies: &Receiver<u32>) {
             let client = client.lock().unwrap_or_else(PoisonError::into_inner);
             dma_write(id, &posted).write(&client)
         };
-        // Without an answer the client has gone.
+        // Without a reply the client has disconnected.
         let errno = sent.map_or(Err(()), |()| replies.recv().map_err(|_| ()));
         let (addr, len) = (posted.addr, posted.data.len());
         event!(

@@ -332,7 +332,7 @@ impl ServerBackend for Device {
                 self.gpu.dma.set_atomics(self.config.sends_atomics());
                 match effect {
                     // Its address outlives a reset: the client emulates reads of BARs, so that the
-                    // guest sees no need to write it again.
+                    // guest does not write it again.
                     Effect::DoorbellBar => self.gpu.selfring.set_bar(self.config.doorbell_bar()),
                     Effect::Reset => {
                         event!(self.gpu.trace, "pci", "flr");

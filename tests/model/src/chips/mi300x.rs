@@ -12,7 +12,7 @@
 //! (`gfx_v9_4_3_normalize_xcc_reg_offset`), so XCCs are multiples of 0x10000 dwords apart; and the
 //! register BAR has room for 8 such steps. The blocks of AID 0 between 0x10000 and 0x20000 are in
 //! the gaps of XCC 1's ranges, hence those of AID n are n * 0x20000 higher. NBIF has the same bases
-//! on all AIDs, since its addresses on the SMN are told apart by the die (`WREG32_SOC15_EXT`).
+//! on all AIDs, since the SMN distinguishes its addresses by the die (`WREG32_SOC15_EXT`).
 
 use super::{Chip, GcInfo, Generation, IpInstance};
 use crate::regs::Ip;

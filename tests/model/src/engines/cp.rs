@@ -24,7 +24,7 @@
 //! Not modelled: a first XCC that changes from one dispatch to the next, GDS, the packets that
 //! `exec` does not list (they raise the bad-opcode interrupt, as on silicon), doorbell ranges, the
 //! contents of a wave in the save area (see [`save`]). Arithmetic exceptions do not enter the trap
-//! handler; [`gpu_wave`] lists what does.
+//! handler; [`gpu_wave`] lists the events that do.
 
 pub mod aql;
 pub mod atomic;

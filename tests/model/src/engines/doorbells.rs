@@ -107,8 +107,8 @@ impl Doorbells {
         (!orphans.is_empty()).then_some(ORPHAN)
     }
 
-    /// Forgets doorbells without a queue. Those of queues that a reset of the card has removed stay
-    /// known: their processes may ring them before they are told.
+    /// Drops pending doorbells without a queue. Doorbells of queues that a reset of the card has
+    /// removed stay registered: processes may ring them before they are notified.
     pub fn reset(&self) {
         self.lock().orphans.clear();
     }

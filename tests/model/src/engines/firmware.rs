@@ -3,8 +3,8 @@
 //! Firmware load state of the engines, and microcode ports.
 //!
 //! The firmware is not executed; only its presence matters: an engine without firmware does
-//! nothing. The PSP reports what it has loaded ([`Firmware::put`]); where an engine has a microcode
-//! port, a driver may write it there. On a warm card everything is loaded.
+//! nothing. The PSP reports the firmware that it has loaded ([`Firmware::put`]); where an engine
+//! has a microcode port, a driver may write it there. On a warm card everything is loaded.
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 

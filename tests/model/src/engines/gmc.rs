@@ -9,9 +9,9 @@
 //!
 //! Translations are cached in a TLB until an invalidation request or a new mapping of the VMID
 //! drops them, so a driver that omits a TLB flush keeps using the old mapping. In adversarial mode
-//! page directory entries are cached too, a request drops what its fields name, and it is
-//! acknowledged late, until when the old translations are used; shaders access memory through L2s
-//! ([`l2`]) and caches of the CUs ([`cu`]).
+//! page directory entries are cached too, a request drops only the translations that its fields
+//! name, and is acknowledged late; the old translations are used until then; shaders access memory
+//! through L2s ([`l2`]) and caches of the CUs ([`cu`]).
 
 pub mod bulk;
 pub mod cached;
@@ -149,7 +149,7 @@ pub struct VmFault {
     pub access: Access,
     /// Cause.
     pub kind: FaultKind,
-    /// The context answers with a request to retry, which a client may disable.
+    /// The context requests a retry, which a client may disable.
     pub retry: bool,
 }
 
@@ -575,8 +575,8 @@ impl Gmc {
         Ok(())
     }
 
-    /// Writes to a bus address: guest memory, a doorbell, or what the client has there. Returns
-    /// false if nothing is there as far as is known; a write that is sent to the client is posted.
+    /// Writes to a bus address: guest memory, a doorbell, or a device of the client. Returns false
+    /// if there is no known target; a write to the client is posted.
     fn write_system(&self, addr: u64, data: &[u8]) -> bool {
         if self.selfring.contains(addr) {
             self.selfring.post(addr, data);

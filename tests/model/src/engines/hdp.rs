@@ -3,11 +3,11 @@
 //! HDP: the path of the host's accesses to VRAM.
 //!
 //! By default the guest maps VRAM itself, and there is nothing to flush. In adversarial mode all
-//! accesses of the BAR arrive here, and stores stay in a write buffer, where the engines of the GPU
-//! do not see them, until an HDP flush, or until the buffer is full and a line, chosen by the
-//! adversary, is written back. A load of the host writes the buffer back first: ROCr reads the last
-//! byte of code that it has stored, and flushes nothing else (`GpuAgent::PcieWcFlush`). There is no
-//! read cache: HDP 4.4.2 has none to be invalidated (`hdp_v4_0_invalidate_hdp`), HDP 7 neither.
+//! accesses of the BAR arrive here, and stores stay in a write buffer, not visible to the engines
+//! of the GPU, until an HDP flush, or until the buffer is full and a line, chosen by the adversary,
+//! is written back. A load of the host writes the buffer back first: ROCr reads the last byte of
+//! code that it has stored, and flushes nothing else (`GpuAgent::PcieWcFlush`). There is no read
+//! cache: HDP 4.4.2 has none to be invalidated (`hdp_v4_0_invalidate_hdp`), HDP 7 neither.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -21,7 +21,8 @@ use crate::vram::Vram;
 
 /// Bytes of a line of the write buffer.
 const LINE: usize = 64;
-/// Lines of the write buffer. Its real size is not documented; a large one finds more.
+/// Lines of the write buffer. The size in hardware is not documented; a large buffer detects more
+/// missing flushes.
 const LINES: usize = 4096;
 
 /// The host data path.

@@ -93,7 +93,7 @@ static GFX12: Ids = ids!(regs12, None, 2);
 
 /// Rings that the model writes to.
 const RINGS: usize = 2;
-/// Seconds after which an entry or a slot of the CAM that the driver left alone is a violation.
+/// Seconds after which an unread entry or an unacknowledged slot of the CAM is a violation.
 const FORGOTTEN: u64 = 2;
 /// Copies of an entry that the knob `ih.storm` repeats: more than fit in a ring.
 const STORM: u32 = 10_000;
@@ -293,7 +293,7 @@ impl Ih {
         (state.entries, state.messages, state.retries)
     }
 
-    /// Reports what the driver has not read or acknowledged for some time.
+    /// Reports entries and CAM slots that the driver has not read or acknowledged for some time.
     pub fn check(&self) {
         let state = self.lock();
         let old = state.cam.pending().filter(|(.., age)| *age >= FORGOTTEN);

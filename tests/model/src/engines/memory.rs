@@ -2,7 +2,7 @@
 
 //! Memory partitions: the NPS mode, its registers, and the switch by a reset of the card.
 //!
-//! VRAM is one range (NPS1), or one for each AID (NPS4). The PSP notes a mode that a driver
+//! VRAM is one range (NPS1), or one for each AID (NPS4). The PSP records a mode that a driver
 //! requests, `PARTITION_MEM_STATUS.CHANGE_STATUE` reports the request, and the next mode-1 reset
 //! sets the mode (`nbio_v7_9_is_nps_switch_requested`, `gmc_v9_0_need_reset_on_init`). Which resets
 //! keep a mode is documented nowhere; here mode 1 does, and power-on sets NPS1.

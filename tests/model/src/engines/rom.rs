@@ -4,8 +4,8 @@
 //! (`amdgpu_soc15_read_bios_from_rom`) on gfx12, and through the expansion ROM
 //! (`amdgpu_read_bios`) on gfx9.
 //!
-//! The image holds what `amdgpu_get_bios`, `amdgpu_atom_parse` and `amdgpu_atomfirmware.c` read of
-//! it, in the layout of `include/atomfirmware.h`: identification, the master lists, and the data
+//! The image has the parts that `amdgpu_get_bios`, `amdgpu_atom_parse` and `amdgpu_atomfirmware.c`
+//! read, in the layout of `include/atomfirmware.h`: identification, the master lists, and the data
 //! tables `firmwareinfo`, `smu_info`, `gfx_info` and `umc_info`. The system firmware has run its
 //! `asic_init`, as on a card that is in the machine at power-on: `BIOS_SCRATCH_7` reads so. The
 //! function is listed with a body that ends at once, since nothing is left for it to do.
@@ -75,7 +75,7 @@ const LAST_IMAGE: u8 = 1 << 7;
 /// Reference clock of the card in 10 kHz.
 const REFERENCE_CLOCK: u32 = 10_000;
 
-/// What differs between the images of the generations.
+/// Properties of the image of a generation.
 struct Board {
     /// Part number, ASIC, bus and memory, as strings of the image.
     names: &'static [u8],
@@ -289,7 +289,7 @@ impl Rom {
             DATA => {
                 let at = self.at.fetch_add(4, Ordering::AcqRel);
                 let Some(in_image) = at.checked_sub(OFFSET << OFFSET_SHIFT) else {
-                    // Firmware of the PSP, which no driver looks at.
+                    // Firmware of the PSP, which no driver reads.
                     return Some(0);
                 };
                 let rest = self.image.get(in_image as usize..);

@@ -3,8 +3,8 @@
 //! SMU (MP1) mailbox of 13.0.6: versions, features, clock and power limits, metrics, resets.
 //! [`v14`] is that of 14.0.3.
 //!
-//! Its firmware runs in every state of the rest of the card. Limits are stored; nothing is slower
-//! because of them.
+//! Its firmware runs in every state of the rest of the card. Limits are stored and have no effect
+//! on the speed.
 
 pub mod eeprom;
 pub mod fru;
@@ -227,7 +227,7 @@ fn message(gpu: &Gpu, message: u32) {
     }
 }
 
-/// Executes a message that completes at once. Returns what it leaves in the argument register, or
+/// Executes a message that completes at once. Returns the new value of the argument register, or
 /// the response of a failure.
 fn run(gpu: &Gpu, state: &mut State, message: u32, argument: u32) -> Result<u32, u32> {
     let (high, low) = (argument >> 16, argument & 0xffff);

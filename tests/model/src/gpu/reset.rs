@@ -76,7 +76,7 @@ impl Gpu {
     /// packets. Returns once nothing of the old state runs any more.
     pub fn reset(&self, kind: Reset) {
         event!(self.trace, "gpu", "reset", "kind={kind:?}");
-        // A mode-1 reset may be the answer to interrupts that are not handled.
+        // A driver may start a mode-1 reset because of interrupts that were not handled.
         if kind != Reset::Mode1 {
             self.check_interrupts();
         }
@@ -102,7 +102,7 @@ impl Gpu {
             xcc.cp.reset(self);
             xcc.mes.reset();
         }
-        // The command processors look at doorbells that were pending until here.
+        // The command processors read pending doorbells until here.
         self.doorbells.reset();
         self.shared.reset();
         self.sdma.reset(self);

@@ -16,7 +16,7 @@ type Values = HashMap<(Ip, u8, RegId), (Instant, u32)>;
 pub struct Late {
     adversary: Option<Arc<Adversary>>,
     values: Mutex<Values>,
-    /// Whether there are any: all that a read looks at otherwise.
+    /// Whether there are any. Reads check only this flag if not.
     any: AtomicBool,
 }
 

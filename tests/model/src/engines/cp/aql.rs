@@ -503,7 +503,7 @@ impl Engine<'_> {
         Ok(())
     }
 
-    /// Returns scratch that the runtime lent for a single dispatch.
+    /// Returns scratch that the runtime has assigned for a single dispatch.
     fn return_scratch(&mut self, queue: &mut Queue) -> Result<(), VmFault> {
         let Some(at) = Self::amd_queue(queue) else {
             return Ok(());

@@ -11,8 +11,8 @@
 //! Each dword of the stack is a write to COMPUTE_RELAUNCH: bit 31 set, the resources of the waves
 //! that follow, on gfx12 with a second dword for COMPUTE_RELAUNCH2; bits 31 and 30 clear, a wave;
 //! bit 30 set, an event. AMD's debugger library reads the fields of the first two and skips events.
-//! What the events contain is the model's: the dispatch, the workgroup, and the state of the queue
-//! that silicon keeps elsewhere.
+//! The contents of events are specific to the model: the dispatch, the workgroup, and the state of
+//! the queue that silicon keeps elsewhere.
 
 use std::collections::HashSet;
 use std::sync::{Mutex, MutexGuard};
@@ -146,7 +146,8 @@ struct Pushed {
 }
 
 impl Pushed {
-    /// Returns the dwords, without what is as in the workgroup before.
+    /// Returns the dwords; dispatch and resources only if they differ from those of the workgroup
+    /// before.
     fn dwords(&self, before: Option<&Self>, format: &Format) -> Vec<u32> {
         let mut dwords = Vec::new();
         if before.is_none_or(|before| before.job != self.job) {
@@ -165,7 +166,7 @@ impl Pushed {
     }
 }
 
-/// What an XCC saves.
+/// Save state of an XCC.
 #[derive(Default)]
 struct Place {
     area: Option<SaveArea>,
@@ -306,7 +307,7 @@ impl Saving {
         Some((0..waves.len()).map(|n| base + above(n) * record).collect())
     }
 
-    /// Returns what an XCC has saved.
+    /// Returns the waves that an XCC has saved.
     pub fn waves(&self, place: usize) -> Waves {
         let Some(place) = self.place(place) else {
             return Waves::default();
@@ -363,7 +364,7 @@ fn sizes(isa: Isa, resources: u32) -> (u64, u64) {
     (vgprs + sgprs + 128, u64::from(lds) * 512)
 }
 
-/// Returns the control stack with what [`Saving::waves`] returned.
+/// Returns the control stack with the dwords of [`Saving::waves`].
 pub fn control_stack(isa: Isa, token: u64, dwords: &[u32]) -> Vec<u32> {
     let mut stack = Format::of(isa).leader().to_vec();
     stack.push(event(TOKEN, token));

@@ -308,7 +308,7 @@ impl<'a> Engine<'a> {
         sleep
     }
 
-    /// Makes the dispatches in flight known to `SPI_CSQ_WF_ACTIVE_STATUS`.
+    /// Counts the dispatches in flight in `SPI_CSQ_WF_ACTIVE_STATUS`.
     fn note_jobs(&mut self, queue: &mut Queue) {
         let jobs = queue.work.jobs();
         if jobs.len() != queue.noted || !jobs.is_empty() {

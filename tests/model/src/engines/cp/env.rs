@@ -64,8 +64,8 @@ pub trait Env: Sync {
     fn settle_doorbells(&self) {}
     /// Queues that several XCCs execute.
     fn shared(&self) -> &SharedQueues;
-    /// Returns the physical instances of the XCCs of the partition, by logical number. `None`: the
-    /// XCCs disagree about it, or with the mode of the PSP.
+    /// Returns the physical instances of the XCCs of the partition, by logical number. `None`:
+    /// their registers are inconsistent, or do not match the mode of the PSP.
     fn partition(&self) -> Option<Vec<u8>>;
     /// Reports a compute partition mode that the memory partition mode excludes.
     fn check_memory_mode(&self) {}
@@ -81,12 +81,12 @@ pub trait Env: Sync {
     fn trace(&self) -> &Trace;
     /// Fault injection.
     fn knobs(&self) -> &Knobs;
-    /// Returns how late the firmware answers; 0 but in adversarial mode.
+    /// Returns the response time of the firmware; 0 except in adversarial mode.
     fn response_time(&self) -> Duration {
         Duration::ZERO
     }
-    /// Returns whether results of memory instructions come late in a workgroup, and a seed of its
-    /// choices: in adversarial mode.
+    /// Returns a seed for the delays of memory instructions in a workgroup, `None` if results are
+    /// not delayed: only in adversarial mode they are.
     fn late(&self) -> Option<u64> {
         None
     }
@@ -128,9 +128,9 @@ pub trait Env: Sync {
     }
     /// Writes the scalar cache back.
     fn write_back_scalar(&self) {}
-    /// Writes the L2 back, if others of the scope use another one.
+    /// Writes the L2 back, if other clients of the scope use another L2.
     fn write_back(&self, _: Scope) {}
-    /// Invalidates what may be stale in the L2, if others of the scope use another one.
+    /// Invalidates lines of the L2 that may be stale, if other clients of the scope use another L2.
     fn invalidate_l2(&self, _: Scope) {}
     /// Writes back and invalidates the whole L2.
     fn flush_l2(&self) {}
@@ -140,7 +140,8 @@ pub trait Env: Sync {
     fn invalidate_cus(&self, _: &[Cache]) {}
     /// Invalidates the vector cache of a CU.
     fn invalidate_cu(&self, _: CuNumber) {}
-    /// Invalidates the caches of the CUs, or not: nothing requires it, and nothing forbids it.
+    /// Invalidates the caches of the CUs if the adversary chooses to: optional by the
+    /// specification.
     fn may_invalidate_cus(&self) {}
     /// Atomic read-modify-write of 4 or 8 bytes; returns the old value.
     fn atomic(
@@ -247,7 +248,7 @@ impl XccEnv<'_> {
         (self.effective(scope) >= Scope::Agent).then_some(l2)
     }
 
-    /// Returns a fault as the XCC's clients see it: retried only if the VMID allows it.
+    /// Returns a fault for clients of the XCC: retried only if the VMID permits it.
     fn seen(&self, fault: VmFault) -> VmFault {
         VmFault {
             retry: fault.retry && self.gpu.waits_for_faults(self.xcc, fault.vmid),

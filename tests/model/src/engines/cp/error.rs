@@ -20,9 +20,9 @@ crate::errors! {
         Type1 => "type 1 packet",
         /// No such opcode.
         Opcode => "unknown opcode",
-        /// Its length does not match the opcode.
+        /// The length does not match the opcode.
         Length => "wrong length",
-        /// It is longer than what is left of the IB.
+        /// It extends beyond the end of the IB.
         Truncated => "packet exceeds its buffer",
         /// The maximum nesting depth of IBs is exceeded.
         IbNesting => "IBs are nested too deep",

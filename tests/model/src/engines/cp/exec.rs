@@ -612,7 +612,7 @@ impl Engine<'_> {
         use pm4::pred_exec as pe;
         self.check(queue, p, &pe::PACKET, pe::FIELDS);
         let own = match queue.spread() {
-            // What the other XCCs execute is executed here.
+            // This XCC also executes the packets of the other XCCs.
             Some(_) => (1 << self.sched.members.len()) - 1,
             None => 1 << self.position(),
         };

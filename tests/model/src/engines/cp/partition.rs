@@ -42,7 +42,7 @@ fn common(config: &Config, mqd: &[u32]) -> CommonFields {
     }
 }
 
-/// Returns why NO_UPDATE_RPTR of an MQD is wrong: only the XCC that reports the read pointer has it
+/// Returns the error in NO_UPDATE_RPTR of an MQD: only the XCC that reports the read pointer has it
 /// clear.
 fn wrong_rptr_update(mqd: &[u32], reports: bool) -> Option<&'static str> {
     let keeps = gc::CP_HQD_PQ_CONTROL__NO_UPDATE_RPTR.is_set(mqd[dw::cp_hqd_pq_control]);
@@ -304,7 +304,7 @@ impl Engine<'_> {
         all
     }
 
-    /// Unmaps a queue of several XCCs here, at its unmapping. Returns what to save.
+    /// Unmaps a queue of several XCCs here, at its unmapping. Returns the waves to save.
     pub(super) fn waves_to_save(&self, queue: &mut Queue, how: Unmap) -> Left {
         if queue.is_secondary() {
             let left = self.unmap_shared(queue, Vec::new());

@@ -123,7 +123,7 @@ crate::errors! {
         NoRing => "ring address is 0",
         /// Unsupported size of the ring.
         RingSize { log: u32 } => "ring size 2^{log} dwords",
-        /// The registers disagree about the packet format.
+        /// The registers are inconsistent about the packet format.
         Format { aql: bool, control: u32, slot_based: bool } =>
             "CP_HQD_AQL_CONTROL has AQL {aql}, CP_HQD_PQ_CONTROL {control:#x} {slot_based}",
     }
@@ -315,7 +315,7 @@ impl Work {
     }
 }
 
-/// What a queue leaves in its save area when it is unmapped.
+/// Contents of the save area of a queue after its unmap.
 pub enum Left {
     /// Nothing.
     Nothing,
@@ -344,7 +344,7 @@ pub struct Queue {
     pub halt: Halt,
     /// Whether it takes no packet until the next doorbell (knob `cp.stall`).
     pub stalled: bool,
-    /// Dispatches in flight that the registers know.
+    /// Dispatches in flight that are counted in the registers.
     pub noted: usize,
     /// Pending dequeue request.
     pub leaving: Option<Leaving>,

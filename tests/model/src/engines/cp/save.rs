@@ -253,7 +253,7 @@ impl Engine<'_> {
     }
 
     /// Returns the GWS of a queue that has some. It is kept across mappings, since kernels rely on
-    /// what an earlier one has set up.
+    /// resources that an earlier kernel has initialised.
     fn attach_gws(&mut self, map: &Map) -> Option<GwsShare> {
         if map.gws == 0 {
             self.gws.remove(&map.mqd);

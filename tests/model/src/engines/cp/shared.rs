@@ -40,7 +40,7 @@ pub struct Site {
     pub saved: Option<SavedState>,
 }
 
-/// Contents of the MQDs in which all XCCs have to agree.
+/// Contents that have to be equal in the MQDs of all XCCs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CommonFields {
     /// Byte address of the ring.
@@ -107,7 +107,7 @@ crate::errors! {
     pub enum MapError {
         /// The place does not exist, or another XCC has it.
         Place { place: usize, size: usize } => "XCC {place} of {size} does not exist or is taken",
-        /// The MQDs disagree.
+        /// The MQDs are inconsistent.
         CommonFields { own: CommonFields, others: CommonFields } => "it contains {own:x?}, others {others:x?}",
     }
 }

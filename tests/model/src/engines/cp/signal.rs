@@ -38,7 +38,7 @@ pub mod inactive {
     pub const VGPRS: u64 = 128;
     /// Invalid vendor packet.
     pub const VENDOR: u64 = 256;
-    /// Scratch lent for a single dispatch can be reclaimed.
+    /// Scratch of a single dispatch can be reclaimed.
     pub const SCRATCH_DONE: u64 = 512;
     /// Not enough scratch memory for a wave32 kernel.
     pub const SCRATCH_WAVE32: u64 = 1024;

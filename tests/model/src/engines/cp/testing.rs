@@ -159,7 +159,7 @@ impl Mock {
         self.lock().has_l2 = true;
     }
 
-    /// Makes firmware answer late.
+    /// Makes firmware respond late.
     pub fn set_response_time(&self, time: Duration) {
         self.lock().response_time = time;
     }

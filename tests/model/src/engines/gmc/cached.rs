@@ -186,8 +186,8 @@ impl Gmc {
         }
     }
 
-    /// Prepares an access of another client than a shader: what the L2 of its XCC has of the range
-    /// goes to memory.
+    /// Prepares an access of another client than a shader: writes back and invalidates the range in
+    /// the L2 of its XCC.
     pub(super) fn before_access(&self, hub: Hub, pa: Pa, len: usize) {
         if let (Some(l2), Hub::Gfx(xcc)) = (&self.l2, hub) {
             l2.sync(xcc, pa.target, len);

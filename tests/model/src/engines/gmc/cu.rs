@@ -2,8 +2,8 @@
 
 //! Caches of the compute units, in adversarial mode, between shaders and the L2 of their XCC: the
 //! scalar cache (K$), the instruction cache (I$), and one of vector memory for each CU (L1, TCP; L0
-//! on gfx12). Nobody probes them: they are stale until they are invalidated. Nothing is stored in
-//! their lines, but by scalar stores.
+//! on gfx12). They are not probed: lines are stale until they are invalidated. Only scalar stores
+//! write to lines.
 //!
 //! * A line is filled through the L2 ([`l2`](super::l2)), from pages of any MTYPE: for kernel
 //!   arguments, which are UC so that the L2 needs no invalidation, that of the L1 is required
@@ -13,13 +13,13 @@
 //! * Scalar stores of gfx942 without GLC stay in the scalar cache until `s_dcache_wb`, ACQUIRE_MEM
 //!   with the SH_KCACHE_WB action, or any time, if the adversary chooses the line; the end of a
 //!   wave, an AQL release and unmapping a queue do not write it back (AMD's ISA document of CDNA3;
-//!   the trap handler of the C driver stores with GLC). Vector instructions, the command processor
-//!   and other XCCs do not see them.
+//!   the trap handler of the C driver stores with GLC). They are not visible to vector
+//!   instructions, the command processor and other XCCs.
 //! * Vector stores go to the L2 at once, atomics past the vector cache ("Memory Model GFX942");
 //!   both drop the line of their CU, as do loads with SC0 or SC1, or a SCOPE above `SCOPE_CU`,
 //!   which miss.
 //! * The vector cache of a CU is invalidated by `buffer_inv`, and by `global_inv` with a SCOPE
-//!   above `SCOPE_CU` (the same sections: what waves of different workgroups have to do).
+//!   above `SCOPE_CU` (the same sections, for synchronization between workgroups).
 //! * All lines of the XCC are invalidated by `s_dcache_inv` and `s_icache_inv` (AMD's ISA documents
 //!   of CDNA3 and RDNA4), before an AQL packet with an acquire scope (`hsa.h`: without one the
 //!   packet relies on other fences), by ACQUIRE_MEM with SH_KCACHE, SH_ICACHE and TCL1 actions, on
@@ -271,7 +271,7 @@ impl CuCaches {
         self.stored(xcc).take()
     }
 
-    /// Drops what the former owner of a VMID has stored.
+    /// Drops bytes that the former owner of a VMID has stored.
     pub fn forget_stored(&self, xcc: u8, vmid: u8) {
         self.stored(xcc).forget(vmid);
     }

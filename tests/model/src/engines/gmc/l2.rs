@@ -4,9 +4,9 @@
 //! Between them and the shaders are the caches of the CUs ([`cu`](super::cu)).
 //!
 //! A line has 128 bytes of a physical address, and a mask of those that were stored and not written
-//! back. The PTE's MTYPE decides what happens to an access (LLVM, AMDGPUUsage, "Memory Model
+//! back. The PTE's MTYPE selects the handling of an access (LLVM, AMDGPUUsage, "Memory Model
 //! GFX942", for RW and NC; "Memory Model GFX12" has NC and UC, and the scopes; the choices of the C
-//! driver are in `gmc_v9_0_get_coherence_flags` and `gmc_v12_0_get_vm_pte`, which knows UC and NC
+//! driver are in `gmc_v9_0_get_coherence_flags` and `gmc_v12_0_get_vm_pte`, which uses UC and NC
 //! only):
 //!
 //! * UC: no line.
@@ -17,8 +17,8 @@
 //!   (`mmhub_v1_8_init_snoop_override_regs`).
 //! * NC: the same, but a line is not probed. It is stale until an invalidation.
 //!
-//! Nobody else reads what a line has and memory does not: SDMA of gfx942, the host, another XCC.
-//! Lines are written back
+//! Dirty bytes of a line are not visible to SDMA of gfx942, the host and other XCCs. Lines are
+//! written back
 //!
 //! * by `buffer_wbl2` or `global_wb`, at the end of an AQL packet with a release scope, by
 //!   RELEASE_MEM and ACQUIRE_MEM with TC_WB or TC action, on gfx12 with GL2_WB, which GCR_REQ of
@@ -39,8 +39,8 @@
 //! * a GCR request acts on the whole L2, whatever its range is;
 //! * an L2 of gfx12 is not larger than one of gfx942;
 //! * the HWS and MES write lines back when they unmap a queue;
-//! * a heavyweight TLB flush writes back and invalidates all lines. The C driver says that it does
-//!   so for PTEs in the L2 of gfx9 (`gmc_v9_0_hw_init`).
+//! * a heavyweight TLB flush writes back and invalidates all lines. The C driver documents this for
+//!   PTEs in the L2 of gfx9 (`gmc_v9_0_hw_init`).
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -375,7 +375,7 @@ impl Caches {
         self.for_each(xcc, |_, line| line.filled = false);
     }
 
-    /// Drops all lines with what was stored, as a reset does.
+    /// Drops all lines, dirty ones included, as a reset does.
     pub fn discard(&self) {
         for channel in self.xccs.iter().flatten() {
             *lock(channel) = Channel::default();
@@ -402,7 +402,7 @@ impl Caches {
     }
 
     /// Returns whether writes of the SDMA engines at a memory hub probe in any case: a DAGB has the
-    /// override. Which of them serves them is not known.
+    /// override. It is unknown which DAGB serves the SDMA engines.
     pub fn is_overridden(&self, hub: u8) -> bool {
         let [enabled, value] = &self.overrides[usize::from(hub)];
         enabled.load(Ordering::Acquire) & value.load(Ordering::Acquire) != 0

@@ -12,7 +12,7 @@ use super::hub::Request;
 #[derive(Default)]
 pub struct Pending {
     requests: Mutex<Vec<(Instant, Request)>>,
-    /// Whether there are any: all that an access looks at otherwise.
+    /// Whether there are any. Accesses read only this flag if not.
     any: AtomicBool,
 }
 

@@ -19,8 +19,8 @@ pub const HIVE_GPUS: u8 = 8;
 /// Least size of a segment, the VRAM of an MI300X.
 const SEGMENT: u64 = 192 << 30;
 
-/// Region of the boot firmware of gfx9, in bytes: what the C driver reserves if there is no VBIOS
-/// that specifies its size (`amdgpu_ttm_init_fw_resv_region`).
+/// Region of the boot firmware of gfx9, in bytes: the reservation of the C driver if there is no
+/// VBIOS that specifies its size (`amdgpu_ttm_init_fw_resv_region`).
 const FIRMWARE: u64 = 280 << 20;
 /// Smallest VRAM with these; a smaller one has an eighth, so that there is room for tests.
 const LEAST: u64 = 512 << 20;

@@ -318,7 +318,7 @@ struct Place {
 
 /// Fragment field of a PTE.
 const FRAGMENT: u64 = 0x1f << 7;
-/// Milliseconds for which entries of a group may disagree: an update of them is under way.
+/// Milliseconds for which entries of a group may be inconsistent, during an update of them.
 const UPDATE_TIME: u32 = 20;
 
 /// Returns an entry of the group of a PTE that translates otherwise: its index, its value, and the

@@ -10,7 +10,7 @@ use super::Entry;
 /// Slots. The headers have no number; the driver's software ring has room for 255 entries.
 pub const SLOTS: usize = 64;
 
-/// What identifies an access: an address space, and the page.
+/// Key of an access: an address space, and the page.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Key {
     node_id: u8,

@@ -27,7 +27,7 @@ struct Posted {
     width: u8,
 }
 
-/// The doorbell BAR as the GPU's own writes see it.
+/// The doorbell BAR as a target of writes of the GPU itself.
 #[derive(Default)]
 pub struct SelfRing {
     bar: AtomicU64,

@@ -184,7 +184,7 @@ fn unknown(gpu: &Gpu, id: u32) -> Result<Reply, u32> {
     }
 }
 
-/// Answers with a region of the boot firmware, zeroes without.
+/// Returns the response with a region of the boot firmware; zeroes without such a region.
 fn reserved(gpu: &Gpu, region: usize) -> Reply {
     let Range { start, end } = gpu.gmc.firmware_regions()[region];
     match start < end {
@@ -349,7 +349,7 @@ fn load_firmware(gpu: &Gpu, os: &mut Os, command: &Command) -> Result<Reply, u32
     })
 }
 
-/// Gives a piece of firmware to its engine.
+/// Marks a piece of firmware as loaded, and starts the engine if it is that of SDMA.
 fn start(gpu: &Gpu, piece: Fw) {
     gpu.firmware.put(piece);
     if let Fw::Sdma(n) = piece {

@@ -10,7 +10,7 @@ use crate::engines::firmware::Fw;
 use crate::engines::sdma::layout::PER_AID;
 use crate::gpu::Gpu;
 
-/// What the PSP does with an image.
+/// Target of an image.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Target {
     /// The engine; `None` for types without a modelled engine.

@@ -3,8 +3,8 @@
 //! The trusted application for xGMI hives, of a board with 8 GPUs of which each has one link to
 //! each other.
 //!
-//! Results are in the memory shared with the driver. The driver of Linux reads them without a look
-//! at the status there, so that a command that fails is reported.
+//! Results are in the memory shared with the driver. The driver of Linux does not check the status
+//! there: the model reports commands that fail.
 
 use rkfd_abi::psp::status;
 use rkfd_abi::psp::xgmi::{

@@ -249,7 +249,7 @@ impl<'a> Engine<'a> {
             return Step::Idle;
         }
         if !context.has_work() {
-            // The report of the read pointer was refused.
+            // The write of the read pointer report has to be retried.
             if context.reported != context.rptr && self.is_enabled(context) {
                 return self.report(context).unwrap_or(Step::Busy);
             }
@@ -292,8 +292,8 @@ impl<'a> Engine<'a> {
         }
     }
 
-    /// Reports the progress of a context to registers and memory. Returns when to do it again if
-    /// that is refused for now.
+    /// Reports the progress of a context to registers and memory. Returns when to retry if the
+    /// write has to be retried.
     fn report(&mut self, context: &mut Context) -> Option<Step> {
         let stopped = context.halt != Halt::No;
         let inside = context.is_inside() || self.hung == Some(context.id);

@@ -22,7 +22,7 @@ crate::errors! {
     pub(super) enum PacketError {
         /// Unknown opcode or sub-opcode.
         Unknown => "unknown packet",
-        /// It is longer than what is left of the IB.
+        /// It extends beyond the end of the IB.
         Truncated => "packet exceeds its buffer",
         /// INDIRECT in an IB.
         NestedIb => "nested IB",

@@ -15,7 +15,7 @@ use crate::engines::gmc::{Access, FaultKind, VmFault};
 
 /// Bytes per part.
 const PART: u64 = 2 << 20;
-/// Bytes per write of what a packet has or computes.
+/// Bytes per write of data that a packet contains or generates.
 const PIECE: u64 = 64 << 10;
 
 impl Engine<'_> {

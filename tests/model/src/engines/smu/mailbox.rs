@@ -61,7 +61,7 @@ impl Mailbox {
         }
     }
 
-    /// Answers a message with the value that it returns, or with the response of a failure.
+    /// Writes the response to a message: the value that it returns, or a failure.
     pub fn answer(&self, gpu: &Gpu, result: Result<u32, u32>) {
         let response = match result {
             Ok(value) => {
@@ -76,7 +76,7 @@ impl Mailbox {
     }
 }
 
-/// Reports a message without meaning. Returns the response.
+/// Reports an unknown message. Returns the response.
 pub fn refused(gpu: &Gpu, message: u32, argument: u32) -> u32 {
     strict!(
         gpu.strict,

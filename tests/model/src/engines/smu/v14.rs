@@ -2,8 +2,8 @@
 
 //! Messages of SMU 14.0.3: features, tables, clock and power limits, workloads, GFXOFF.
 //!
-//! Limits and features are stored; nothing is slower or powered down because of them. The board
-//! has no BACO, hence no runtime power management of the driver, and no overdrive.
+//! Limits and features are stored and have no effect on speed and power. The board has no BACO,
+//! hence no runtime power management of the driver, and no overdrive.
 
 use std::sync::{Mutex, MutexGuard};
 
@@ -134,7 +134,7 @@ fn levels(id: u32) -> Option<&'static [u32]> {
         clock::DCLK_0 => &[800, 1200],
         clock::VCLK_0 => &[900, 1500],
         clock::DCFCLK => &[500, 1000],
-        // Clocks of the display, which no driver of a card without one asks for.
+        // Clocks of the display: not queried by drivers of a card without one.
         _ => return None,
     })
 }
@@ -197,7 +197,7 @@ fn message(gpu: &Gpu, message: u32) {
     MAILBOX.answer(gpu, result);
 }
 
-/// Executes a message. Returns what it leaves in the argument register, or the response of a
+/// Executes a message. Returns the new value of the argument register, or the response of a
 /// failure.
 fn run(gpu: &Gpu, state: &mut State, message: u32, argument: u32) -> Result<u32, u32> {
     let (high, low) = (argument >> 16, argument & 0xffff);

@@ -41,7 +41,7 @@ pub fn blocks() -> Vec<Block> {
 /// Adjusts declarations by rules instead of single registers.
 pub fn finish(decls: &mut Vec<Decl>) {
     // A dword without a name in the header. The stock driver reads BIOS_SCRATCH_7 here before it
-    // knows where the scratch registers are (`amdgpu_atombios_scratch_need_asic_init` with a
+    // has the offset of the scratch registers (`amdgpu_atombios_scratch_need_asic_init` with a
     // `bios_scratch_reg_offset` of 0).
     decls.push(Decl::new("NBIF_UNNAMED", Ip::Nbif, RegId::new(0, 7)).mask(0));
     // Two dwords between the registers of a queue, which the stock driver reads when it dumps them

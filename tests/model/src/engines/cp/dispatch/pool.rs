@@ -21,8 +21,8 @@ use crate::mailbox::Mailbox;
 
 /// Time slice of a job while others wait.
 const SLICE: Duration = Duration::from_millis(2);
-/// One time slice of this many goes to the job that waits longest, whatever its priority: waves
-/// that run are not preempted on silicon.
+/// One of this many time slices is given to the job that waits longest, independent of its
+/// priority: running waves are not preempted on silicon.
 const FAIR: u64 = 8;
 
 struct Jobs {

@@ -353,7 +353,7 @@ fn interrupt_before_end_of_wave_is_posted() {
         let job = |card: &Card<'_>| card.queue_of(user)?.work.jobs().pop();
         card.until("dispatch", |c| job(c).is_some());
         let job = job(card).unwrap();
-        // The engine finds the job done without having read its mailbox.
+        // The job completes before the engine reads its mailbox.
         card.mock().put32(GATE_OPEN, 1);
         while job.progress() != Progress::Done {
             std::thread::yield_now();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! Fences of packets: their actions on the L2, and when they happen.
+//! Fences of packets: their actions on the L2, and their order.
 
 use gpu_wave::{Isa, Memory, Scope, WaveSlots};
 
@@ -62,7 +62,7 @@ fn scopes_of_aql_packets() {
                 };
                 assert_eq!(on_cus(&acts), [&cus]);
                 if acquire != 0 {
-                    // A line that is filled in between would have what the L2 had.
+                    // A line that is filled in between would have stale data of the L2.
                     let at = |act: &Act| acts.iter().position(|a| a == act);
                     assert!(at(&Act::InvalidateL2(scopes[acquire])) < at(&cus));
                 }

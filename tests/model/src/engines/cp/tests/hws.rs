@@ -145,7 +145,7 @@ fn reset_drops_work() {
     });
 }
 
-/// A pipe that is reset forgets its queues.
+/// A pipe reset unmaps the queues of the pipe.
 #[test]
 fn reset_of_a_pipe_writes_no_mqd() {
     with_card(|card| {

@@ -20,7 +20,7 @@ fn dropped_packet_has_no_effect() {
             card.until("mapped", |c| c.queue_of(user).is_some());
             card.unmap_all();
             card.settle();
-            // The ring goes on after the packet.
+            // The ring continues after the packet.
             let end = (card.hiq_wptr & 511) as u32;
             card.until("consumed", |c| c.mock().get32(HIQ_RPTR) == end);
             assert_eq!(card.queue_of(user).is_none(), is_unmapped);

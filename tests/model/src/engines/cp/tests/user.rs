@@ -230,7 +230,8 @@ const THROUGH_SCRATCH: [u32; 12] = [
     ENDPGM,
 ];
 
-/// Returns the packets of a dispatch with scratch: waves, KiB of each, and what follows.
+/// Returns the packets of a dispatch with scratch: `waves` waves of `wave_kib` KiB each, followed
+/// by the packets `dispatch`.
 fn with_scratch(waves: u32, wave_kib: u32, dispatch: &[u32]) -> Vec<u32> {
     const SCRATCH: u64 = 0x30_0000;
     let mut words = set_sh(gc::regCOMPUTE_PGM_RSRC1.at(1), &[1 | 2 << 1 | 1 << 7]);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! What scalar stores have left in the scalar cache of an XCC and is not written back.
+//! Dirty lines of scalar stores in the scalar cache of an XCC.
 
 use std::ops::Range;
 
@@ -66,7 +66,7 @@ impl Stored {
         self.0.drain(..).map(|(_, line)| line).collect()
     }
 
-    /// Drops what the waves of a VMID have stored.
+    /// Drops bytes that waves of a VMID have stored.
     pub fn forget(&mut self, vmid: u8) {
         self.0.retain(|((owner, _), _)| *owner != vmid);
     }

@@ -274,7 +274,7 @@ static MM12: Layout = Layout {
 mod tests {
     use super::*;
 
-    /// Checks what the layout assumes for all generations: bits of single registers, and that
+    /// Checks assumptions of the layout about all generations: bits of single registers, and that
     /// 64-bit halves, engines and contexts are consecutive.
     #[test]
     fn hubs_differ_only_by_table() {
