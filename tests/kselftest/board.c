@@ -78,7 +78,7 @@ static unsigned int mode_of(const char *name)
 	return mode;
 }
 
-/* $VRAM_VENDOR: the vendor, if it is known which one it is. */
+/* The vendor is one of the list, and $VRAM_VENDOR if that is set. */
 TEST(vendor_of_the_memory)
 {
 	static const char *const vendors[] = { "samsung", "infineon", "elpida", "etron", "nanya",

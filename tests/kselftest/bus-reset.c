@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 /*
  * Tests a reset of the PCI function while the GPU is in use: queues and VRAM contents are lost,
- * their owners get a HW_EXCEPTION event, other processes go on.
+ * their owners get a HW_EXCEPTION event, other processes are unaffected.
  */
 #define _GNU_SOURCE
 #include <poll.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
-/* See cardfiles.h. */
+/* Reads and writes files of the GPU in sysfs, see cardfiles.h. */
 #define _GNU_SOURCE
 #include "cardfiles.h"
 

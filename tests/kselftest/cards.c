@@ -13,7 +13,7 @@
 #include "device.h"
 #include "svm.h"
 
-/* Larger than what DMA addresses of one piece usually cover. */
+/* Larger than a contiguous range of DMA addresses usually is. */
 #define BYTES (6ul << 20)
 
 /*
@@ -92,7 +92,7 @@ TEST(gtt_of_the_other)
 	EXPECT(fixture_works(&f[1]));
 }
 
-/* GTT on both GPUs at once: each copies what the other one has written. */
+/* GTT on both GPUs at once: each copies the data of the other one. */
 TEST(gtt_on_both)
 {
 	struct fixture f[2];

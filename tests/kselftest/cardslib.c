@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
-/* See cards.h. */
+/* Opens two GPUs in one process, see cards.h. */
 #define _GNU_SOURCE
 #include "cards.h"
 

@@ -49,7 +49,7 @@ static void expect_node(int node, int ret)
 					     "caches/0/properties", "io_links/0/properties" };
 
 	for (size_t i = 0; i < sizeof(files) / sizeof(files[0]); i++) {
-		/* The C driver does not know the GPU of a cache (kfd_cache_properties.gpu). */
+		/* The C driver does not record the GPU of a cache (kfd_cache_properties.gpu). */
 		bool hidden = ktap_is_rkfd() || strncmp(files[i], "caches", 6);
 		int got = read_node(node, files[i]);
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 /*
- * Coherence of the caches of the GPU: what kernels, SDMA and the host see of each other's stores
- * depends on the flags of page-table entries and on flushes.
+ * Tests the coherence of the caches of the GPU: whether stores of kernels, SDMA and the host are
+ * visible to each other depends on the flags of page-table entries and on flushes.
  */
 
 #include <fcntl.h>
@@ -78,8 +78,8 @@ static void store_by_proc_mem(struct kfd *k, volatile uint32_t *word, uint32_t v
 }
 
 /*
- * Talks to a running kernel by two words of memory, whose stores are not released. On gfx12 only
- * uncached memory is coherent with the host by itself, other memory by accesses of system scope.
+ * Exchanges two words with a running kernel, without release of its stores. On gfx12 only uncached
+ * memory is coherent with the host for all accesses, other memory for accesses of system scope.
  */
 static void talk_by(store_word *store, uint32_t flags)
 {
@@ -346,7 +346,7 @@ TEST_TIMEOUT(workgroups_hand_over_in_vram, 90)
 	hand_over(KFD_FLAGS_VRAM);
 }
 
-/* A kernel copies what the host and SDMA have rewritten since it last did. */
+/* A kernel copies memory that the host and SDMA have rewritten since its last copy. */
 TEST_TIMEOUT(kernels_copy_what_was_rewritten, 90)
 {
 	struct kfd_bo *from, *to;

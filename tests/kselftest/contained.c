@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 /*
  * Tests run by tests/rocm/containers.py in a container that has one of the cards. The environment
- * has what is outside: node, gpu_id and minor of the other card, the id of a process with /dev/kfd,
+ * describes the host: node, gpu_id and minor of the other card, the id of a process with /dev/kfd,
  * and a folder that host and containers share.
  */
 #define _GNU_SOURCE
@@ -35,7 +35,7 @@ static uint32_t number(const char *name)
 	return (uint32_t)strtoul(text, NULL, 0);
 }
 
-/* Host and container tell each other by files. */
+/* Host and container notify each other by files. */
 static void tell(const char *name)
 {
 	char path[256];
@@ -88,7 +88,7 @@ TEST(topology_of_the_other_is_unreadable)
 	char path[256];
 
 	for (size_t i = 0; i < sizeof(files) / sizeof(*files); i++) {
-		/* The C driver does not know the GPU of a cache (kfd_cache_properties.gpu). */
+		/* The C driver does not record the GPU of a cache (kfd_cache_properties.gpu). */
 		bool hidden = ktap_is_rkfd() || strncmp(files[i], "caches", 6);
 
 		snprintf(path, sizeof(path), KFD_TOPOLOGY "/nodes/%u/%s", node, files[i]);
@@ -96,7 +96,7 @@ TEST(topology_of_the_other_is_unreadable)
 	}
 }
 
-/* There is no file of it; one that is made cannot be opened. */
+/* The container has no device file of it; one that is created cannot be opened. */
 TEST(devices_of_the_other_cannot_be_opened)
 {
 	uint32_t minor = number("OTHER_MINOR");

@@ -95,7 +95,7 @@ TEST(address_spaces_and_queues_are_separate)
 		EXPECT_OK(fixture_fill(&all[i], &all[i].q, (uint32_t *)AT, 64, 100 + i));
 	for (uint32_t i = 0; i < CONTEXTS; i++)
 		EXPECT(pages[i][0] == 100 + i && pages[i][63] == 100 + i, "%u: %#x", i, pages[i][0]);
-	/* The others go on without one of them. */
+	/* Closing one of them does not affect the others. */
 	kfd_close(&all[1].k);
 	for (uint32_t i = 0; i < CONTEXTS; i++)
 		if (i != 1)
@@ -117,7 +117,7 @@ TEST(events_are_separate)
 	EXPECT_OK(kfd_ioctl(secondary.fd, AMDKFD_IOC_DESTROY_EVENT, &destroy));
 }
 
-/* What needs the memory or the debugger of the address space is for the primary process. */
+/* Calls that use the memory or the debugger of the address space need the primary process. */
 TEST(only_primary_processes)
 {
 	struct kfd_ioctl_alloc_memory_of_gpu_args alloc = { .va_addr = AT,
@@ -290,7 +290,7 @@ TEST(nothing_is_left)
 	}
 }
 
-/* A process with a secondary one, whose file `socket` gets; exits at a byte from there. */
+/* A process with a secondary one, whose file is sent to `socket`; exits at a byte from there. */
 static void live_with_context(int socket)
 {
 	struct kfd primary, secondary;

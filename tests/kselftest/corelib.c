@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
-/* See corelib.h. */
+/* Reads and frees device coredumps, see corelib.h. */
 #define _GNU_SOURCE
 #include <dirent.h>
 #include <limits.h>

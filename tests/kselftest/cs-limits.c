@@ -177,7 +177,7 @@ TEST(fence_buffers_leave_the_gart)
 	cs_done(&cs, 0, handle);
 	for (uint32_t i = 0; i < FENCE_BUFFERS; i++)
 		EXPECT_EQ(fences[i].words[0], i + 2);
-	/* A work queue frees what jobs have used. */
+	/* A work item frees the GART pages of jobs. */
 	end = cs_now() + 5 * SECOND;
 	do
 		after = gart_pages();

@@ -235,7 +235,7 @@ TEST(jobs_of_a_ring_are_ordered)
 	}
 	cs_done(&cs, 0, handle);
 	EXPECT_EQ(cs.data.words[0], 300);
-	/* Sequence numbers no longer remembered count as signalled. */
+	/* Sequence numbers whose fences the context no longer has count as signalled. */
 	cs_done(&cs, 0, 1);
 	cs_done(&cs, 0, 268);
 	cs_done(&cs, 0, 269);

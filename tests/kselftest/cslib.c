@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
-/* See cs.h. */
+/* Submits jobs on the SDMA rings of the render node, see cs.h. */
 #define _GNU_SOURCE
 #include <linux/sync_file.h>
 #include <stdlib.h>

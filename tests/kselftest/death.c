@@ -219,8 +219,8 @@ static void expect_not_dumped(const char *core, const char *what, uint64_t addre
 }
 
 /*
- * The kernel writes a core file of a process whose waves run. It has the memory of the process, and
- * the mappings of the GPU's without their content, which the process cannot ask for.
+ * The kernel writes a core file of a process whose waves run. It contains the memory of the
+ * process, and the mappings of GPU memory without their content, for any coredump_filter.
  */
 TEST_TIMEOUT(core_dump_without_gpu_memory, 120)
 {

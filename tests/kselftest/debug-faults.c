@@ -33,7 +33,7 @@ TEST(packet_exceptions)
 	EXPECT_EQ(*payload, bad);
 }
 
-/* What the debugger does not want goes to the runtime, and is recorded. */
+/* Exceptions that the debugger has not enabled are delivered to the runtime, and are recorded. */
 TEST(packet_exceptions_of_no_interest)
 {
 	const uint64_t bad = EC(QUEUE_PACKET_DISPATCH_DIM_INVALID);
@@ -63,7 +63,7 @@ TEST(packet_exceptions_of_no_interest)
 	expect_event(&s, bad, f.k.node.gpu_id, f.q.id);
 }
 
-/* A VM fault stops the queue when the debugger says so. */
+/* A VM fault is reported to the debugger; the process gets it when the debugger sends it. */
 TEST(memory_violation)
 {
 	const uint32_t grid[3] = { 64, 1, 1 };
@@ -91,7 +91,7 @@ TEST(memory_violation)
 	kfd_fill_dispatch(&packet, &kernel, grid, group, f.kernarg->va, &f.signal);
 	kfd_queue_ring(&f.q, kfd_queue_write(&f.q, &packet));
 	ASSERT(notified(&s) > 0);
-	/* The process is not told yet. */
+	/* The process has no event yet. */
 	EXPECT_OK(kfd_event_wait(&f.k, &waited, 1, true, 200, &result));
 	EXPECT_EQ(result, KFD_IOC_WAIT_RESULT_TIMEOUT);
 	EXPECT_RET(send_event(&s, violation, NO_SUCH_GPU, 0), -ENODEV);

@@ -32,12 +32,12 @@ enum step { TRACED, SESSION, EVENTS, WATCHPOINT, LAUNCH_MODE, OVERRIDE, SUSPENDE
 static const char *const step_names[STEPS] = { "traced",      "session",  "events",    "watchpoint",
 					       "launch mode", "override", "suspended", "resumed" };
 
-/* What a debugged process tells about itself, in memory that it shares with its parent. */
+/* State of a debugged process, in memory that it shares with its parent. */
 struct told {
 	/* Addresses of its data and its save area. */
 	uint64_t words, cwsr;
 	uint32_t queue;
-	/* Its parent: its waves start halted. */
+	/* Set by the parent: the waves start halted. */
 	bool halted;
 };
 
@@ -46,7 +46,7 @@ struct target {
 	struct told *told;
 };
 
-/* Runs 11 endless waves, and ends them when told to; then its queue must be as good as new. */
+/* Runs 11 endless waves, and ends them when the parent signals; then its queue must work again. */
 static void run_waves(struct child *c)
 {
 	struct told *told = ((struct target *)c)->told;
@@ -75,7 +75,7 @@ static void run_waves(struct child *c)
 	ktap_end();
 }
 
-/* Starts a process with a queue; its waves start when it goes on. */
+/* Starts a process with a queue; its waves start at child_goes_on(). */
 static void start_target(struct target *t)
 {
 	t->told = mmap(NULL, sizeof(*t->told), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS,
@@ -211,7 +211,7 @@ static void kill_child(struct child *c)
 	EXPECT(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL, "status %#x", status);
 }
 
-/* The program goes on as if it had never been debugged, and can be debugged again. */
+/* The program continues undisturbed, and can be debugged again. */
 static void kill_debugger(struct kfd *k, enum step step)
 {
 	struct target t;
@@ -231,7 +231,7 @@ static void kill_debugger(struct kfd *k, enum step step)
 	end_target(&t);
 }
 
-/* The debugger's calls fail, and it goes on. */
+/* The debugger's calls fail with ESRCH. */
 static void kill_program(struct kfd *k, enum step step)
 {
 	struct target t;
@@ -327,7 +327,7 @@ static unsigned int continue_saved_waves(struct kfd *k, struct target *t)
 	return waves;
 }
 
-/* Waves that are halted stay so without a debugger, and the next one lets them go on. */
+/* Halted waves stay halted without a debugger; the next one resumes them. */
 static void expect_halted_waves(struct kfd *k, struct target *t)
 {
 	uint32_t id = t->told->queue;

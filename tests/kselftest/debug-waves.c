@@ -41,10 +41,10 @@ TEST(suspended_waves_go_on)
 	EXPECT_EQ(ids[0], f.q.id);
 	EXPECT_EQ(ids[1], NO_SUCH_QUEUE | (uint32_t)KFD_DBG_QUEUE_INVALID_MASK);
 	EXPECT(header->wave_state.control_stack_size && header->wave_state.wave_state_size);
-	/* Twice is as once. */
+	/* A second suspend has no effect. */
 	EXPECT_RET(suspend_queues(&s, ids, 1, 0), 1);
 	EXPECT_EQ(ids[0], f.q.id);
-	/* The waves stand still. */
+	/* The waves do not run. */
 	words[64] = 1;
 	usleep(300000);
 	EXPECT_EQ(f.signal.s->value, 1);
@@ -67,7 +67,7 @@ TEST(suspend_arguments)
 	uint32_t id;
 
 	debug_queue(&s, &f);
-	/* The debugger does not know the queue yet. */
+	/* A new queue, until the debugger clears the exception. */
 	id = f.q.id;
 	EXPECT_RET(suspend_queues(&s, &id, 1, 0), 0);
 	EXPECT_EQ(id, f.q.id | (uint32_t)KFD_DBG_QUEUE_INVALID_MASK);
@@ -133,7 +133,7 @@ static void nothing(int signal)
 	(void)signal;
 }
 
-/* Interrupted calls on a queue whose save area cannot be written: another debugger goes on. */
+/* Interrupted calls on a queue whose save area cannot be written do not block another debugger. */
 TEST_TIMEOUT(interrupted_calls_leave_others_alone, 120)
 {
 	const struct itimerval often = { { 0, 1000 }, { 0, 1000 } }, never = { 0 };

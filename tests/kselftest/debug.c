@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 /*
- * Tests of the debugger interface (DBG_TRAP): sessions, events of queues and of the runtime,
- * snapshots, permissions. A process may debug itself, which most tests do.
+ * Tests the debugger interface (DBG_TRAP): sessions, events of queues and of the runtime,
+ * snapshots, permissions. In most tests the process debugs itself.
  */
 #define _GNU_SOURCE
 #include <signal.h>
@@ -158,7 +158,7 @@ static void nothing(int signal)
 	(void)signal;
 }
 
-/* A signal ends the wait; the next call goes on waiting and has no other effect. */
+/* A signal ends the wait; the next call continues it and has no other effect. */
 TEST(wait_of_the_runtime_is_interrupted)
 {
 	struct sigaction action = { .sa_handler = nothing };
@@ -209,7 +209,7 @@ TEST(session_ends_after_an_interrupted_wait)
 	EXPECT_OK(runtime_enable(&k, KFD_RUNTIME_ENABLE_MODE_ENABLE_MASK));
 }
 
-/* The next debugger is told of changes. */
+/* The next debugger gets an event for changes of the runtime. */
 TEST(session_after_an_interrupted_wait)
 {
 	struct session s;
@@ -225,7 +225,7 @@ TEST(session_after_an_interrupted_wait)
 	EXPECT_OK(end_call(&c));
 }
 
-/* A debugger that attaches later sees the runtime, without an event. */
+/* A debugger that attaches later gets the state of the runtime from the call, without an event. */
 TEST(attach_to_a_running_runtime)
 {
 	struct kfd_runtime_info info;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
-/* See debugger.h. */
+/* Starts and ends debugger sessions, and reads their events, see debugger.h. */
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <sys/ioctl.h>

@@ -11,7 +11,7 @@
 #define EC(name) KFD_EC_MASK(EC_##name)
 #define ALL_EVENTS (~0ull)
 #define R_DEBUG 0x123456789abcull
-/* The driver knows no such queue. */
+/* A queue id that is not in use. */
 #define NO_SUCH_QUEUE 1000u
 
 /* A debugger session with a process. */
@@ -25,7 +25,7 @@ struct session {
 /* Another process, which this one traces or not. */
 struct child {
 	pid_t pid;
-	/* The child says that it is ready, and is told to go on. */
+	/* Pipes: the child is ready, and the parent continues it. */
 	int ready[2], go[2];
 };
 
@@ -80,7 +80,7 @@ void debug_self(struct session *s, struct kfd *k);
 void debug_queue(struct session *s, struct fixture *f);
 /* Starts a child that calls `run` and exits with 0. */
 void start_child(struct child *c, void (*run)(struct child *));
-/* In the child: it is ready; returns when it is told to go on. */
+/* In the child: reports that it is ready, and waits for child_goes_on(). */
 void wait_for_parent(struct child *c);
 void wait_for_child(struct child *c);
 void child_goes_on(struct child *c);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
-/* See device.h. */
+/* Binds, unbinds, resets and suspends the PCI device, see device.h. */
 #define _GNU_SOURCE
 #include "device.h"
 

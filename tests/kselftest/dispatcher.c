@@ -24,7 +24,7 @@ TEST(unknown_nr_is_enotty)
 		EXPECT(kfd_ioctl(k.fd, KFD_NR(_IOC_NONE, nr, 0), NULL) == -ENOTTY, "nr %#x", nr);
 }
 
-/* The dispatcher looks only at _IOC_NR, neither at type nor at direction. */
+/* The dispatcher uses only _IOC_NR, neither type nor direction. */
 TEST(type_and_direction_are_ignored)
 {
 	struct kfd_ioctl_get_version_args args = { 0 };

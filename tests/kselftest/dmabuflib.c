@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
+/* Exports and imports BOs as dma-bufs, see dmabuf.h. */
 #define _GNU_SOURCE
 #include <stdlib.h>
 #include <sys/mman.h>

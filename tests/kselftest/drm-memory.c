@@ -462,9 +462,7 @@ static void press(void *data)
 	}
 }
 
-/*
- * A process with busy queues is evicted by another process: it pauses, goes on, and loses no write.
- */
+/* Another process evicts a process with busy queues: they are restored, and no write is lost. */
 TEST_TIMEOUT(queues_survive_vram_pressure, 180)
 {
 	enum { KEPT = 3 };

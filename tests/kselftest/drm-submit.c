@@ -264,7 +264,7 @@ TEST(invalid_chunks)
 	EXPECT_RET(raw_wait(&r, r.ctx, 0, 2, 0, &busy), -EINVAL);
 	EXPECT_RET(raw_wait(&r, r.ctx, 2, 1, 0, &busy), -EINVAL);
 	EXPECT_RET(raw_wait(&r, 0x1234, 0, 1, 0, &busy), -EINVAL);
-	/* Handle ~0 stands for the latest job. */
+	/* Handle ~0 is that of the latest job. */
 	EXPECT_OK(raw_wait(&r, r.ctx, 0, ~0ull, ~0ull >> 1, &busy));
 	EXPECT_EQ(busy, 0);
 }

@@ -273,7 +273,7 @@ TEST(bo_is_busy_until_job_is_done)
 	}
 }
 
-/* More jobs than a context remembers; each must find the value of the previous one. */
+/* More jobs than a context has fences for; each must find the value of the previous one. */
 TEST_TIMEOUT(long_chain_of_jobs, 120)
 {
 	enum { JOBS = 500 };
@@ -289,7 +289,7 @@ TEST_TIMEOUT(long_chain_of_jobs, 120)
 		ASSERT_OK(stream_submit(&s, step(&b, &s, 5, i, i + 1)));
 	ASSERT_OK(stream_wait(&s, s.seq, WAIT_NS));
 	EXPECT_EQ(b.words[5], JOBS);
-	/* A sequence number no longer remembered counts as signalled. */
+	/* A sequence number whose fence the context no longer has counts as signalled. */
 	EXPECT_OK(stream_wait(&s, 1, 0));
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
-/* See drm.h. */
+/* Submits SDMA jobs through libdrm_amdgpu, see drm.h. */
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <stdlib.h>

@@ -16,7 +16,7 @@ enum { PROCESSES = 10, EACH = 10, QUEUES = PROCESSES * EACH, ROUNDS = 20, JOBS =
 enum { WORDS = 256 };
 /*
  * Limit of jobs that may end while one job waits and runs. Round robin gives one per queue; a
- * starved queue would see all others to their end.
+ * starved queue would run after all others.
  */
 #define LONGEST (5 * QUEUES)
 /* Enables dispatch timestamps. */
@@ -233,9 +233,9 @@ TEST_TIMEOUT(endless_kernels_are_preempted, 240)
 /* Ticks of the 100 MHz clock without the wave: a fifth of the quantum. */
 #define GAP 200000u
 /*
- * Limit of turns that each other queue begins, on average, while one queue waits. Taking turns
- * gives one or two; a starved queue would see all turns of the others, some hundred until the log
- * is full. On a busy host a wave stands still more often than its queue is preempted.
+ * Limit of turns that each other queue begins, on average, while one queue waits. Round robin gives
+ * one or two; while a queue starves, the others begin some hundred, until the log is full. On a
+ * busy host a wave pauses more often than its queue is preempted.
  */
 #define MOST_TURNS 40
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
-/* See faulttable.h. */
+/* Runs the tables of faults in messages to the scheduler, see faulttable.h. */
 #define _GNU_SOURCE
 #include <poll.h>
 #include <signal.h>
@@ -30,7 +30,7 @@ void table_open(const struct injection *injection)
 	knobs_open();
 }
 
-/* What a fault led to. */
+/* Result of a fault. */
 struct outcome {
 	unsigned int hit;
 	int ret;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR MIT */
 /*
- * Injects a fault of the GPU model into one message to the scheduler after another, reports what
- * the driver does, and compares that with a table on rkfd. Needs the GPU model, whose control
- * socket is the serial port $MODEL_CONTROL of the guest (scripts/vm --control).
+ * Injects a fault of the GPU model into each message to the scheduler in turn, reports the driver's
+ * reaction, and on rkfd compares it with a table. Needs the GPU model, whose control socket is the
+ * serial port $MODEL_CONTROL of the guest (scripts/vm --control).
  */
 #ifndef FAULTTABLE_H
 #define FAULTTABLE_H
@@ -13,15 +13,15 @@
 struct injection {
 	/* Selects the messages that the other knobs count. */
 	const char *op;
-	/* Each a fault at the N-th selected message; NULL at the end. */
+	/* Knobs of faults at the N-th selected message; NULL at the end. */
 	const char *faults[4];
-	/* That of them which stops the scheduler. */
+	/* The one of `faults` that stops the scheduler. */
 	const char *hang;
 	/* Upper bounds in seconds: the driver's wait for one message, and a call with any fault. */
 	double timeout, longest;
 };
 
-/* What rkfd does. */
+/* Expected result on rkfd. */
 enum end {
 	/* Does not send the message. */
 	UNSENT,
@@ -35,18 +35,18 @@ enum end {
 
 struct row {
 	const char *message;
-	/* Value of the knob `op`, and the how many-th message of that is meant. */
+	/* Value of the knob `op`, and the index of the message among those it selects, from 1. */
 	unsigned int op, nth;
 	/* Results of rkfd: without the message, and when the scheduler stops, which is a reset. */
 	enum end end;
 	int ret, ret_hang;
-	/* The call that sends the message, NULL for an exit, and what it needs before. */
+	/* The call that sends the message, NULL for an exit, and its preparation. */
 	const char *call;
 	int (*act)(struct fixture *f);
 	void (*prepare)(struct fixture *f);
-	/* Another knob that is set to 1 meanwhile; the queue has a wave then. */
+	/* Another knob that is set to 1 for this row; the queue has a wave then. */
 	const char *knob;
-	/* Left out with several XCCs: another one does what the message does. */
+	/* Skipped with several XCCs: the message of another XCC has the same effect. */
 	bool one_xcc;
 };
 
@@ -55,8 +55,8 @@ struct row {
 /* Opens the control socket; skips the test without one. */
 void table_open(const struct injection *how);
 /*
- * Runs rows with a fault, each with a process that meets it and another beside that; only the one
- * with the number $ROW, counted from 0, if that is set, as a driver may not survive a row.
+ * Runs rows with a fault, each with a process that triggers it and a bystander. If $ROW is set,
+ * runs only the row of that number, counted from 0: the driver may be unusable after a row.
  */
 void table_run(const struct row *rows, size_t count, const char *fault);
 /* Binds or unbinds the driver with a fault at each row, or that of $ROW, then binds it without. */

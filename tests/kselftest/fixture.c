@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
-/* See fixture.h. */
+/* Opens the GPU, creates queues and launches kernels, see fixture.h. */
 #define _GNU_SOURCE
 #include "fixture.h"
 

@@ -107,9 +107,9 @@ uint64_t all_vram_bytes(struct kfd *k);
 /* Whether the GPU of the tests is a gfx12; for those that do not open it. */
 bool gpu_is_gfx12(void);
 /*
- * Makes accesses to memory wait for ever, also those of the kernel, until the result, a
- * userfaultfd, is closed or provides pages, or as UFFDIO_REGISTER_MODE_* says. Skips the test if
- * there is none.
+ * Blocks the accesses to memory that `mode` (UFFDIO_REGISTER_MODE_*) selects, also those of the
+ * kernel, until the userfaultfd returned is closed or resolves them. Skips the test without
+ * userfaultfd.
  */
 int fixture_hold(void *start, size_t size, uint64_t mode);
 /* Hangs a GPU that does not preempt queues (model knob hws.no_preempt); in a child. */

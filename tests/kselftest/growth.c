@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
-/* See growth.h. */
+/* Measures the growth of kernel memory, see growth.h. */
 #define _GNU_SOURCE
 #include <dirent.h>
 #include <fcntl.h>
@@ -204,7 +204,7 @@ static void measure_once(struct memory *m)
 	m->pages = meminfo(text, "MemTotal") - kept;
 	for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++)
 		m->pages -= meminfo(text, others[i]);
-	/* Stacks of threads are vmalloc's, too; workqueues start and end them at will. */
+	/* Thread stacks are vmalloc memory, too; workqueues start and end threads at any time. */
 	m->pages -= meminfo(text, "KernelStack");
 	m->vmalloc = meminfo(text, "VmallocUsed") - meminfo(text, "KernelStack");
 	shrink_slabs();
@@ -220,7 +220,7 @@ static long objects_of(const struct memory *m, const char *name, long absent)
 	return absent;
 }
 
-/* Lowers `m` to what `again` has less of. */
+/* Lowers each figure of `m` to that of `again` if it is smaller. */
 static void lower(struct memory *m, const struct memory *again)
 {
 	m->pages = again->pages < m->pages ? again->pages : m->pages;

@@ -191,10 +191,7 @@ TEST_TIMEOUT(alloc_during_reset_ends_at_a_signal, 180)
 	expect_reset(resets);
 }
 
-/*
- * A process rings its doorbells as it likes, also while the GPU is reset: nothing is lost but the
- * writes.
- */
+/* A process may ring its doorbells while the GPU is reset: only those writes are lost. */
 TEST_TIMEOUT(doorbells_during_reset, 180)
 {
 	int resets, rings = 0;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 /*
- * Injects a fault into each packet of the HIQ and of the KIQ in turn, reports what the driver does
- * (the table of Documentation/hiq-faults.rst), and compares it with the table on rkfd. Sets the
- * knobs hws.* of the GPU model itself, see faulttable.h.
+ * Injects a fault into each packet of the HIQ and of the KIQ in turn, reports the driver's reaction
+ * (the table of Documentation/hiq-faults.rst), and on rkfd compares it with the table below. Sets
+ * the knobs hws.* of the GPU model, see faulttable.h.
  */
 #include <unistd.h>
 

@@ -15,7 +15,7 @@
 #define FILE_NAME "enforce_isolation"
 #define SAMPLES 40
 
-/* A process with a kernel that does not end by itself. */
+/* A process with an endless kernel. */
 struct child {
 	pid_t pid;
 	/* Our end of the socket to it. */
@@ -52,7 +52,7 @@ TEST(values)
 	EXPECT_OK(device_try_set(FILE_NAME, "0\n"));
 }
 
-/* In the child: the kernel runs until the parent answers. */
+/* In the child: the kernel runs until the parent replies. */
 static void run_kernel(int socket)
 {
 	struct fixture f;

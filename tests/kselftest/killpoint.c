@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
-/* See killpoint.h. */
+/* Sends SIGKILL at a trace event, by a BPF program, see killpoint.h. */
 #define _GNU_SOURCE
 #include <linux/bpf.h>
 #include <linux/perf_event.h>

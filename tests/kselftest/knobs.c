@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
-/* See knobs.h. */
+/* Sets knobs of the GPU model through its control socket, see knobs.h. */
 #define _GNU_SOURCE
 #include <stdio.h>
 #include <stdlib.h>

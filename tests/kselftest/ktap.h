@@ -27,7 +27,7 @@ struct ktap_test {
 	static void fn(void)
 #define TEST(fn) TEST_TIMEOUT(fn, 60)
 
-/* Records a failure and goes on. */
+/* Records a failure and continues. */
 #define EXPECT(condition, ...)                                                                       \
 	({                                                                                           \
 		bool ok_ = (condition);                                                              \
@@ -73,16 +73,13 @@ __attribute__((noreturn, format(printf, 1, 2))) void ktap_skip(const char *reaso
 __attribute__((format(printf, 1, 2))) void ktap_note(const char *text, ...);
 /*
  * Runs `fn` in a child process; its failures are failures of the test. Returns 0 if it has none,
- * whatever failed before.
+ * regardless of earlier failures.
  */
 int ktap_in_child(void (*fn)(void *), void *data);
 
 /* Returns the number of failures so far. */
 unsigned int ktap_failures(void);
-/*
- * Makes the failures of this process its own, not those of the test: its exit status says whether
- * there were any.
- */
+/* Separates the failures of this process from those of the test: its exit status reports them. */
 void ktap_detach(void);
 
 /*
@@ -92,8 +89,8 @@ void ktap_detach(void);
 unsigned int ktap_time_factor(void);
 
 /*
- * Returns the number of repetitions of what is tested: $KTAP_REPEATS percent of `all`, by default
- * all of them, but not less than `least`.
+ * Returns the number of repetitions of an operation: $KTAP_REPEATS percent of `all`, by default all
+ * of them, but at least `least`.
  */
 unsigned int ktap_repeats(unsigned int all, unsigned int least);
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
-/* See leaks.h. */
+/* Compares the driver's counters with recorded ones, see leaks.h. */
 #define _GNU_SOURCE
 #include <dirent.h>
 #include <fcntl.h>

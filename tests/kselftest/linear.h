@@ -7,10 +7,10 @@
 
 /*
  * Expects that the second half of `count` takes twice as long as the second quarter, not 4 times:
- * `time` returns the time in ns for a number. Differences leave out what a driver does without
- * waiting, as it has room for it: amdgpu queues some 4,000 jobs that clear freed VRAM. The shortest
- * of up to 10 times is compared, as the load of the host only adds, and with a margin of 200 ms: a
- * quadratic search takes seconds.
+ * `time` returns the time in ns for a number. Differences exclude work that a driver queues without
+ * waiting: amdgpu queues some 4,000 jobs that clear freed VRAM. The shortest of up to 10 times is
+ * compared, as the load of the host only adds, and with a margin of 200 ms: a quadratic search
+ * takes seconds.
  */
 static inline void expect_linear(uint64_t (*time)(uint32_t count), uint32_t count)
 {

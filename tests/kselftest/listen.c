@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
+/* Reads SMI events, see listen.h. */
 #define _GNU_SOURCE
 #include <poll.h>
 #include <unistd.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR MIT */
-/* Reader of SMI events. Every failure ends the test or is a failure of it. */
+/* Readers of SMI events. A failed read ends the test; a missing line fails it. */
 #ifndef LISTEN_H
 #define LISTEN_H
 

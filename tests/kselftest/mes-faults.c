@@ -267,8 +267,8 @@ static int destroy_stuck(struct stuck *s)
 }
 
 /*
- * A queue that cannot be preempted is reset: its process gets a HW_EXCEPTION event, its other queue
- * and other processes go on.
+ * A queue that cannot be preempted is reset: its process gets a HW_EXCEPTION event; its other queue
+ * and other processes are unaffected.
  */
 TEST_TIMEOUT(hung_queue_is_reset, 120)
 {
@@ -367,8 +367,8 @@ static void evict(struct stuck *s, struct pages *pages, uint32_t value)
 }
 
 /*
- * There is one attempt to preempt a queue that hangs. A second REMOVE_QUEUE only tells MES of its
- * reset; no frame is about it later.
+ * There is one attempt to preempt a queue that hangs. A second REMOVE_QUEUE only reports its reset
+ * to MES; no later frame refers to it.
  */
 TEST_TIMEOUT(lost_queue_is_not_removed_again, 120)
 {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
-/* See modes.h. */
+/* Reads and sets partition modes of the GPU, see modes.h. */
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <stdlib.h>

@@ -212,8 +212,8 @@ TEST(table_of_the_firmware)
 }
 
 /*
- * What is reset after a hang, in the order of the words. The C driver has rings on compute queues,
- * whose waves it can kill, on gfx942.
+ * The kinds of reset after a hang, in the order of amdgpu_show_reset_mask(). On gfx942 the C driver
+ * has rings on compute queues, whose waves it can kill.
  */
 TEST(reset_masks)
 {
@@ -232,7 +232,7 @@ TEST(reset_masks)
 	EXPECT(!strcmp(card_text(&k, "compute_reset_mask"), line), "'%s', not '%s'",
 	       card_text(&k, "compute_reset_mask"), line);
 
-	/* The topology of gfx12 does not tell. */
+	/* The topology of gfx12 does not report it. */
 	ASSERT_OK(kfd_sysfs_value(path, "capability2", &value));
 	queue = gfx12 || value & HSA_CAP2_PER_SDMA_QUEUE_RESET_SUPPORTED;
 	snprintf(line, sizeof(line), "%sfull \n", queue ? "queue " : "");

@@ -25,7 +25,7 @@ struct first {
 	void (*run)(struct first *);
 	/* Its id in the initial namespace. */
 	pid_t pid;
-	/* The parent tells it to go on, and the reverse. */
+	/* Pipes from and to its parent; a byte continues the reader. */
 	int down[2], up[2];
 };
 

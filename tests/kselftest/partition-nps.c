@@ -253,7 +253,7 @@ static void map_at_many_addresses(struct kfd *k)
 				TABLES_VA + i * TABLE_SPAN, 0, KFD_PAGE));
 }
 
-/* What needs VRAM of its node, and whether it evicted BOs: in memory that is shared. */
+/* A user of VRAM of its node, and whether it evicted BOs: in shared memory. */
 struct use {
 	void (*fn)(struct kfd *k);
 	bool *evicted;

@@ -133,7 +133,7 @@ TEST(threads_share_state)
 	}
 }
 
-/* A file received over a socket is as foreign as an inherited one. */
+/* A file received over a socket is rejected like an inherited one. */
 TEST(passed_fd_is_ebadf)
 {
 	struct fixture f = { 0 };
@@ -218,8 +218,8 @@ static int after_exec(int old)
 	int ret = kfd_ioctl(old, AMDKFD_IOC_GET_VERSION, &version);
 
 	/*
-	 * The C driver accepts the old file, because the group leader is the same; a stricter
-	 * driver may refuse it.
+	 * The C driver accepts the old file, because the group leader is the same; another driver
+	 * may reject it.
 	 */
 	if (ret && ret != -EBADF) {
 		printf("# failed: the old file returns %s\n", ktap_errno_name(ret));

@@ -65,7 +65,7 @@ static void resume(struct fixture *f)
 	ASSERT_OK(kfd_signal_wait(&f->k, &f->signal, WAIT_MS));
 }
 
-/* It is reported once per stall, in the log, by a trace event and a coredump, and goes on. */
+/* A stall is reported once, in the log, by a trace event and a coredump; the queue can continue. */
 TEST_TIMEOUT(stalled_queue_is_reported_once, 120)
 {
 	char line[128], *text;
@@ -180,7 +180,7 @@ TEST_TIMEOUT(queue_in_user_memory_is_reported, 120)
 	coredump_free_all();
 }
 
-/* It is mapped again at the resume, and goes on. */
+/* The queue is mapped again at the resume, and continues. */
 TEST_TIMEOUT(stalled_queue_and_suspend, 120)
 {
 	struct fixture f;
@@ -204,7 +204,7 @@ TEST_TIMEOUT(stalled_queue_and_unbind, 120)
 	device_find();
 	fixture_launch(&f);
 	stall(&f);
-	/* The watchdog has seen it by now, and has not reported it. */
+	/* By now the watchdog has sampled the queue, but not reported it. */
 	sleep(3);
 	start = seconds_now();
 	ASSERT_OK(device_unbind());

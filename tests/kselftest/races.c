@@ -102,7 +102,7 @@ static void queue_life(unsigned int n, unsigned int round)
 	}
 }
 
-/* Queue ids of other threads, or unknown ones: the ioctl fails or succeeds, nothing worse. */
+/* Queue ids of other threads, or unused ones: the ioctl fails or succeeds. */
 static void queue_meddling(unsigned int n, unsigned int round)
 {
 	struct kfd_ioctl_update_queue_args update = { .queue_id = 1 + round % 6,
@@ -147,7 +147,7 @@ static void event_life(unsigned int n, unsigned int round)
 
 	(void)n;
 	if (EXPECT_OK(kfd_event_create(&f.k, KFD_IOC_EVENT_SIGNAL, round & 1, &id))) {
-		/* A meddling thread may have destroyed it already. */
+		/* Another thread may have destroyed it already. */
 		kfd_event_set(&f.k, id);
 		data.event_id = id;
 		kfd_event_wait(&f.k, &data, 1, false, 5, &result);

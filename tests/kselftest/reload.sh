@@ -1,8 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0 OR MIT
 #
-# Tests module unload and reload: refused while in use, otherwise nothing is left over. rkfd poses
-# as amdgpu in /sys/module; the two exclude each other. RKFD_MODULE is the module file.
+# Tests module unload and reload: it fails while in use, otherwise nothing is left over. rkfd has a
+# folder amdgpu in /sys/module; the two exclude each other. RKFD_MODULE is the module file.
 
 program=reload
 # shellcheck source=tests/kselftest/ktap.sh

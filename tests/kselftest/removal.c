@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 /*
  * Tests the removal of the PCI device, and unbinds, while memory is mapped for DMA: its IOMMU
- * domain ends with it, and what is freed later must not use the DMA addresses any more. A card may
+ * domain ends with it, and freeing the memory later must not use the DMA addresses. The card may
  * have left the bus before its removal.
  */
 #define _GNU_SOURCE
@@ -15,15 +15,15 @@
 #include "knobs.h"
 #include "svm.h"
 
-/* How a device is taken away, and how it comes back. */
+/* Removes a device or its driver, and brings it back. */
 struct way {
 	int (*away)(void);
 	int (*back)(void);
 };
 
-/* Much more than the driver takes if it does not wait for the card in vain. */
+/* Much longer than a removal without timeouts of the absent card. */
 #define REMOVAL_SECONDS 10
-/* A preemption that fails, and what follows it. */
+/* Includes the timeout of a preemption and the recovery from it. */
 #define KILL_SECONDS 20
 
 static int lose(void)
@@ -86,7 +86,7 @@ static void put(struct used *u)
 	kfd_bo_free(&u->f.k, u->gtt);
 }
 
-/* The process frees what it has when the device has gone. */
+/* The process frees its memory and queues after the removal of the device. */
 static void freed_without_device(void *way)
 {
 	const struct way *w = way;
@@ -199,7 +199,7 @@ TEST_TIMEOUT(killed_without_a_lost_card, 400)
 	killed(&lost);
 }
 
-/* The driver does not know yet that the card has gone. */
+/* The card has left the bus, but the device is not removed yet. */
 TEST_TIMEOUT(killed_before_the_removal, 400)
 {
 	double start;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
-/* Tests faulting SDMA queues: the process gets an event, memory is unchanged, others go on. */
+/* Tests faulting SDMA queues: the process gets an event, memory and other queues are unaffected. */
 #define _GNU_SOURCE
 #include <signal.h>
 #include <stdlib.h>
@@ -126,7 +126,7 @@ static void fault_and_leave(void *data)
 	expect_fault(&v, NOWHERE);
 }
 
-/* Queues of other processes go on, also on the same engine. */
+/* Queues of other processes continue, also on the same engine. */
 TEST_TIMEOUT(other_processes_survive_fault, 180)
 {
 	struct victim v;

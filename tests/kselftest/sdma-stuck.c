@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 /*
  * Tests SDMA queues that cannot be preempted: the engine is reset, the process gets a HW_EXCEPTION
- * event, others go on. Needs a GPU whose scheduler gives up after a timeout: the model with the
- * knob hws.no_preempt=2.
+ * event, other queues are unaffected. Needs a GPU whose scheduler ends a preemption after a
+ * timeout: the model with the knob hws.no_preempt=2.
  */
 #define _GNU_SOURCE
 #include <stdlib.h>

@@ -95,7 +95,7 @@ static uint64_t copy_after(struct cs *cs, const struct cs_bo *from, const struct
 	return handle;
 }
 
-/* A job that waits for others when the machine suspends runs after it, and what it writes stays. */
+/* A job that waits for others when the machine suspends runs completely. */
 TEST_TIMEOUT(queued_job_survives, 180)
 {
 	struct drm_amdgpu_cs_chunk_dep deps[2] = { { .ip_type = AMDGPU_HW_IP_DMA },

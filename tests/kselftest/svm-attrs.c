@@ -49,7 +49,7 @@ TEST(defaults)
 	EXPECT_RET(svm_access(&k, p, KFD_PAGE), -EINVAL);
 	ASSERT_OK(kfd_acquire_vm(&k));
 	expect_defaults(&k, p, 4 * KFD_PAGE, NO_ACCESS);
-	/* No attribute at all makes a range. */
+	/* SET_ATTR without attributes creates a range, too. */
 	EXPECT_OK(svm_call(&k, SET, kfd_va(p), KFD_PAGE, 0, 0, NULL));
 	expect_defaults(&k, p, 4 * KFD_PAGE, NO_ACCESS);
 	if (is_gfx12(&k.node))
@@ -159,7 +159,7 @@ TEST(errors)
 	EXPECT_RET(one(&k, 2, p, KFD_PAGE, GRANULARITY, 9), -EINVAL);
 	EXPECT_RET(one(&k, 2, (void *)0x1000, KFD_PAGE, GRANULARITY, 9), -EINVAL);
 	ASSERT(munmap(p + 4 * KFD_PAGE, KFD_PAGE) == 0);
-	/* SET_ATTR looks at the attributes first, GET_ATTR at the range. */
+	/* SET_ATTR checks the attributes first, GET_ATTR the range. */
 	EXPECT_RET(one(&k, SET, p, KFD_PAGE, 8, 0), -EINVAL);
 	EXPECT_RET(one(&k, GET, p, KFD_PAGE, 8, 0), -EINVAL);
 	EXPECT_RET(one(&k, SET, p, 8 * KFD_PAGE, 8, 0), -EINVAL);
@@ -188,11 +188,11 @@ TEST(errors)
 	ASSERT_OK(kfd_bo_create(&k, KFD_PAGE, KFD_FLAGS_GTT, &bo));
 	EXPECT_RET(one(&k, SET, bo->va, KFD_PAGE, GRANULARITY, 9), -EFAULT);
 	EXPECT_RET(one(&k, GET, bo->va, KFD_PAGE, GRANULARITY, 9), -EFAULT);
-	/* Nothing of all that made a range. */
+	/* None of these calls created a range. */
 	expect_defaults(&k, p, KFD_PAGE, NO_ACCESS);
 }
 
-/* What GET_ATTR returns of several ranges is what they have in common. */
+/* GET_ATTR on several ranges returns the values that they have in common. */
 TEST(split_and_merge)
 {
 	struct svm_state s;
@@ -250,7 +250,7 @@ TEST(holes_between_ranges)
 	svm_expect(&k, p + 4 * KFD_PAGE, 5 * KFD_PAGE, NOWHERE_SET, NOWHERE_SET, NO_ACCESS, 3, 2);
 }
 
-/* A range ends with the memory: what is mapped there later has none of its attributes. */
+/* munmap() removes the range: later mappings at its addresses have the default attributes. */
 TEST(munmap_ends_ranges)
 {
 	uint32_t gpu;
@@ -318,7 +318,7 @@ static void *get_attributes(void *data)
 	return NULL;
 }
 
-/* A call that looks for unmapped memory does not miss what is unmapped meanwhile. */
+/* A concurrent call that removes ranges of unmapped memory does not miss the latest munmap(). */
 TEST_TIMEOUT(munmap_during_get_attr, 120)
 {
 	pthread_t unmapping, getting;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 /*
- * Tests what becomes of memory in VRAM with the device: it survives a suspend and the removal of
- * the device; what a reset has lost is not read, but ends in SIGBUS.
+ * Tests ranges in VRAM across the end of the device: contents survive a suspend and the removal of
+ * the device; a read of pages that a reset has lost ends in SIGBUS.
  */
 #define _GNU_SOURCE
 #include <setjmp.h>
@@ -15,7 +15,7 @@
 #include "svm.h"
 
 #define COUNT (6 * MIB / 4)
-/* What the GPU writes. */
+/* The words that the GPU writes. */
 #define FIRST 8192
 #define END 9216
 

@@ -16,7 +16,7 @@ static uint32_t word_of(size_t i)
 	return (uint32_t)i * 2654435761u + 17;
 }
 
-/* Memory of words with known values, in VRAM: a migration there is reported. */
+/* Returns memory of words with known values, migrated to VRAM; expects the event of that. */
 static uint32_t *words_in_vram(struct fixture *f, size_t size)
 {
 	uint32_t *words = (uint32_t *)anonymous(size);
@@ -74,7 +74,7 @@ TEST_TIMEOUT(in_turns, 240)
 	free(want);
 }
 
-/* sysfs counts the pages that are moved, also those that accesses of the CPU bring back. */
+/* sysfs counts the pages that are migrated, including those by page faults of the CPU. */
 TEST_TIMEOUT(pages_are_counted, 120)
 {
 	const size_t size = 3 * MIB, pages = size / KFD_PAGE;
@@ -90,7 +90,7 @@ TEST_TIMEOUT(pages_are_counted, 120)
 	EXPECT_EQ(process_number(&f.k, "counters", "page_out"), pages);
 	/*
 	 * The C driver releases the VRAM of a range in a work item; a range that is split meanwhile
-	 * refers to what is released (svm_range_clone, svm_range_bo_release_async).
+	 * refers to the released BO (svm_range_clone, svm_range_bo_release_async).
 	 */
 	if (!ktap_is_rkfd())
 		usleep(100000);
@@ -223,7 +223,7 @@ TEST_TIMEOUT(file_memory, 120)
 	close(fd);
 }
 
-/* Children read memory in VRAM, write to it, or just exit, while the parent goes on. */
+/* Children read memory in VRAM, write to it, or just exit, while the parent migrates it. */
 TEST_TIMEOUT(forks, 240)
 {
 	const size_t size = 2 * MIB;
@@ -253,7 +253,7 @@ TEST_TIMEOUT(forks, 240)
 	}
 }
 
-/* The GPU writes to memory in VRAM that fork() shares: the child keeps what it has. */
+/* The GPU writes to memory in VRAM that fork() shares: the child's copy is unchanged. */
 TEST_TIMEOUT(gpu_write_after_fork_is_private, 120)
 {
 	const size_t size = 2 * MIB;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 /*
- * Tests shared virtual memory with retry faults (XNACK): the GPU uses any memory of the process,
- * and waits while the driver brings the page.
+ * Tests shared virtual memory with retry faults (XNACK): the GPU accesses any memory of the
+ * process, and retries an access until the driver has mapped the page.
  */
 #define _GNU_SOURCE
 #include <pthread.h>
@@ -58,7 +58,7 @@ static unsigned int count_lines(const char *text, unsigned int event)
 	return count;
 }
 
-/* No ioctl names the memory: what malloc() and mmap() return, touched by the CPU or not. */
+/* Memory of malloc() and mmap() without ioctl, touched by the CPU or not. */
 TEST_TIMEOUT(plain_memory, 120)
 {
 	struct fixture f;
@@ -317,7 +317,7 @@ TEST_TIMEOUT(storm, 240)
 	}
 }
 
-/* Waves that wait for pages are preempted, saved, and go on. */
+/* Waves that wait for pages are preempted, saved and restored. */
 TEST_TIMEOUT(waiting_waves_are_preempted, 240)
 {
 	const uint32_t pages = 512;
@@ -543,7 +543,7 @@ TEST_TIMEOUT(migration_by_faults, 120)
 	close(fd);
 }
 
-/* Where the attributes of a range let its pages be. */
+/* The placement of pages follows the attributes of their range. */
 TEST_TIMEOUT(locations, 120)
 {
 	const char *text;
@@ -563,7 +563,7 @@ TEST_TIMEOUT(locations, 120)
 	ASSERT_OK(fixture_fill(&f, &f.q, words, 64, 2));
 	EXPECT_EQ(words[0], 2);
 	EXPECT_EQ(count_lines(listen_lines(fd, 500), KFD_SMI_EVENT_MIGRATE_START), 0);
-	/* Preferred in VRAM: by the GPU's fault, aligned pages as many as the granularity says. */
+	/* Preferred in VRAM: a fault of the GPU migrates 2^granularity aligned pages. */
 	ASSERT_OK(svm_set(&f.k, words, 64 * KFD_PAGE, { KFD_IOCTL_SVM_ATTR_PREFERRED_LOC, gpu },
 			  { KFD_IOCTL_SVM_ATTR_ACCESS, gpu },
 			  { KFD_IOCTL_SVM_ATTR_GRANULARITY, 2 }));

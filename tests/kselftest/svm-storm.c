@@ -96,7 +96,7 @@ static void scatter(struct fixture *f, uint32_t *words, const uint32_t *at, uint
 
 /*
  * Memory is unmapped as soon as the GPU has used it. All of its pages have faulted and were mapped
- * together; the driver may look at most of the faults only now, and must not report them.
+ * together; the driver may handle most of the faults only after that, and must not report them.
  */
 TEST_TIMEOUT(unmapped_after_use, 240)
 {
@@ -127,7 +127,7 @@ TEST_TIMEOUT(unmapped_after_use, 240)
 	EXPECT(fixture_works(&f));
 }
 
-/* Each lane of a wave writes to a page of its own, in random order; each page faults by itself. */
+/* Each lane of a wave writes to a page of its own, in random order; each page faults separately. */
 TEST_TIMEOUT(faults_on_scattered_pages, 5400)
 {
 	const char *wanted = getenv("SVM_FAULTS");
@@ -206,7 +206,7 @@ static bool change(struct changes *c, unsigned int *seed)
 		/* Pages that are not present, or busy, have a status each. */
 		return syscall(SYS_move_pages, 0, 4ul, list, nodes, status, MPOL_MF_MOVE) >= 0;
 	case MERGE:
-		/* ksmd merges what has equal contents; a write of the CPU ends it. */
+		/* ksmd merges pages of equal contents; a write of the CPU separates them. */
 		*(volatile char *)p = *(volatile char *)p;
 		return true;
 	case COLLAPSE:
@@ -249,7 +249,7 @@ static void restores_end(void)
 
 /*
  * Expects as many restores or frames as batches. One batch may be in progress when the recording
- * begins or ends: the kernel changes memory by itself, too.
+ * begins or ends: the kernel invalidates memory at other times, too.
  */
 static void expect_one_each(const char *what, unsigned int count, unsigned int batches)
 {
@@ -257,7 +257,7 @@ static void expect_one_each(const char *what, unsigned int count, unsigned int b
 	       batches);
 }
 
-/* Records what the evictions and restores of queues send to the scheduler. */
+/* Records the packets or frames that evictions and restores of queues submit to the scheduler. */
 static void watch_evictions(bool mes)
 {
 	if (!mes) {

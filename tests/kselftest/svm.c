@@ -35,7 +35,7 @@ TEST(anonymous_memory)
 	EXPECT_EQ(p[2048], 0x5a);
 }
 
-/* What malloc() returns, and the stack: the pages have other contents around. */
+/* Memory of malloc() and the stack, with other data on the same pages. */
 TEST(heap_and_stack)
 {
 	static char here[4 * KFD_PAGE] __attribute__((aligned(4096)));
@@ -500,7 +500,7 @@ TEST(exit_with_ranges)
 	EXPECT(fixture_works(&f));
 }
 
-/* Two queues and two threads of invalidations; each launch sees all that was written before it. */
+/* Two queues and two threads of invalidations; each launch reads all values written before it. */
 TEST_TIMEOUT(many_invalidations, 120)
 {
 	struct pages p;

@@ -157,7 +157,7 @@ static int wait_for(struct uq *q, uint32_t *syncobjs, uint32_t count, uint32_t *
 	return ret;
 }
 
-/* Submits packets that wait where USERQ_WAIT says, and set OTHER to 7. */
+/* Submits packets that wait at the address and for the value of `info`, and set OTHER to 7. */
 static void submit_waiter(struct uq *q, const struct drm_amdgpu_userq_fence_info *info)
 {
 	uint32_t words[32], n;
@@ -295,8 +295,8 @@ TEST(free_waits)
 }
 
 /*
- * A fence that is not signaled in time ends with an error, and with it the wait of a queue for it.
- * The queue is off the hardware, and others go on.
+ * A fence that is not signaled in time ends with an error, and ends the wait of another queue for
+ * it. Its queue is unmapped; others are unaffected.
  */
 TEST_TIMEOUT(hang, 180)
 {

@@ -51,7 +51,7 @@ bool uq_works(struct uq *q);
 
 /* Nanoseconds. */
 #define UQ_MS 1000000ull
-/* Dwords of `cs->data`: the gate that a queue waits for, and what it writes then. */
+/* Dwords of `cs->data`: the gate that a queue waits for, and the dword that it writes then. */
 enum { UQ_GATE = 0, UQ_DONE = 4 };
 
 /* Returns the address of a dword of `cs->data`. */

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
-/* See userq.h. */
+/* Creates user queues and submits to them, see userq.h. */
 #define _GNU_SOURCE
 #include <sys/mman.h>
 

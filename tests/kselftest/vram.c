@@ -36,7 +36,7 @@ static bool has_ledger(void)
 	return access(LEDGER, R_OK) == 0;
 }
 
-/* Reads the section of a GPU; without the file only what the render node reports as used. */
+/* Reads the section of a GPU; without the file only the VRAM in use by AMDGPU_INFO_VRAM_USAGE. */
 static struct ledger ledger(struct kfd *k)
 {
 	char heading[64], *text, *at, *rest;
@@ -102,7 +102,7 @@ static void expect_growth(struct kfd *k, struct ledger *before, int user, uint64
 	*before = now;
 }
 
-/* Every user has what it had before, after `event`. */
+/* Expects that `event` has not changed the bytes of any user. */
 static void expect_same(const struct ledger *now, const struct ledger *before, const char *event)
 {
 	for (int i = 0; i <= USED; i++)
@@ -342,7 +342,7 @@ TEST_TIMEOUT(killed_at_trace_events, 900)
 
 	watch_need_events();
 	fixture_open(&k);
-	/* What the first process of the driver leaves allocated is not its own. */
+	/* The first process of the driver causes lasting allocations, which are not leaks. */
 	ASSERT_OK(ktap_in_child(fixture_lives, NULL));
 	before = settled(&k);
 	dir = opendir(WATCH_EVENTS);

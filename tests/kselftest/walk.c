@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 /*
- * A random walk over what ends processes and devices: programs start, exit and are killed, the
- * device is suspended, reset, unbound and removed. After each step programs run, and whenever none
- * does the driver's counters are those of the start.
+ * A random walk over events that end processes and devices: programs start, exit and are killed,
+ * the device is suspended, reset, unbound and removed. After each step programs must work, and
+ * whenever none runs the driver's counters must be those of the start.
  *
  * $WALK_SEED selects the walk (default: random, and printed), $WALK_STEPS its length (default 25).
  * $WALK_WEIGHTS has the weight of each kind of step, for some of them: "kill=40 reset=4".
@@ -21,14 +21,14 @@
 #include "leaks.h"
 
 #define MAX_PROGRAMS 5u
-/* Time in which programs end by themselves. */
+/* Time within which programs exit after `stop`. */
 #define END_MS 60000u
 #define MAX_BO (1u << 20)
 
 /* Shared with the programs. */
 struct control {
 	bool stop;
-	/* Counts what programs do not survive. */
+	/* Counts the steps that programs do not survive. */
 	uint32_t ends;
 };
 
@@ -224,8 +224,8 @@ static void break_all(void)
 }
 
 /*
- * After the device came back. A program that has lost its queue waits in vain for its work, and
- * ends after 20 s: at most of the steps all are killed.
+ * After the device came back. A program that has lost its queue waits for its signal until a
+ * timeout of 20 s: at most of the steps all are killed.
  */
 static void expect_back(void)
 {

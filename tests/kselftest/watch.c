@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
-/* See watch.h. */
+/* Records trace events of the driver, see watch.h. */
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <stdarg.h>

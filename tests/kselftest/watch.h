@@ -13,7 +13,7 @@ void watch_need_events(void);
 void watch_start(void);
 /* Starts recording some of them: names, then NULL. */
 void watch_start_only(const char *event, ...);
-/* Restricts one of them to what matches a filter of tracefs; forgets what was recorded before. */
+/* Restricts one of them by a filter of tracefs; clears the events recorded before. */
 void watch_filter(const char *event, const char *filter);
 /* Returns the recorded text, to be freed. */
 char *watch_stop(void);

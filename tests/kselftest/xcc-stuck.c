@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 /*
  * Tests waves of one XCC that cannot be preempted: their queue is reset, the other queues of the
- * process and other processes go on. Needs a GPU with such waves on the last XCC: the model with
- * the knob hws.stuck_xcc.
+ * process and other processes are unaffected. Needs a GPU with such waves on the last XCC: the
+ * model with the knob hws.stuck_xcc.
  */
 #define _GNU_SOURCE
 #include <sys/wait.h>
