@@ -2,8 +2,8 @@
 """The call graph of a kernel module, from its symbols, relocations and instructions.
 
 Calls through pointers are not resolved: a function whose address is in data (a table of operations,
-a vtable) or is loaded by code may be called by anyone. A reference to data leads to all functions
-in the object there, which ends at the next address that is referenced.
+a vtable) or is loaded by code may have any caller. A reference to data leads to all functions in
+the object there, which ends at the next address that is referenced.
 """
 
 import bisect

@@ -5,7 +5,7 @@
 usage: covered-edges.py [--calls] [--also LINES]... MODULE COVERED [PLACE]
        covered-edges.py --list MODULE COVERED
 
-LINES has source lines that something else runs, `rust/FILE:NUMBER` each: the output of --list,
+LINES has source lines that other runs cover, `rust/FILE:NUMBER` each: the output of --list,
 which prints those with covered edges, for another build of the module, or lines of tests on the
 host. They add a column, and do not count as missed. COVERED has lines `= OFFSET`: the output of
 `fuzz-cover --dump`, or logs of scripts/coverage. With --calls, edges that ioctls and other calls of
@@ -81,7 +81,7 @@ def folder(position):
 
 
 def share(hit, total):
-    """Returns a number, what it is a part of, and the part in percent."""
+    """Returns a number, its total, and the part in percent."""
     return f"{hit:6} of {total:6} {100 * hit / total:5.1f} %"
 
 

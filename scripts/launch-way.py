@@ -75,7 +75,7 @@ def main():
             return 1
         print(run.clock.describe())
     if fault:
-        # What precedes is the same as of the vector add.
+        # The steps before the mmap are those of the vector add.
         rows = rows[next((i for i, row in enumerate(rows) if row[3] == "mmap"), 0):]
     epoch = rows[0][0]
     print(f"{'at (us)':>11} {'took (us)':>10}  {'layer':6}  {'step':26} values")

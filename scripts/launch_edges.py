@@ -72,7 +72,7 @@ class Edges:
         return doorbell_of
 
     def nesting(self):
-        """A call causes what the same thread does until it returns."""
+        """A call causes the events of the same thread until it returns."""
         open_calls = collections.defaultdict(list)
         for event in self.run.events:
             if not event.tid:

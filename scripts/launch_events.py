@@ -108,7 +108,7 @@ def from_guest(given):
     name = step
     v = pairs(text)
     ns = integer(v.get("ns"))
-    # The driver traces the end of what took some time.
+    # The driver traces operations with a duration at their end.
     if layer == "kernel" and ns and not took:
         t, took = t - ns, ns
     lane, track = "kernel", "driver"
@@ -258,7 +258,7 @@ class Run:
         self.events = [from_guest(step) for step in steps]
         offset = self.clock.offset or 0
         known = [from_gpu(event, offset) for event in log if event[1] not in ("mmio", "reg")]
-        # What is mapped before the first step is needed to attribute doorbells.
+        # Queues mapped before the first step are needed to attribute doorbells.
         self.before = [event for event in known if event.t < begin]
         self.events += [event for event in known if begin <= event.t <= end]
         self.events = waves(self.events)

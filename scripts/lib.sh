@@ -59,10 +59,10 @@ TINYGRAD_PACKAGES="clang libamd-comgr3 make procps python3 strace"
 TINYGRAD_VERSION=0.14.0
 TINYGRAD_SHA256=d2a5bea33c637fdf105963632329876b3d3253d38295ac1ffd2ff81646d93be3
 
-# `rocm7` is the newest release with ROCm 7.2 of Debian's suite experimental, from which nothing is
-# installed by itself: the source packages taken from there. `libraries` is that root with libraries
-# and OpenCL: the further sources and packages. Of rocBLAS only the code objects for the GPU models
-# are installed.
+# `rocm7` is the newest release with ROCm 7.2 of Debian's suite experimental, whose packages are not
+# installed by default: the source packages taken from there. `libraries` is that root with
+# libraries and OpenCL: the further sources and packages. Of rocBLAS only the code objects for the
+# GPU models are installed.
 ROCM7_SOURCES="rocr-runtime rocm-hipamd rocm-llvm rocdbgapi rocm-smi-lib roctracer"
 LIBRARY_SOURCES="rocblas rocrand rocprim hipcub rocthrust rocfft rocsparse hipblas-common hipblaslt"
 LIBRARY_PACKAGES="librocblas-dev librocrand-dev librocprim-dev libhipcub-dev librocthrust-dev librocfft-dev
@@ -72,8 +72,8 @@ LIBRARY_ISAS="gfx942 gfx1201"
 # `podman` is the newest release with podman, which runs containers of that root's own files.
 PODMAN_PACKAGES="crun podman"
 
-# Packages of the browser root, in which the picture of `make demo` is opened; created only when
-# that test is asked for.
+# Packages of the browser root, in which the picture of `make demo` is opened; created only for that
+# test.
 BROWSER_PACKAGES="chromium fonts-dejavu-core"
 
 # GPU firmware for the guest's driver: Debian's package, and the files of it that are kept
@@ -145,7 +145,7 @@ guest_packages() {
 }
 has_unstable() { [ "$1" != tinygrad ] && [ "$1" != trixie ]; }
 
-# Prints what a guest root is made of.
+# Prints name and packages of a guest root, and further settings that define its content.
 guest_content() {
 	printf '%s\n' "$1"
 	guest_packages "$1"

@@ -121,7 +121,7 @@ def compare(boot, log):
             count[FAIL] += 1
             continue
         if outcome in wanted or outcome == FAIL:
-            # A failure is shown by the test itself.
+            # The output of the test shows a failure.
             wanted.remove(outcome if outcome in wanted else wanted[0])
             count[outcome] += 1
         else:

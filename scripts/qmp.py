@@ -11,7 +11,7 @@ import socket
 import sys
 import time
 
-# Time limit of each wait, in seconds; QEMU answers within milliseconds on an idle host.
+# Time limit of each wait, in seconds; QEMU replies within milliseconds on an idle host.
 LIMIT = 300
 
 

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0
-"""Prints the tokens that `tinygrad-nn.py --tokens` generated under `trace`, and beside each what it
-took: ioctls and created queues by the guest's recording, launches and copies by the log of the GPU
-model, on one clock (launch_events.py).
+"""Prints the tokens that `tinygrad-nn.py --tokens` generated under `trace`, and the costs of each:
+ioctls and created queues by the guest's recording, launches and copies by the log of the GPU model,
+on one clock (launch_events.py).
 """
 
 import re

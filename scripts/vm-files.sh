@@ -35,7 +35,7 @@ unpack_module() {
 	printf '%s\n' "$name"
 }
 
-# make_system FOLDER INIT: makes what both have: folders, busybox, init.
+# make_system FOLDER INIT: creates the common part of both: folders, busybox, init.
 make_system() {
 	mkdir -p "$1"/{bin,dev,proc,sys,lib/modules}
 	cp /bin/busybox "$1/bin/"
@@ -69,7 +69,7 @@ make_root() {
 	fi
 }
 
-# The driver itself, and what records its coverage.
+# Copies the driver, and the module that records its coverage.
 add_driver() {
 	local rename=()
 	if [ "$driver" = amdgpu ]; then
@@ -77,7 +77,7 @@ add_driver() {
 		[ "${VM_STRIP:-1}" = 0 ] || strip --strip-unneeded "$root/lib/modules/amdgpu.ko"
 		return
 	fi
-	# The debug kernel has this function, which records for KCOV what one task runs.
+	# In the debug kernel this function is that of KCOV, which records the code of one task.
 	[ "$KERNEL" = stock ] || [ -z "${COVERAGE-}" ] || rename=(--redefine-sym __sanitizer_cov_trace_pc=rkfd_trace_pc)
 	objcopy --strip-debug "${rename[@]}" "$module" "$root/lib/modules/rkfd.ko"
 	[ -z "${COVERAGE-}" ] || cp "${module%/*}/rkfd_coverage.ko" "$root/lib/modules/"
