@@ -53,7 +53,7 @@ impl UserBuffer {
         self.bo.zap();
     }
 
-    /// Zaps all PTEs of the BO for good: [`UserBuffer::refresh`] fails with `ESRCH` from now on.
+    /// Zaps all PTEs of the BO for good: [`UserBuffer::refresh`] fails with `ENOENT` from now on.
     /// The caller holds the lock that the notifier takes.
     pub(crate) fn end(&self) {
         self.seq().end();
@@ -64,8 +64,8 @@ impl UserBuffer {
     /// the number of invalidations before they were read.
     ///
     /// After an error the PTEs are zapped: `EFAULT` without memory, `EPERM` without write
-    /// permission, `EBUSY` when invalidations do not stop, `ESRCH` when the process is exiting.
-    /// After `ENOMEM` they may be zapped.
+    /// permission, `EBUSY` when invalidations do not stop, `ENOENT` after [`UserBuffer::end`],
+    /// `ESRCH` when the process is exiting. After `ENOMEM` they may be zapped.
     pub(crate) fn refresh(&self) -> Result<Invalidations> {
         let (placement, result) = match self.fault() {
             Ok(pages) => {
@@ -82,7 +82,7 @@ impl UserBuffer {
         for _ in 0..RETRIES {
             let at = self.invalidations();
             if at.is_last() {
-                return Err(ESRCH);
+                return Err(ENOENT);
             }
             let pages = self.memory.fault(self.bo.gpu().dma())?;
             // The fault itself may have invalidated some, as when it broke COW.

@@ -284,8 +284,8 @@ impl UserMemory {
                     }
                     // The process is ending.
                     Err(e) if e == ESRCH => return Ok(true),
-                    // Tried again in the next round, after the other buffers; also while the GPU
-                    // hangs: processes without queues survive a reset.
+                    // Freed meanwhile, or tried again in the next round, after the other buffers;
+                    // also while the GPU hangs: processes without queues survive a reset.
                     Err(_) => {}
                 }
             }

@@ -174,6 +174,25 @@ TEST(write_protected_by_a_userfaultfd)
 	EXPECT_OK(unregister(&f.k, &h.p));
 }
 
+/* A buffer is freed while the worker maps the pages of another one: the queues are restored. */
+TEST_TIMEOUT(freed_during_a_restore, 120)
+{
+	struct pages large, small;
+	struct fixture f;
+
+	fixture_launch(&f);
+	register_new(&f.k, 4 * MIB, &large);
+	for (int i = 0; i < 200; i++) {
+		register_new(&f.k, KFD_PAGE, &small);
+		/* The worker begins after 1 ms. */
+		ASSERT(madvise(large.cpu, large.size, MADV_DONTNEED) == 0);
+		ASSERT(madvise(small.cpu, small.size, MADV_DONTNEED) == 0);
+		usleep(1000 + i * 20);
+		ASSERT_OK(unregister(&f.k, &small));
+		ASSERT(gpu_writes(&f, &large, 0, 64, (uint32_t)i));
+	}
+}
+
 TEST(registration_errors)
 {
 	static const char text[] = "a read-only page of the program";
