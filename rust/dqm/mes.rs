@@ -31,7 +31,7 @@ const PAGE_BITS: u32 = 12;
 pub(super) struct Mes {
     /// The MES rings run.
     running: bool,
-    /// Number of starts: a start forgets the state of processes.
+    /// Number of starts of the firmware at [`SchedOps::start`]; each forgets processes.
     starts: u32,
     /// One process at a time.
     single_process: bool,
@@ -208,7 +208,7 @@ impl SchedOps for Mes {
     fn start(&mut self, gpu: &Gpu) -> Result {
         let mes = gpu.mes()?;
         self.running = true;
-        self.starts += 1;
+        self.starts = mes.starts();
         if self.single_process {
             // It was brought up again.
             mes.limit_processes(gpu, true)?;

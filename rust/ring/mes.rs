@@ -7,7 +7,15 @@
 //! processed; the result is in a status word of the frame's own. A ring has one frame in flight at
 //! a time.
 
-use kernel::{new_mutex, prelude::*, sync::Mutex, types::ScopeGuard};
+use kernel::{
+    new_mutex,
+    prelude::*,
+    sync::{
+        atomic::{Atomic, Relaxed},
+        Mutex,
+    },
+    types::ScopeGuard,
+};
 
 use crate::{
     card::Card,
@@ -53,6 +61,8 @@ fn again(submit: impl Fn() -> Result<(), Failure>) -> Result<(), Failure> {
 #[pin_data]
 pub(crate) struct Mes {
     version: MesVersion,
+    /// Number of starts of the firmware.
+    starts: Atomic<u32>,
     /// Ring of the scheduler pipe: adds and removes user queues.
     #[pin]
     scheduler: Mutex<Ring>,
@@ -72,6 +82,7 @@ impl Mes {
         let version = Self::run(card, &mut kiq, &mut scheduler)?;
         memory.write_pin_init(try_pin_init!(Self {
             version,
+            starts: Atomic::new(1),
             scheduler <- new_mutex!(scheduler),
             kiq <- new_mutex!(kiq),
         }))
@@ -84,6 +95,7 @@ impl Mes {
         let mut kiq = self.kiq.lock();
         scheduler.reset()?;
         kiq.reset()?;
+        self.starts.fetch_add(1, Relaxed);
         Self::run(card, &mut kiq, &mut scheduler).map(|_| ())
     }
 
@@ -159,17 +171,19 @@ impl Mes {
     /// Unmaps the rings and halts the pipes. `ETIMEDOUT` when MES does not respond.
     pub(crate) fn stop(&self, card: &Card) -> Result {
         let hal = card.generation().need_mes()?;
-        let doorbell = self.scheduler.lock().doorbell();
+        let mut scheduler = self.scheduler.lock();
+        scheduler.stop();
         let mut kiq = self.kiq.lock();
         let unmap = UnmapRing {
             pipe: MesPipe::Scheduler as u32,
-            doorbell,
+            doorbell: scheduler.doorbell(),
         };
         let unmapped = if card.is_hung() {
             Ok(())
         } else {
             kiq.submit(card, &unmap).map_err(Error::from)
         };
+        kiq.stop();
         let halted = hal.halt(card.hub().raw_mmio());
         unmapped.and(halted)
     }
@@ -198,6 +212,11 @@ impl Mes {
             single_process: single,
         };
         Ok(again(|| self.kiq.lock().submit(card, &frame))?)
+    }
+
+    /// Returns the number of starts of the firmware, which forgets processes at each.
+    pub(crate) fn starts(&self) -> u32 {
+        self.starts.load(Relaxed)
     }
 
     /// Returns the version of the firmware, the same on both pipes.
@@ -246,7 +265,8 @@ impl Mes {
         Ok(resources.hqds())
     }
 
-    /// Invalidates the TLB entries of a PASID; complete on return. `None` when the firmware does
+    /// Invalidates the TLB entries of a PASID; complete on return. Does nothing after
+    /// [`Mes::stop`]: nothing uses the TLBs. `None` when the firmware does
     /// not support that or reports a failure. `ETIMEDOUT` when MES does not respond.
     pub(crate) fn invalidate_tlbs(
         &self,
@@ -258,7 +278,11 @@ impl Mes {
             return None;
         }
         let frame = InvalidateTlbs { pasid, kind };
-        match self.kiq.lock().submit(card, &frame) {
+        let mut kiq = self.kiq.lock();
+        if kiq.is_stopped() {
+            return Some(Ok(()));
+        }
+        match kiq.submit(card, &frame) {
             Ok(()) => Some(Ok(())),
             Err(Failure::NotCompleted(e)) => Some(Err(e)),
             Err(_) => None,

@@ -146,6 +146,8 @@ pub(super) struct Ring {
     image: KVec<u32>,
     emitted: u32,
     hung: bool,
+    /// Until [`Ring::reset`], see [`Ring::stop`].
+    stopped: bool,
     submitted: [u64; OPCODES],
     failures: u32,
     last: Option<abi::ErrorWord>,
@@ -173,10 +175,21 @@ impl Ring {
             image: KVec::<u32>::zeroed(card.generation().mqd.dwords(), GFP_KERNEL)?,
             emitted: 0,
             hung: false,
+            stopped: false,
             submitted: [0; OPCODES],
             failures: 0,
             last: None,
         })
+    }
+
+    /// Refuses frames, before the pipe is halted.
+    pub(super) fn stop(&mut self) {
+        self.stopped = true;
+    }
+
+    /// Returns whether the ring was stopped.
+    pub(super) fn is_stopped(&self) -> bool {
+        self.stopped
     }
 
     /// Empties the ring before the hardware is restarted, and clears the hung state.
@@ -184,6 +197,7 @@ impl Ring {
         self.writer.buffer().write32(FENCE, 0)?;
         self.emitted = 0;
         self.hung = false;
+        self.stopped = false;
         self.writer.reset()
     }
 
@@ -314,6 +328,9 @@ impl Ring {
         card.check_usable()?;
         if self.hung {
             return Err(Failure::NotCompleted(EIO));
+        }
+        if self.stopped {
+            return Err(Failure::NotCompleted(ENODEV));
         }
         let timer = trace::MesTimer::start();
         let fence = self.emitted.wrapping_add(1);
