@@ -13,7 +13,7 @@ use super::{
     image::{Part, VramImage},
     Gpu,
 };
-use crate::kapi::{dma::Pages, meminfo};
+use crate::kapi::{self, dma::Pages, meminfo};
 
 /// Bytes copied by one request.
 const CHUNK: u64 = 16 * SZ_1M as u64;
@@ -93,8 +93,11 @@ impl Gpu {
     /// Resets a card that kept its power: the machine did not suspend after all, or not deeply.
     /// Firmware that runs would not be loaded again. Otherwise waits for the boot loader, before
     /// which neither VRAM nor registers of engines can be written (`amdgpu_device_asic_init`); as
-    /// there, a timeout is no error.
+    /// there, a timeout is no error. `ENODEV` if the card has left the bus.
     fn reset_if_powered(&self, pdev: &pci::Device<Core<'_>>) -> Result {
+        if !kapi::pci::is_present(pdev) {
+            return Err(ENODEV);
+        }
         if self.psp().is_alive(self.mmio()?)? {
             dev_info!(
                 self.dev(),
