@@ -218,7 +218,10 @@ impl Smu {
             self.hal.set_determinism(mmio, None)?;
             let mut limits = state.settings.limits(facts);
             limits.engine = Limits::of(facts).engine;
-            state.settings.limits = Some(limits);
+            // Without metrics the clocks are not known yet.
+            if limits.engine != (0, 0) {
+                state.settings.limits = Some(limits);
+            }
         }
         state.settings.level = level;
         if level == Level::Auto {
