@@ -217,6 +217,19 @@ TEST_TIMEOUT(killed_before_the_removal, 400)
 	ASSERT_OK(ktap_in_child(fixture_lives, NULL));
 }
 
+/* Brings the GPU back: new processes use both. */
+static void bring_back(const struct way *w)
+{
+	struct kfd_node nodes[2];
+
+	ASSERT_OK(w->back());
+	ASSERT_EQ(cards_find(nodes, 2), 2);
+	for (int i = 0; i < 2; i++) {
+		fixture_use_node(nodes[i].index);
+		ASSERT_OK(ktap_in_child(fixture_lives, NULL));
+	}
+}
+
 /*
  * GTT and user memory of each of two GPUs is mapped on the other one when GPU `gone` goes. The GPU
  * that stays has the event page and the signals.
@@ -259,12 +272,7 @@ static void shared_memory(const struct way *w, int gone)
 	EXPECT_OK(unregister(&f[0].k, &p[0]));
 	kfd_bo_free(&f[1].k, bo[1]);
 	unregister(&f[1].k, &p[1]);
-	ASSERT_OK(w->back());
-	ASSERT_EQ(cards_find(nodes, 2), 2);
-	for (int i = 0; i < 2; i++) {
-		fixture_use_node(nodes[i].index);
-		ASSERT_OK(ktap_in_child(fixture_lives, NULL));
-	}
+	bring_back(w);
 }
 
 TEST_TIMEOUT(first_is_unbound, 120)
@@ -314,12 +322,7 @@ static void shared_range(const struct way *w, int gone)
 			  { KFD_IOCTL_SVM_ATTR_NO_ACCESS, order[0].gpu_id }));
 	EXPECT_OK(svm_set(&f[0].k, p, 16 * KFD_PAGE, { in_place, order[0].gpu_id }));
 	EXPECT(svm_works(&f[0], p, 32 * KFD_PAGE, 0x200));
-	ASSERT_OK(w->back());
-	ASSERT_EQ(cards_find(nodes, 2), 2);
-	for (int i = 0; i < 2; i++) {
-		fixture_use_node(nodes[i].index);
-		ASSERT_OK(ktap_in_child(fixture_lives, NULL));
-	}
+	bring_back(w);
 }
 
 TEST_TIMEOUT(range_of_the_first_that_is_unbound, 120)
