@@ -238,6 +238,8 @@ static void start_other(struct task *task, unsigned int from)
 	pid_t parent = getpid();
 	pid_t child = fork();
 
+	if (child < 0)
+		return;
 	if (!child) {
 		run_process(2, parent, task->registers, from);
 		_exit(0);
@@ -350,15 +352,46 @@ static void print_file(const char *path)
 		fclose(f);
 }
 
-/* Calls `use` for all processes of programs: those above the fuzzer's. */
+/* Returns the parent of a process, 0 if there is none. */
+static pid_t parent_of(pid_t pid)
+{
+	char path[64], line[512];
+	const char *after_name;
+	pid_t parent = 0;
+	FILE *f;
+
+	snprintf(path, sizeof(path), "/proc/%d/stat", pid);
+	f = fopen(path, "re");
+	if (f && fgets(line, sizeof(line), f)) {
+		after_name = strrchr(line, ')');
+		if (after_name)
+			sscanf(after_name, ") %*c %d", &parent);
+	}
+	if (f)
+		fclose(f);
+	return parent;
+}
+
+static bool is_of_program(pid_t pid)
+{
+	do
+		pid = parent_of(pid);
+	while (pid > 0 && pid != getpid());
+	return pid > 0;
+}
+
+/* Calls `use` for all processes of programs: the fuzzer's descendants. */
 static void for_each_process(void (*use)(pid_t pid))
 {
 	DIR *proc = opendir("/proc");
 	struct dirent *entry;
 
-	while (proc && (entry = readdir(proc)))
-		if (atoi(entry->d_name) > getpid())
-			use(atoi(entry->d_name));
+	while (proc && (entry = readdir(proc))) {
+		pid_t pid = atoi(entry->d_name);
+
+		if (pid > 0 && is_of_program(pid))
+			use(pid);
+	}
 	if (proc)
 		closedir(proc);
 }
@@ -372,7 +405,6 @@ static void print_process(pid_t pid)
 	print_file(path);
 }
 
-/* Those of tests have process groups of their own. */
 static void kill_process(pid_t pid)
 {
 	kill(pid, SIGKILL);

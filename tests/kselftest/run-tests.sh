@@ -32,7 +32,11 @@ for group in "$@"; do
 			echo "1..1"
 			[ $rc = 0 ] && echo "ok 1 $program" || echo "not ok 1 $program"
 		fi
-		[ $rc = 0 ] || failed=1
+		if [ $rc != 0 ]; then
+			failed=1
+			# Without a failed test: killed by a signal, for example.
+			grep -q '^not ok ' /tmp/run-out.$$ || echo "# $program failed: status $rc"
+		fi
 		echo "# $program: status $rc after $(($(cut -d. -f1 /proc/uptime) - start)) s"
 	done </tmp/run-list.$$
 done
