@@ -2,8 +2,9 @@
 /*
  * Measures shared virtual memory: guest instructions per retry fault that maps 4 KiB and 2 MiB of
  * memory that is present, and per page that is migrated to VRAM, for the first time and later, and
- * back. Runs on a guest with one processor, whose clock counts instructions (VM_COUNT=1). A thread
- * of the idle class takes the time that the driver waits without polling, which does not count.
+ * back. Runs on a guest with one processor, whose clock counts instructions (scripts/vm --count). A
+ * thread of the idle class takes the time that the driver waits without polling, which does not
+ * count.
  */
 #define _GNU_SOURCE
 #include <pthread.h>
