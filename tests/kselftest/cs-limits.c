@@ -5,15 +5,9 @@
 #include <unistd.h>
 
 #include "cs.h"
-#include "linear.h"
 
 #define CONTEXTS 300u
-#define MANY_CONTEXTS 20000u
-#define MAX_ENTRIES (128u * 1024)
-#define JOBS 20
 #define FENCE_BUFFERS 64
-#define VRAM_BUFFERS 20000
-#define MAPPINGS 65600
 #define SECOND 1000000000ull
 
 static int list_op(int fd, uint32_t op, uint32_t *handle, const void *entries, uint32_t count)
@@ -64,88 +58,6 @@ TEST(freed_list_handles_are_reused_lowest_first)
 	EXPECT_OK(list_op(fd, AMDGPU_BO_LIST_OP_DESTROY, &(uint32_t){ 127 }, NULL, 0));
 	EXPECT_OK(list_op(fd, AMDGPU_BO_LIST_OP_CREATE, &handle, NULL, 0));
 	EXPECT_EQ(handle, 127);
-}
-
-TEST(a_file_with_many_contexts_closes_in_time)
-{
-	uint32_t id = 0;
-	uint64_t start;
-	int fd = cs_open_file();
-
-	for (uint32_t i = 0; i < MANY_CONTEXTS; i++)
-		ASSERT_OK(cs_ctx_alloc(fd, &id));
-	EXPECT_EQ(id, MANY_CONTEXTS);
-	start = cs_now();
-	close(fd);
-	EXPECT(cs_now() - start < 5 * SECOND * ktap_time_factor());
-}
-
-/* Returns the time in ns to create a list that names two buffers `count` times, and to use it. */
-static uint64_t time_to_submit(uint32_t count)
-{
-	struct drm_amdgpu_bo_list_entry *entries = calloc(count, sizeof(*entries));
-	uint64_t handle = 0, start, time;
-	struct cs_job job;
-	struct cs cs;
-
-	ASSERT(entries);
-	cs_open(&cs);
-	for (uint32_t i = 0; i < count; i++) {
-		entries[i].bo_handle = i % 2 ? cs.data.handle : cs.code.handle;
-		entries[i].bo_priority = i % 40;
-	}
-	cs_job(&job, &cs, 0);
-	job.bo_list = 0;
-	cs_add_ib(&job, cs_write(&cs, cs.data.va, 0x600d));
-	start = cs_now();
-	ASSERT_OK(list_op(cs.fd, AMDGPU_BO_LIST_OP_CREATE, &job.bo_list, entries, count));
-	for (uint32_t i = 0; i < JOBS; i++)
-		ASSERT_OK(cs_submit(&job, &handle));
-	time = cs_now() - start;
-	cs_done(&cs, 0, handle);
-	EXPECT_EQ(cs.data.words[0], 0x600d);
-	close(cs.fd);
-	free(entries);
-	return time;
-}
-
-TEST(a_list_may_name_a_buffer_many_times)
-{
-	expect_linear(time_to_submit, MAX_ENTRIES / ktap_time_factor());
-}
-
-/* Returns the time in ns to close a file with `count` buffers in VRAM. */
-static uint64_t time_to_close(uint32_t count)
-{
-	int fd = cs_open_file();
-	uint64_t start;
-	uint32_t handle;
-
-	while (count--)
-		ASSERT_OK(cs_bo_create(fd, 4096, AMDGPU_GEM_DOMAIN_VRAM, 0, &handle));
-	start = cs_now();
-	close(fd);
-	return cs_now() - start;
-}
-
-/* The time to free a buffer does not depend on the number of buffers. */
-TEST(time_to_close_is_linear_in_vram_buffers)
-{
-	expect_linear(time_to_close, VRAM_BUFFERS / ktap_time_factor());
-}
-
-/* The list of mappings is in many pieces. */
-TEST_TIMEOUT(a_buffer_may_be_mapped_many_times, 120)
-{
-	int fd = cs_open_file();
-	uint32_t handle;
-
-	ASSERT_OK(cs_bo_create(fd, 4096, AMDGPU_GEM_DOMAIN_GTT, 0, &handle));
-	for (uint32_t i = 0; i < MAPPINGS / ktap_time_factor(); i++)
-		ASSERT_OK(cs_va(fd, handle, AMDGPU_VA_OP_MAP, ACCESS, (1ull << 32) + i * 4096ull, 0,
-				4096));
-	EXPECT_OK(cs_bo_close(fd, handle));
-	close(fd);
 }
 
 /* A buffer takes room in the GART only while a job is going to write a fence there. */

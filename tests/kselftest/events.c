@@ -1,16 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 /* Tests events: types, limits, SET_EVENT, RESET_EVENT, WAIT_EVENTS, event ages. */
-#define _GNU_SOURCE
 #include <pthread.h>
-#include <sched.h>
 #include <signal.h>
-#include <stdatomic.h>
 #include <stdlib.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "fixture.h"
-#include "linear.h"
 
 #define COMPLETE KFD_IOC_WAIT_RESULT_COMPLETE
 #define TIMEOUT KFD_IOC_WAIT_RESULT_TIMEOUT
@@ -368,76 +364,6 @@ TEST(set_wakes_all_waiters)
 		EXPECT_EQ(w[i].result, COMPLETE);
 	}
 	EXPECT_EQ(event_result(&k, id, 0), TIMEOUT);
-}
-
-#define EVENTS 500
-
-/* Threads that wait for the same events. */
-static struct {
-	struct kfd *k;
-	uint32_t ids[EVENTS];
-	atomic_uint waiting;
-} crowd;
-
-static void *wait_for_all_events(void *data)
-{
-	struct kfd_event_data *events = calloc(EVENTS, sizeof(*events));
-	uint32_t result;
-
-	(void)data;
-	ASSERT(events);
-	for (uint32_t i = 0; i < EVENTS; i++)
-		events[i].event_id = crowd.ids[i];
-	crowd.waiting++;
-	EXPECT_OK(kfd_event_wait(crowd.k, events, EVENTS, false, ~0u, &result));
-	EXPECT_EQ(result, COMPLETE);
-	free(events);
-	return NULL;
-}
-
-/* Returns the time in ns until `count` threads end that wait for the same events. */
-static uint64_t time_to_wake(uint32_t count)
-{
-	pthread_t *threads = calloc(count, sizeof(*threads));
-	pthread_attr_t attributes;
-	uint64_t start, end;
-
-	ASSERT(threads);
-	crowd.waiting = 0;
-	ASSERT_OK(kfd_event_reset(crowd.k, crowd.ids[EVENTS / 2]));
-	pthread_attr_init(&attributes);
-	pthread_attr_setstacksize(&attributes, 65536);
-	for (uint32_t i = 0; i < count; i++)
-		ASSERT(!pthread_create(&threads[i], &attributes, wait_for_all_events, NULL));
-	while (crowd.waiting < count)
-		usleep(1000);
-	usleep(200000);
-	start = now_ns();
-	ASSERT_OK(kfd_event_set(crowd.k, crowd.ids[EVENTS / 2]));
-	for (uint32_t i = 0; i < count; i++)
-		pthread_join(threads[i], NULL);
-	end = now_ns();
-	free(threads);
-	return end - start;
-}
-
-/*
- * The end of a wait does not depend on the number of others for the same events. On one processor,
- * as the time to get a lock depends on the load of the host.
- */
-TEST_TIMEOUT(time_to_wake_is_linear_in_threads, 120)
-{
-	cpu_set_t one;
-	struct kfd k;
-
-	CPU_ZERO(&one);
-	CPU_SET(0, &one);
-	ASSERT(!sched_setaffinity(0, sizeof(one), &one));
-	fixture_open(&k);
-	crowd.k = &k;
-	for (uint32_t i = 0; i < EVENTS; i++)
-		crowd.ids[i] = signal_event(&k, false);
-	expect_linear(time_to_wake, 400 / ktap_time_factor());
 }
 
 TEST(wait_all_needs_every_event)

@@ -1,0 +1,304 @@
+// SPDX-License-Identifier: GPL-2.0 OR MIT
+/*
+ * Tests that the cost of calls is linear in the number of objects, in guest instructions: needs a
+ * guest whose clock counts them (scripts/vm --count).
+ */
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "cs.h"
+#include "svm.h"
+
+#define THREADS 400
+#define EVENTS 500
+#define ENTRIES (128u * 1024)
+#define JOBS 20
+#define BUFFERS 16000
+#define MAPPINGS 65536
+#define CONTEXTS 20000
+#define RANGES 8000
+#define PAGE 4096ul
+
+/*
+ * Expects that `count` costs less than 20 times an eighth of it: 8 times is linear, 64 times
+ * quadratic. `cost` returns the time in ns for a number. The first time includes first uses.
+ */
+static void expect_linear(uint64_t (*cost)(uint32_t count), uint32_t count)
+{
+	uint64_t part, all;
+
+	cost(count / 8);
+	part = cost(count / 8);
+	all = cost(count);
+	ktap_note("%u: %lu us, %u: %lu us", count / 8, (unsigned long)part / 1000, count,
+		  (unsigned long)all / 1000);
+	EXPECT(all < 20 * part);
+}
+
+/* Threads that wait for the same events. */
+static struct {
+	struct kfd k;
+	uint32_t ids[EVENTS];
+	atomic_uint waiting;
+} crowd;
+
+static void *wait_for_all_events(void *data)
+{
+	struct kfd_event_data *events = calloc(EVENTS, sizeof(*events));
+	uint32_t result;
+
+	(void)data;
+	ASSERT(events);
+	for (uint32_t i = 0; i < EVENTS; i++)
+		events[i].event_id = crowd.ids[i];
+	crowd.waiting++;
+	EXPECT_OK(kfd_event_wait(&crowd.k, events, EVENTS, false, ~0u, &result));
+	EXPECT_EQ(result, KFD_IOC_WAIT_RESULT_COMPLETE);
+	free(events);
+	return NULL;
+}
+
+/* Of the end of `count` threads that wait for the same events. */
+static uint64_t cost_to_wake(uint32_t count)
+{
+	pthread_t *threads = calloc(count, sizeof(*threads));
+	pthread_attr_t attributes;
+	uint64_t start, end;
+
+	ASSERT(threads);
+	crowd.waiting = 0;
+	ASSERT_OK(kfd_event_reset(&crowd.k, crowd.ids[EVENTS / 2]));
+	pthread_attr_init(&attributes);
+	pthread_attr_setstacksize(&attributes, 65536);
+	for (uint32_t i = 0; i < count; i++)
+		ASSERT(!pthread_create(&threads[i], &attributes, wait_for_all_events, NULL));
+	while (crowd.waiting < count)
+		usleep(1000);
+	/* All of them sleep then. */
+	sleep(1 + count / 100);
+	start = cs_now();
+	ASSERT_OK(kfd_event_set(&crowd.k, crowd.ids[EVENTS / 2]));
+	for (uint32_t i = 0; i < count; i++)
+		pthread_join(threads[i], NULL);
+	end = cs_now();
+	free(threads);
+	return end - start;
+}
+
+TEST(waiting_threads)
+{
+	fixture_open(&crowd.k);
+	for (uint32_t i = 0; i < EVENTS; i++)
+		ASSERT_OK(kfd_event_create(&crowd.k, KFD_IOC_EVENT_SIGNAL, false, &crowd.ids[i]));
+	expect_linear(cost_to_wake, THREADS);
+}
+
+/* Of a BO list that names two BOs `count` times, and of jobs with it. */
+static uint64_t cost_of_list(uint32_t count)
+{
+	struct drm_amdgpu_bo_list_entry *entries = calloc(count, sizeof(*entries));
+	union drm_amdgpu_bo_list args = { 0 };
+	uint64_t handle = 0, start, cost;
+	struct cs_job job;
+	struct cs cs;
+
+	ASSERT(entries);
+	cs_open(&cs);
+	for (uint32_t i = 0; i < count; i++) {
+		entries[i].bo_handle = i % 2 ? cs.data.handle : cs.code.handle;
+		entries[i].bo_priority = i % 40;
+	}
+	cs_job(&job, &cs, 0);
+	cs_add_ib(&job, cs_write(&cs, cs.data.va, 0x600d));
+	args.in.operation = AMDGPU_BO_LIST_OP_CREATE;
+	args.in.bo_number = count;
+	args.in.bo_info_size = sizeof(*entries);
+	args.in.bo_info_ptr = kfd_va(entries);
+	start = cs_now();
+	ASSERT_OK(kfd_ioctl(cs.fd, DRM_IOCTL_AMDGPU_BO_LIST, &args));
+	job.bo_list = args.out.list_handle;
+	for (uint32_t i = 0; i < JOBS; i++)
+		ASSERT_OK(cs_submit(&job, &handle));
+	cost = cs_now() - start;
+	cs_done(&cs, 0, handle);
+	EXPECT_EQ(cs.data.words[0], 0x600d);
+	close(cs.fd);
+	free(entries);
+	return cost;
+}
+
+TEST(entries_of_a_list)
+{
+	expect_linear(cost_of_list, ENTRIES);
+}
+
+static uint64_t cost_of_buffers(uint32_t count)
+{
+	int fd = cs_open_file();
+	uint64_t start = cs_now();
+	uint32_t handle;
+
+	while (count--)
+		ASSERT_OK(cs_bo_create(fd, PAGE, AMDGPU_GEM_DOMAIN_VRAM, 0, &handle));
+	close(fd);
+	return cs_now() - start;
+}
+
+TEST(vram_buffers_of_a_file)
+{
+	expect_linear(cost_of_buffers, BUFFERS);
+}
+
+/* The list of mappings is in many pieces. */
+static uint64_t cost_of_mappings(uint32_t count)
+{
+	int fd = cs_open_file();
+	uint32_t handle;
+	uint64_t start;
+
+	ASSERT_OK(cs_bo_create(fd, PAGE, AMDGPU_GEM_DOMAIN_GTT, 0, &handle));
+	start = cs_now();
+	for (uint32_t i = 0; i < count; i++)
+		ASSERT_OK(cs_va(fd, handle, AMDGPU_VA_OP_MAP, ACCESS, (1ull << 32) + i * PAGE, 0,
+				PAGE));
+	EXPECT_OK(cs_bo_close(fd, handle));
+	close(fd);
+	return cs_now() - start;
+}
+
+TEST_TIMEOUT(mappings_of_a_buffer, 120)
+{
+	expect_linear(cost_of_mappings, MAPPINGS);
+}
+
+static uint64_t cost_of_contexts(uint32_t count)
+{
+	int fd = cs_open_file();
+	uint64_t start = cs_now();
+	uint32_t id;
+
+	for (uint32_t i = 0; i < count; i++)
+		ASSERT_OK(cs_ctx_alloc(fd, &id));
+	close(fd);
+	return cs_now() - start;
+}
+
+TEST(contexts_of_a_file)
+{
+	expect_linear(cost_of_contexts, CONTEXTS);
+}
+
+static struct kfd gpu;
+
+static uint64_t cost_of_bos(uint32_t count, uint32_t flags)
+{
+	struct kfd_bo **bos = calloc(count, sizeof(*bos));
+	uint64_t start = cs_now();
+
+	ASSERT(bos);
+	for (uint32_t i = 0; i < count; i++) {
+		ASSERT_OK(kfd_bo_alloc(&gpu, PAGE, flags, &bos[i]));
+		ASSERT_OK(kfd_bo_map_gpu(&gpu, bos[i]));
+	}
+	for (uint32_t i = 0; i < count; i++)
+		ASSERT_OK(kfd_bo_free(&gpu, bos[i]));
+	free(bos);
+	return cs_now() - start;
+}
+
+static uint64_t cost_of_vram_bos(uint32_t count)
+{
+	return cost_of_bos(count, KFD_FLAGS_VRAM);
+}
+
+static uint64_t cost_of_gtt_bos(uint32_t count)
+{
+	return cost_of_bos(count, KFD_FLAGS_GTT);
+}
+
+TEST_TIMEOUT(vram_bos, 120)
+{
+	fixture_open(&gpu);
+	expect_linear(cost_of_vram_bos, BUFFERS / 8);
+}
+
+TEST_TIMEOUT(gtt_bos, 120)
+{
+	fixture_open(&gpu);
+	expect_linear(cost_of_gtt_bos, BUFFERS / 8);
+}
+
+/* Of userptr BOs of one page each, of their unmapping by the CPU, and of their restore. */
+static uint64_t cost_of_userptr(uint32_t count)
+{
+	struct pages *pages = calloc(count, sizeof(*pages));
+	char *memory = anonymous(2 * count * PAGE);
+	uint64_t start = cs_now();
+
+	ASSERT(pages);
+	for (uint32_t i = 0; i < count; i++) {
+		char *page = memory + 2 * i * PAGE;
+
+		ASSERT_OK(try_register(&gpu, page, kfd_va(page), PAGE, FLAGS, &pages[i]));
+		ASSERT_OK(kfd_bo_map_gpu(&gpu, &pages[i].bo));
+	}
+	munmap(memory, 2 * count * PAGE);
+	for (uint32_t i = 0; i < count; i++)
+		ASSERT_OK(unregister(&gpu, &pages[i]));
+	free(pages);
+	return cs_now() - start;
+}
+
+TEST_TIMEOUT(userptr_bos, 120)
+{
+	fixture_open(&gpu);
+	expect_linear(cost_of_userptr, BUFFERS / 8);
+}
+
+/*
+ * Of ranges with attributes of their own, of reading and changing the attributes of all, and of an
+ * unmapping.
+ */
+static uint64_t cost_of_ranges(uint32_t count)
+{
+	char *memory = anonymous(count * PAGE);
+	struct svm_state state;
+	uint64_t start = cs_now();
+
+	for (uint32_t i = 0; i < count; i++)
+		ASSERT_OK(svm_set(&gpu, memory + i * PAGE, PAGE,
+				  { KFD_IOCTL_SVM_ATTR_GRANULARITY, i % 8 },
+				  { KFD_IOCTL_SVM_ATTR_ACCESS, gpu.node.gpu_id }));
+	EXPECT_OK(svm_get(&gpu, memory, count * PAGE, &state));
+	EXPECT_OK(svm_set(&gpu, memory, count * PAGE,
+			  { KFD_IOCTL_SVM_ATTR_SET_FLAGS, KFD_IOCTL_SVM_FLAG_GPU_RO }));
+	munmap(memory, count * PAGE);
+	return cs_now() - start;
+}
+
+TEST_TIMEOUT(svm_ranges, 120)
+{
+	fixture_open(&gpu);
+	svm_needed(&gpu);
+	expect_linear(cost_of_ranges, RANGES);
+}
+
+static uint64_t cost_of_events(uint32_t count)
+{
+	uint64_t start = cs_now();
+	uint32_t ids[4096];
+
+	for (uint32_t i = 0; i < count; i++)
+		ASSERT_OK(kfd_event_create(&gpu, KFD_IOC_EVENT_SIGNAL, true, &ids[i]));
+	for (uint32_t i = 0; i < count; i++)
+		ASSERT_OK(kfd_event_destroy(&gpu, ids[i]));
+	return cs_now() - start;
+}
+
+TEST(events_of_a_process)
+{
+	fixture_open(&gpu);
+	expect_linear(cost_of_events, 4000);
+}
