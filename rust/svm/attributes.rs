@@ -5,7 +5,11 @@
 //! Addresses are page numbers. GPUs are bits in the order of the devices of the process. Ranges
 //! with equal attributes that touch each other are merged.
 
-use kernel::{page::PAGE_SHIFT, prelude::*};
+use kernel::{
+    page::PAGE_SHIFT,
+    prelude::*,
+    rbtree::{RBTree, RBTreeNodeReservation},
+};
 
 use crate::{
     mmu::{Pages, BLOCK_PAGES},
@@ -130,8 +134,33 @@ pub(crate) struct AttributeRange {
     pub(crate) attributes: Attributes,
 }
 
-/// Registered ranges, in the order of their addresses, without overlap.
-pub(super) struct AttributeMap(KVVec<AttributeRange>);
+type Node = RBTreeNodeReservation<u64, AttributeRange>;
+
+/// Registered ranges, without overlap.
+pub(super) struct AttributeMap {
+    /// By the page after the last one.
+    ranges: RBTree<u64, AttributeRange>,
+    /// Sum of their pages.
+    pages: u64,
+}
+
+/// Ranges in the order of their addresses.
+pub(super) struct Ranges<'a> {
+    all: &'a RBTree<u64, AttributeRange>,
+    first: u64,
+    end: u64,
+}
+
+impl Iterator for Ranges<'_> {
+    type Item = AttributeRange;
+
+    fn next(&mut self) -> Option<AttributeRange> {
+        let next = self.all.cursor_lower_bound(&self.first.checked_add(1)?)?;
+        let range = *next.current().1;
+        self.first = range.end;
+        (range.first < self.end).then_some(range)
+    }
+}
 
 /// Appends a range, or extends the last one.
 fn push(list: &mut KVVec<AttributeRange>, range: AttributeRange) -> Result {
@@ -149,30 +178,40 @@ fn push(list: &mut KVVec<AttributeRange>, range: AttributeRange) -> Result {
 
 impl AttributeMap {
     /// Returns a map without ranges.
-    pub(super) const fn new() -> Self {
-        Self(KVVec::new())
+    pub(super) fn new() -> Self {
+        Self {
+            ranges: RBTree::new(),
+            pages: 0,
+        }
     }
 
     /// Returns all ranges.
-    pub(super) fn all(&self) -> &[AttributeRange] {
-        &self.0
+    pub(super) fn all(&self) -> Ranges<'_> {
+        self.overlapping(0, u64::MAX)
     }
 
     /// Returns the ranges that overlap the pages from `first` to below `end`.
-    pub(super) fn overlapping(&self, first: u64, end: u64) -> &[AttributeRange] {
-        let from = self.0.partition_point(|range| range.end <= first);
-        let to = self.0.partition_point(|range| range.first < end);
-        self.0.get(from..to).unwrap_or_default()
+    pub(super) fn overlapping(&self, first: u64, end: u64) -> Ranges<'_> {
+        Ranges {
+            all: &self.ranges,
+            first,
+            end,
+        }
+    }
+
+    /// Returns whether any of the pages from `first` to below `end` is registered.
+    pub(super) fn has_any(&self, first: u64, end: u64) -> bool {
+        self.overlapping(first, end).next().is_some()
     }
 
     /// Returns the range with a page.
-    pub(super) fn get(&self, page: u64) -> Option<&AttributeRange> {
-        self.overlapping(page, page + 1).first()
+    pub(super) fn get(&self, page: u64) -> Option<AttributeRange> {
+        self.overlapping(page, page + 1).next()
     }
 
     /// Returns the registered pages of the block at page `base`.
     pub(super) fn in_block(&self, base: u64) -> Pages {
-        let ranges = self.overlapping(base, base + BLOCK_PAGES as u64).iter();
+        let ranges = self.overlapping(base, base + BLOCK_PAGES as u64);
         ranges.fold(Pages::NONE, |sum, range| {
             let first = range.first.max(base) - base;
             let end = (range.end - base).min(BLOCK_PAGES as u64);
@@ -182,17 +221,12 @@ impl AttributeMap {
 
     /// Returns the size of all ranges in bytes.
     pub(super) fn bytes(&self) -> u64 {
-        self.0
-            .iter()
-            .map(|range| range.end - range.first)
-            .sum::<u64>()
-            << PAGE_SHIFT
+        self.pages << PAGE_SHIFT
     }
 
     /// Returns the registered pages from `first` to below `end`.
     pub(super) fn pages(&self, first: u64, end: u64) -> u64 {
-        let ranges = self.overlapping(first, end).iter();
-        ranges
+        self.overlapping(first, end)
             .map(|range| range.end.min(end) - range.first.max(first))
             .sum()
     }
@@ -206,9 +240,11 @@ impl AttributeMap {
         end: u64,
         mut f: impl FnMut(Option<&Attributes>) -> Option<Attributes>,
     ) -> Result {
-        let inside = self.overlapping(first, end).len();
-        // Each range inside, the gap before it, one more gap, and two parts outside.
-        let mut new = KVVec::with_capacity(self.0.len() + inside + 3, GFP_KERNEL)?;
+        // With those that touch the pages: ranges with equal attributes are merged.
+        let (from, to) = (first.saturating_sub(1), end.saturating_add(1));
+        let count = self.overlapping(from, to).count();
+        // Each range, the gap before it, one more gap, and two parts outside.
+        let mut new = KVVec::with_capacity(2 * count + 3, GFP_KERNEL)?;
         let mut at = first;
         let mut fill = |new: &mut _, at: &mut u64, to: u64, old: Option<&Attributes>| {
             let (first, end) = (*at, to);
@@ -225,14 +261,14 @@ impl AttributeMap {
                 None => Ok(()),
             }
         };
-        for range in &self.0 {
+        for range in self.overlapping(from, to) {
             if range.end <= first {
-                push(&mut new, *range)?;
+                push(&mut new, range)?;
                 continue;
             }
             if range.first < first {
                 let end = first;
-                push(&mut new, AttributeRange { end, ..*range })?;
+                push(&mut new, AttributeRange { end, ..range })?;
             }
             if range.first < end {
                 fill(&mut new, &mut at, range.first, None)?;
@@ -246,11 +282,27 @@ impl AttributeMap {
             if range.end > end {
                 fill(&mut new, &mut at, end, None)?;
                 let first = range.first.max(end);
-                push(&mut new, AttributeRange { first, ..*range })?;
+                push(&mut new, AttributeRange { first, ..range })?;
             }
         }
         fill(&mut new, &mut at, end, None)?;
-        self.0 = new;
+        let mut nodes = KVVec::with_capacity(new.len(), GFP_KERNEL)?;
+        for _ in count..new.len() {
+            nodes.push_within_capacity(Node::new(GFP_KERNEL)?)?;
+        }
+        // Nothing fails from here on.
+        while let Some(old) = self.overlapping(from, to).next() {
+            let Some(node) = self.ranges.remove_node(&old.end) else {
+                break;
+            };
+            self.pages -= old.end - old.first;
+            // The memory of others is freed.
+            let _ = nodes.push_within_capacity(node.into_reservation());
+        }
+        for (range, node) in new.into_iter().zip(nodes) {
+            self.pages += range.end - range.first;
+            self.ranges.insert(node.into_node(range.end, range));
+        }
         Ok(())
     }
 
@@ -272,7 +324,7 @@ impl AttributeMap {
 
     /// Removes the pages from `first` to below `end`. `ENOMEM` without memory, with no change.
     pub(super) fn remove(&mut self, first: u64, end: u64) -> Result {
-        if self.overlapping(first, end).is_empty() {
+        if !self.has_any(first, end) {
             return Ok(());
         }
         self.replace(first, end, |_| None)
@@ -280,7 +332,7 @@ impl AttributeMap {
 
     /// Removes all ranges.
     pub(super) fn clear(&mut self) {
-        self.0 = KVVec::new();
+        *self = Self::new();
     }
 }
 
@@ -302,29 +354,42 @@ pub(crate) struct Summary {
     pub(crate) granularity: u32,
 }
 
-/// Returns the location of all, or [`UNDEFINED`] if they differ.
-fn common(mut locations: impl Iterator<Item = u32>) -> u32 {
-    let first = locations.next().unwrap_or(UNDEFINED);
-    if locations.all(|location| location == first) {
-        first
-    } else {
-        UNDEFINED
-    }
-}
-
 impl Summary {
     /// Returns that of `ranges`; `default` if there are none.
-    pub(super) fn new(ranges: &[AttributeRange], default: &Attributes) -> Self {
-        let all = || ranges.iter().map(|range| &range.attributes);
-        let first = all().next().unwrap_or(default);
-        Self {
-            preferred: common(all().map(|a| a.preferred)),
-            prefetch: common(all().map(|a| a.prefetch)),
-            access: all().fold(first.access, |sum, a| sum & a.access),
-            in_place: all().fold(first.in_place, |sum, a| sum & a.in_place),
-            flags_all: all().fold(first.flags, |sum, a| sum & a.flags),
-            flags_any: all().fold(first.flags, |sum, a| sum | a.flags),
-            granularity: all().fold(first.granularity, |sum, a| sum.min(a.granularity)),
+    pub(super) fn new(
+        mut ranges: impl Iterator<Item = AttributeRange>,
+        default: &Attributes,
+    ) -> Self {
+        let first = ranges.next();
+        // Unregistered memory has no location.
+        let locations = first.map_or((UNDEFINED, UNDEFINED), |range| {
+            (range.attributes.preferred, range.attributes.prefetch)
+        });
+        let first = first.map_or(*default, |range| range.attributes);
+        let mut all = Self {
+            preferred: locations.0,
+            prefetch: locations.1,
+            access: first.access,
+            in_place: first.in_place,
+            flags_all: first.flags,
+            flags_any: first.flags,
+            granularity: first.granularity,
+        };
+        ranges.for_each(|range| all.add(&range.attributes));
+        all
+    }
+
+    fn add(&mut self, other: &Attributes) {
+        if other.preferred != self.preferred {
+            self.preferred = UNDEFINED;
         }
+        if other.prefetch != self.prefetch {
+            self.prefetch = UNDEFINED;
+        }
+        self.access &= other.access;
+        self.in_place &= other.in_place;
+        self.flags_all &= other.flags;
+        self.flags_any |= other.flags;
+        self.granularity = self.granularity.min(other.granularity);
     }
 }

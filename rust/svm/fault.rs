@@ -93,7 +93,7 @@ impl Svm {
         report: &dyn FaultReport,
     ) -> Result {
         let range = match state.attributes.get(page) {
-            Some(range) => *range,
+            Some(range) => range,
             None => {
                 let new = Self::register(this, state, mm, page);
                 // The window may be unused.
@@ -192,6 +192,6 @@ impl Svm {
         state
             .attributes
             .change(first, end, &this.default(), changes)?;
-        state.attributes.get(page).copied().ok_or(EFAULT)
+        state.attributes.get(page).ok_or(EFAULT)
     }
 }

@@ -296,8 +296,8 @@ impl Svm {
     fn accessible(attributes: &AttributeMap, target: &Target, gpus: u64) -> Pages {
         let base = target.base;
         let (first, end) = target.bounds();
-        let ranges = attributes.overlapping(first, end).iter();
-        let all = ranges
+        let all = attributes
+            .overlapping(first, end)
             .filter(|range| range.attributes.gpus() & gpus != 0)
             .fold(Pages::NONE, |sum, range| {
                 let (from, to) = (range.first.max(first) - base, range.end.min(end) - base);
@@ -462,7 +462,7 @@ impl Svm {
         let window = self.window(target.base).ok_or(EINVAL)?;
         let index = (target.base - window.watch().first()) as usize / BLOCK_PAGES;
         let (first, end) = target.bounds();
-        let allowed = attributes.overlapping(first, end).iter();
+        let allowed = attributes.overlapping(first, end);
         if target.access.is_none() {
             target.gpus &= allowed.fold(0, |sum, range| sum | range.attributes.gpus());
         }
@@ -638,7 +638,8 @@ impl Svm {
         for range in attributes.overlapping(pages.start, pages.end) {
             let part = range.first.max(pages.start)..range.end.min(pages.end);
             let before = |first: u64, end: u64| {
-                let known = old.iter().filter(|o| o.first < end && first < o.end);
+                let known = old.iter().skip(old.partition_point(|o| o.end <= first));
+                let known = known.take_while(|o| o.first < end);
                 known.fold(0, |sum, o| sum | o.attributes.gpus())
             };
             let (first, end) = (part.start, part.end);

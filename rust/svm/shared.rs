@@ -560,7 +560,7 @@ impl Svm {
             for index in 0..BLOCKS {
                 let base = first + (index * BLOCK_PAGES) as u64;
                 let end = base + BLOCK_PAGES as u64;
-                let used = !state.attributes.overlapping(base, end).is_empty();
+                let used = state.attributes.has_any(base, end);
                 // Without memory for the list they are kept until the next time.
                 if used {
                     let kept = state.attributes.in_block(base);
@@ -577,8 +577,8 @@ impl Svm {
                     let _ = trash.blocks.push_within_capacity(block);
                 }
             }
-            let used = state.attributes.overlapping(first, first + WINDOW_PAGES);
-            let empty = used.is_empty() && window.watch().lock().is_empty();
+            let used = state.attributes.has_any(first, first + WINDOW_PAGES);
+            let empty = !used && window.watch().lock().is_empty();
             if !empty {
                 return;
             }
@@ -669,7 +669,9 @@ impl Svm {
             // After windows were created: they report what is unmapped from here on.
             this.admit(state, &locked, first, end)?;
             let before = state.attributes.overlapping(first, end);
-            old.extend_from_slice(before, GFP_KERNEL)?;
+            for range in before {
+                old.push(range, GFP_KERNEL)?;
+            }
             let attributes = &mut state.attributes;
             attributes.change(first, end, &this.default(), changes)
         });
@@ -702,7 +704,7 @@ impl Svm {
         let mm = self.user()?;
         let mut state = self.state.lock();
         self.tidy(&mut state, &mm)?;
-        Ok(!state.attributes.overlapping(first, end).is_empty())
+        Ok(state.attributes.has_any(first, end))
     }
 
     /// Takes the lock of the attributes, to change [`Self::retries`].
@@ -779,7 +781,8 @@ impl Svm {
 
     /// Calls `f` with each range.
     pub(crate) fn for_ranges(&self, mut f: impl FnMut(&AttributeRange)) {
-        self.state.lock().attributes.all().iter().for_each(&mut f);
+        let state = self.state.lock();
+        state.attributes.all().for_each(|range| f(&range));
     }
 
     /// Returns the number of pages mapped on a GPU.

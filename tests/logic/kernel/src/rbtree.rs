@@ -2,7 +2,11 @@
 
 //! `kernel::rbtree`, on the map of the standard library.
 
-use std::{collections::BTreeMap, marker::PhantomData};
+use std::{
+    collections::BTreeMap,
+    marker::PhantomData,
+    ops::Bound::{Included, Unbounded},
+};
 
 use crate::{
     alloc::{allocate, Flags},
@@ -91,9 +95,25 @@ impl<K: Ord, V> RBTree<K, V> {
         self.0.iter_mut()
     }
 
+    /// Returns a cursor at the first node whose key is not below `key`.
+    pub fn cursor_lower_bound(&self, key: &K) -> Option<Cursor<'_, K, V>> {
+        let mut range = self.0.range((Included(key), Unbounded));
+        range.next().map(|(key, value)| Cursor(key, value))
+    }
+
     /// Iterates over the keys.
     pub fn keys(&self) -> std::collections::btree_map::Keys<'_, K, V> {
         self.0.keys()
+    }
+}
+
+/// A node of a tree.
+pub struct Cursor<'a, K, V>(&'a K, &'a V);
+
+impl<K, V> Cursor<'_, K, V> {
+    /// Returns the key and the value.
+    pub fn current(&self) -> (&K, &V) {
+        (self.0, self.1)
     }
 }
 

@@ -30,11 +30,8 @@ fn ranges(model: &Model) -> Vec<(u64, u64, Attributes)> {
     list
 }
 
-fn listed(ranges: &[AttributeRange]) -> Vec<(u64, u64, Attributes)> {
-    ranges
-        .iter()
-        .map(|r| (r.first, r.end, r.attributes))
-        .collect()
+fn listed(ranges: impl Iterator<Item = AttributeRange>) -> Vec<(u64, u64, Attributes)> {
+    ranges.map(|r| (r.first, r.end, r.attributes)).collect()
 }
 
 #[derive(Clone, Debug)]
@@ -197,12 +194,18 @@ fn random_operations() {
                 (0..count).map(|_| random.pick(&changes)).collect(),
             )
         };
-        let (result, failed) = failing(Fail::Once(0), || apply(&mut map, &op));
-        if failed {
+        let mut complete = false;
+        for allocation in 0.. {
+            let (result, failed) = failing(Fail::Once(allocation), || apply(&mut map, &op));
+            complete = !failed;
+            if complete {
+                assert_eq!(result, Ok(()));
+                break;
+            }
             assert_eq!(result, Err(ENOMEM));
             check(&map, &model, 0);
-            assert_eq!(apply(&mut map, &op), Ok(()));
         }
+        assert!(complete);
         expect(&mut model, &op);
         check(&map, &model, if round % 64 == 0 { PAGES } else { 0 });
         let first = random.below(PAGES);
