@@ -346,8 +346,10 @@ impl<T: Watch> Interval<T> {
                 // SAFETY: The array has an entry for each page of the range.
                 let pfns = unsafe { core::slice::from_raw_parts(range.hmm_pfns, len) };
                 let absent = pfns.iter().enumerate();
-                let mut absent = absent.filter(|(_, pfn)| **pfn & PFN_VALID == 0);
-                // Pages in swap or in the page cache have no valid PTE, but are not missing.
+                let mut absent = absent.filter(|(_, pfn)| **pfn & wanted != wanted);
+                // Pages in swap or in the page cache have no valid PTE, but are not missing, and
+                // those shared after a fork are not writable, but not protected. A fault that
+                // cannot wait for the userfaultfd is a warning of the debug kernel.
                 let comes = |(page, _)| {
                     let addr = range.start + page * PAGE_SIZE;
                     // SAFETY: The mm is valid, and its mmap lock held.
@@ -365,10 +367,6 @@ impl<T: Watch> Interval<T> {
             }
             if result.is_ok() {
                 result = walk(range);
-                // All pages are present: the userfaultfd has to end its write protection.
-                if armed && wanted & PFN_WRITE != 0 && result == Err(EFAULT) {
-                    result = Err(EAGAIN);
-                }
             }
             drop(locked);
             let is_late = started.elapsed().as_millis() >= i64::from(FAULT_TIMEOUT_MS);
