@@ -85,9 +85,6 @@ pub(crate) trait HangHandler: Send + Sync {
     fn on_hang(&self);
 }
 
-/// Bytes of system memory in BOs of all cards: their limit is a part of the machine's memory.
-static GTT_USED: Atomic<u64> = Atomic::new(0);
-
 /// A card.
 #[pin_data]
 pub(crate) struct Card {
@@ -411,23 +408,15 @@ impl Card {
     ///
     /// `ENOMEM` if those of all cards are beyond `limit`, rather than to invoke the OOM killer.
     pub(crate) fn take_gtt(&self, bytes: u64, limit: u64) -> Result {
-        // Checked first: the sum of concurrent requests must not wrap.
-        if bytes > limit {
-            return Err(ENOMEM);
-        }
+        account::take_gtt(bytes, limit)?;
         self.gtt_used.fetch_add(bytes, Relaxed);
-        let before = GTT_USED.fetch_add(bytes, Relaxed);
-        if before.saturating_add(bytes) > limit {
-            self.put_gtt(bytes);
-            return Err(ENOMEM);
-        }
         Ok(())
     }
 
     /// Undoes [`Self::take_gtt`].
     pub(crate) fn put_gtt(&self, bytes: u64) {
         self.gtt_used.fetch_sub(bytes, Relaxed);
-        GTT_USED.fetch_sub(bytes, Relaxed);
+        account::put_gtt(bytes);
     }
 
     /// Counts a page of the GART for a BO of user space, until [`Card::put_window`]. `ENOMEM` when

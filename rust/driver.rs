@@ -124,7 +124,7 @@ impl Up {
         }
         // The steps below do not wait for a wedged card.
         if !kapi::pci::is_present(pdev) {
-            self.gpu.wedge("it has left the bus");
+            self.gpu.wedge("it was removed from the bus");
         }
         // After the last reset of this binding: a reset would switch the mode at once.
         if let Some(partitions) = &listed.partitions {

@@ -326,6 +326,29 @@ pub(crate) fn vram_available(vram: &Vram, share: &Share) -> u64 {
     left / VRAM_BLOCK * VRAM_BLOCK
 }
 
+/// Bytes of system memory in BOs of the driver, those of the render node among them: their limit is
+/// a part of the machine's memory.
+static IN_BOS: Atomic<u64> = Atomic::new(0);
+
+/// Counts system memory of a BO, until [`put_gtt`]. `ENOMEM` beyond `limit`.
+pub(super) fn take_gtt(bytes: u64, limit: u64) -> Result {
+    // Checked first: the sum of concurrent requests must not wrap.
+    if bytes > limit {
+        return Err(ENOMEM);
+    }
+    let before = IN_BOS.fetch_add(bytes, Relaxed);
+    if before.saturating_add(bytes) > limit {
+        put_gtt(bytes);
+        return Err(ENOMEM);
+    }
+    Ok(())
+}
+
+/// Undoes [`take_gtt`].
+pub(super) fn put_gtt(bytes: u64) {
+    IN_BOS.fetch_sub(bytes, Relaxed);
+}
+
 /// Returns the limit of GTT BOs in bytes.
 pub(crate) fn gtt_limit() -> u64 {
     SYSTEM.lock().gtt_limit

@@ -31,6 +31,11 @@ pub(crate) struct Limits {
 }
 
 impl Limits {
+    /// Returns false before firmware had metrics, from which the clocks are read.
+    pub(super) fn are_known(&self) -> bool {
+        self.engine != (0, 0)
+    }
+
     /// Returns the limits of a card without settings.
     pub(super) fn of(facts: &SmuFacts) -> Self {
         Self {

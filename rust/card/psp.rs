@@ -358,7 +358,7 @@ impl Psp {
                 Ok(Err(status)) => {
                     dev_err!(
                         cx.dev,
-                        "the security processor's boot loader refuses the {} of {}: status {status:#x}\n",
+                        "the security processor's boot loader rejects the {} of {}: status {status:#x}\n",
                         part.name,
                         self.files.path(part.file)
                     );
@@ -367,7 +367,7 @@ impl Psp {
                 Err(e) => {
                     dev_err!(
                         cx.dev,
-                        "the security processor does not load the {} of {} ({e:?}): power the machine off and on\n",
+                        "the security processor does not load the {} of {} ({e:?}): power-cycle the machine\n",
                         part.name,
                         self.files.path(part.file)
                     );
@@ -544,12 +544,12 @@ impl Psp {
         if part.needed {
             dev_warn!(
                 cx.dev,
-                "the security processor refuses the {name} firmware of {path}: {status}; if the card does not work, install another version of firmware-amd-graphics\n"
+                "the security processor rejects the {name} firmware of {path}: {status}; if the card does not work, install another version of firmware-amd-graphics\n"
             );
         } else {
             dev_warn!(
                 cx.dev,
-                "the security processor refuses the {name} of {path}: {status}\n"
+                "the security processor rejects the {name} of {path}: {status}\n"
             );
         }
     }
@@ -567,7 +567,7 @@ impl Psp {
         if response.status != status::SUCCESS {
             dev_warn!(
                 cx.dev,
-                "the security processor refuses {}: {}\n",
+                "the security processor rejects {}: {}\n",
                 cmd::name(command).unwrap_or("a command"),
                 Status(response.status)
             );

@@ -155,7 +155,7 @@ impl Smu {
             if let Some(level) = *selected {
                 if let Err(e) = self.hal.select(mmio, policy, level) {
                     let (name, _) = policy.names();
-                    pr_warn!("the SMU refuses level {level} of policy {name:?}: {e:?}\n");
+                    pr_warn!("the SMU rejects level {level} of policy {name:?}: {e:?}\n");
                     *selected = None;
                 }
             }
@@ -176,8 +176,7 @@ impl Smu {
     /// Limits the clocks, for the current level. Errors of firmware, after which some limits may
     /// have changed.
     fn limit(&self, mmio: &Mmio, state: &mut State, facts: &SmuFacts, to: Limits) -> Result {
-        if to.engine == (0, 0) {
-            // The clocks are unknown, and nothing is limited.
+        if !to.are_known() {
             return Ok(());
         }
         let now = state.settings.limits(facts);
@@ -218,8 +217,7 @@ impl Smu {
             self.hal.set_determinism(mmio, None)?;
             let mut limits = state.settings.limits(facts);
             limits.engine = Limits::of(facts).engine;
-            // Without metrics the clocks are not known yet.
-            if limits.engine != (0, 0) {
+            if limits.are_known() {
                 state.settings.limits = Some(limits);
             }
         }

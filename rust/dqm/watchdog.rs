@@ -212,7 +212,7 @@ fn report(
     let doorbell = queue.state.lock().spec.doorbell;
     dev_warn!(
         gpu.dev(),
-        "queue {qid} of process {pid} (PASID {pasid}) is stalled: doorbell {doorbell:#x}, packet {rptr:#x} of {wptr:#x} with header {header:#x} waits for nothing and does not run\n"
+        "queue {qid} of process {pid} (PASID {pasid}) is stalled: doorbell {doorbell:#x}, packet {rptr:#x} of {wptr:#x} with header {header:#x} does not run\n"
     );
     trace::queue_stalled(gpu.id(), pid, pasid, qid, doorbell, rptr, wptr);
     sched.record_coredump(gpu, queues, why, Some(queue));

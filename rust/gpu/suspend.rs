@@ -85,7 +85,7 @@ impl Gpu {
         if let Err(e) = up {
             dev_err!(self.dev(), "resume failed: {e:?}\n");
             self.vram().end_loss();
-            self.wedge("it did not come back from a suspend");
+            self.wedge("resume failed");
         }
         up
     }

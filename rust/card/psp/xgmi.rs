@@ -62,7 +62,7 @@ impl Psp {
         if response.status != status::SUCCESS || code != ta_status::SUCCESS {
             dev_err!(
                 cx.dev,
-                "the xGMI firmware refuses {}: {}, {code:#x}\n",
+                "the xGMI firmware rejects {}: {}, {code:#x}\n",
                 ta_cmd::name(command).unwrap_or("a command"),
                 Status(response.status)
             );
