@@ -2,6 +2,7 @@
 
 //! GPU address spaces: BOs, placements and eviction, page tables, TLB flushes.
 
+pub(crate) mod addresses;
 pub(crate) mod bo;
 mod evict;
 pub(crate) mod gem;

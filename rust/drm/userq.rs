@@ -23,6 +23,7 @@ use crate::{
     hw::{QueueFormat, QueueSpec, RenderQueue},
     kapi::{task::Pids, workqueue::Delayed},
     mmu::{
+        addresses,
         gem::Object,
         vm::{KernelPage, Pin},
         QueueOwner, Vm,
@@ -41,8 +42,6 @@ pub(super) const EOP_BYTES: u32 = 2048;
 pub(super) const EOP_ALIGN: u32 = RING_ALIGN as u32;
 /// Bytes of a pointer.
 const POINTER: u64 = 8;
-/// Bits of an address that page tables translate (`AMDGPU_GMC_HOLE_MASK`).
-const VA_MASK: u64 = (1 << 48) - 1;
 
 /// Returns the bits of the IP types (`AMDGPU_HW_IP_*`) of which the GPU has user queues.
 pub(super) fn ip_mask(gpu: &Gpu) -> u32 {
@@ -98,7 +97,7 @@ impl Memory {
     /// write pointer is in a buffer of more than a page or not in system memory; `ENOMEM` when the
     /// GART is full.
     fn pin(vm: &Arc<Vm>, request: &Request) -> Result<Self> {
-        let pin = |va: u64, bytes: u64| vm.pin_covering(va & VA_MASK, bytes);
+        let pin = |va: u64, bytes: u64| vm.pin_covering(addresses::translated(va), bytes);
         let ring = pin(request.ring, request.ring_bytes.into())?;
         let rptr = pin(request.rptr, POINTER)?;
         let wptr = pin(request.wptr, POINTER)?;
@@ -258,7 +257,7 @@ impl UserQueues {
                 _doorbell: doorbell,
                 fences: fences.clone(),
                 _doorbells: request.doorbells.clone(),
-                wptr: request.wptr & VA_MASK,
+                wptr: addresses::translated(request.wptr),
                 memory: Some(memory),
             },
             GFP_KERNEL,

@@ -16,6 +16,7 @@ use kernel::{
 };
 
 use super::{
+    addresses,
     bo::BoRef,
     inner::{BoInner, BoMapper, EvictionHandler, QueueOwner, QUEUE_OWNERS},
     pages::{MirrorOwner, Mirrored, Pages, BLOCK_BYTES},
@@ -175,12 +176,12 @@ impl Space {
         Some((mapping.bo.clone(), mapping.va.checked_add(1)))
     }
 
-    /// Returns `EINVAL` unless the range is page aligned, not empty and within the address space.
+    /// Returns `EINVAL` unless the range is page aligned, not empty and among the [`addresses`] of
+    /// programs, without sign extension.
     pub(super) fn check_range(&self, va: u64, len: u64) -> Result {
         let page = PAGE_SIZE as u64;
         let end = va.checked_add(len).ok_or(EINVAL)?;
-        let top = 1u64 << (self.gpu.generation().caps.va_bits - 1);
-        if len == 0 || va % page != 0 || len % page != 0 || end > top {
+        if len == 0 || va % page != 0 || len % page != 0 || end > addresses::END {
             return Err(EINVAL);
         }
         Ok(())

@@ -205,6 +205,38 @@ static unsigned long interrupts(void)
 	return sum;
 }
 
+/* Addresses of the upper half are canonical ones. */
+TEST(high_addresses)
+{
+	struct drm_amdgpu_info_device d = { 0 };
+	struct drm_amdgpu_info request = { .return_pointer = kfd_va(&d),
+					   .return_size = sizeof(d),
+					   .query = AMDGPU_INFO_DEV_INFO };
+	uint64_t handle, vas[3];
+	struct cs cs;
+
+	cs_open(&cs);
+	ASSERT_OK(kfd_ioctl(cs.fd, DRM_IOCTL_AMDGPU_INFO, &request));
+	vas[0] = d.high_va_offset;
+	vas[1] = d.high_va_offset | 0x123456000;
+	vas[2] = d.high_va_max - 4096;
+	for (int i = 0; i < 3; i++) {
+		ASSERT_OK(cs_va(cs.fd, cs.data.handle, AMDGPU_VA_OP_MAP, ACCESS, vas[i], 0, 4096));
+		ASSERT_OK(cs_run(&cs, 0, cs_write(&cs, vas[i] + 4, 0x600d + i), &handle));
+		cs_done(&cs, 0, handle);
+		EXPECT_EQ(cs.data.words[1], 0x600d + i);
+		EXPECT_OK(cs_va(cs.fd, cs.data.handle, AMDGPU_VA_OP_UNMAP, 0, vas[i], 0, 4096));
+	}
+	/* The hole between the halves, and what is reserved at their ends. */
+	vas[0] = d.virtual_address_max;
+	vas[1] = d.high_va_offset - 4096;
+	vas[2] = d.high_va_max;
+	for (int i = 0; i < 3; i++)
+		EXPECT_RET(cs_va(cs.fd, cs.data.handle, AMDGPU_VA_OP_MAP, ACCESS, vas[i], 0, 4096),
+			   -EINVAL);
+	EXPECT_RET(cs_va(cs.fd, cs.data.handle, AMDGPU_VA_OP_MAP, ACCESS, 0, 0, 4096), -EINVAL);
+}
+
 TEST(jobs_end_with_an_interrupt)
 {
 	unsigned long before, after;

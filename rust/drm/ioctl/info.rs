@@ -28,30 +28,10 @@ use crate::{
         drm::{Device, File, Handler},
         pci,
     },
+    mmu::addresses,
     ring::mes::Mes,
     uapi,
 };
-
-/// Start of the usable address space in bytes (`AMDGPU_VA_RESERVED_BOTTOM`): null pointers fault.
-const VA_RESERVED_BOTTOM: u64 = SZ_64K as u64;
-/// Bytes at the top that the C driver reserves for the trap handler, semaphores and the context
-/// save area (`AMDGPU_VA_RESERVED_TOP`).
-const VA_RESERVED_TOP: u64 = SZ_64K as u64 + 2 * SZ_2M as u64;
-
-/// Returns the usable lower half of the address space: first address, end.
-pub(super) fn va_range(gpu: &Gpu) -> (u64, u64) {
-    let size = (1u64 << gpu.generation().caps.va_bits) - VA_RESERVED_TOP;
-    let hole = 1u64 << (gpu.generation().caps.va_bits - 1);
-    (VA_RESERVED_BOTTOM, size.min(hole))
-}
-
-/// Returns the usable upper half of the address space, in canonical form: first address, end.
-fn high_va_range(gpu: &Gpu) -> (u64, u64) {
-    let bits = gpu.generation().caps.va_bits;
-    let size = (1u64 << bits) - VA_RESERVED_TOP;
-    let start = !0u64 << (bits - 1);
-    (start, start | size)
-}
 
 /// `INFO`.
 pub(super) struct Info;
@@ -132,8 +112,6 @@ const MODE_PASSED_THROUGH: u64 =
 fn device(gpu: &Gpu) -> uapi::drm_amdgpu_info_device {
     let config = gpu.config();
     let caps = gpu.generation().caps;
-    let (va_start, va_end) = va_range(gpu);
-    let (high_start, high_end) = high_va_range(gpu);
     let caches = &config.caches;
     let power = gpu.smu_facts();
     let engine_mhz = power.levels(Clock::Engine).range();
@@ -162,8 +140,8 @@ fn device(gpu: &Gpu) -> uapi::drm_amdgpu_info_device {
             0
         },
         num_shader_visible_vgprs: config.vgprs,
-        virtual_address_offset: va_start,
-        virtual_address_max: va_end,
+        virtual_address_offset: addresses::LOW.start,
+        virtual_address_max: addresses::LOW.end,
         virtual_address_alignment: PAGE_SIZE as u32,
         pte_fragment_size: SZ_2M as u32,
         gart_page_size: PAGE_SIZE as u32,
@@ -172,8 +150,8 @@ fn device(gpu: &Gpu) -> uapi::drm_amdgpu_info_device {
         wave_front_size: config.wave_size,
         num_cu_per_sh: config.cu_per_sh,
         num_tcc_blocks: caches.tcc_channels,
-        high_va_offset: high_start,
-        high_va_max: high_end,
+        high_va_offset: addresses::HIGH.start,
+        high_va_max: addresses::HIGH.end,
         tcp_cache_size: caches.tcp_kib,
         num_sqc_per_wgp: caches.sqc_per_wgp,
         sqc_data_cache_size: caches.sqc_data_kib,

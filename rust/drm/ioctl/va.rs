@@ -13,7 +13,7 @@ use kernel::{
     sync::{aref::ARef, Arc},
 };
 
-use super::{gem::lookup, info};
+use super::gem::lookup;
 use crate::{
     drm::{
         file::{FileData, Render},
@@ -26,7 +26,7 @@ use crate::{
         fence::{Fence, Timeout},
         syncobj,
     },
-    mmu::{gem::Object, Access},
+    mmu::{addresses, gem::Object, Access},
     uapi,
 };
 
@@ -149,12 +149,9 @@ impl Handler<Render> for Va {
 
     fn run(_dev: &Device, file: &File<Render>, arg: &mut Self::Arg) -> Result<i32> {
         let data: &Arc<FileData> = file.data();
-        let (first, top) = info::va_range(data.gpu()?);
-        let end = arg.va_address.checked_add(arg.map_size).ok_or(EINVAL)?;
+        let range = addresses::checked(arg.va_address, arg.map_size)?;
         let delayed = arg.flags & uapi::AMDGPU_VM_DELAY_UPDATE != 0;
-        if arg.va_address < first
-            || end > top
-            || arg.flags & !FLAGS != 0
+        if arg.flags & !FLAGS != 0
             || !(uapi::AMDGPU_VA_OP_MAP..=uapi::AMDGPU_VA_OP_REPLACE).contains(&arg.operation)
             || (delayed && arg.vm_timeline_syncobj_out != 0)
         {
@@ -176,7 +173,7 @@ impl Handler<Render> for Va {
         };
         let has = |flag| arg.flags & flag != 0;
         let input = VaArgs {
-            va: arg.va_address,
+            va: range.start,
             len: arg.map_size,
             offset: arg.offset_in_bo,
             access: Access {
