@@ -68,12 +68,13 @@ pub(crate) enum QueueOwner {
 pub(super) const QUEUE_OWNERS: usize = 2;
 
 /// A BO that was evicted from VRAM.
+#[derive(Clone)]
 pub(crate) struct EvictedBo(pub(super) Arc<BoInner>);
 
 impl EvictedBo {
-    /// Returns whether both are the same BO.
-    pub(crate) fn is(&self, other: &Self) -> bool {
-        Arc::ptr_eq(&self.0, &other.0)
+    /// Returns a number that the BO has alone.
+    pub(crate) fn key(&self) -> usize {
+        Arc::as_ptr(&self.0).addr()
     }
 }
 

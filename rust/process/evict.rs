@@ -11,6 +11,7 @@ use core::mem;
 use kernel::{
     new_mutex,
     prelude::*,
+    rbtree::{RBTree, RBTreeNode},
     sync::{
         atomic::{AtomicFlag, Relaxed},
         Arc, Mutex,
@@ -71,8 +72,8 @@ struct EvictorState {
     since: Option<Instant<Monotonic>>,
     /// Time of the last restore.
     restored: Option<Instant<Monotonic>>,
-    /// Buffers that are out of VRAM.
-    evicted: KVec<EvictedBo>,
+    /// Buffers that are out of VRAM, by [`EvictedBo::key`].
+    evicted: RBTree<usize, EvictedBo>,
 }
 
 /// Evicts and restores the queues of a process, or of a file of the render node, on a GPU.
@@ -107,7 +108,7 @@ impl Evictor {
                 EvictorState {
                     since: None,
                     restored: None,
-                    evicted: KVec::new(),
+                    evicted: RBTree::new(),
                 },
                 "rkfd_evictor"
             ),
@@ -168,7 +169,7 @@ impl Evictor {
             // The queues are unmapped permanently.
             return Ok(());
         }
-        state.evicted.reserve(1, GFP_KERNEL)?;
+        let buffer = RBTreeNode::new(buffer.key(), buffer, GFP_KERNEL)?;
         if state.since.is_none() {
             if let Some(restored) = state.restored {
                 let active = restored.elapsed();
@@ -195,11 +196,10 @@ impl Evictor {
             state.since = Some(Instant::now());
             trace::process(this.process.pid(), this.process.pasid(), c"evicted");
         }
-        if !state.evicted.iter().any(|evicted| evicted.is(&buffer)) {
-            state.evicted.push_within_capacity(buffer)?;
-        }
+        let known = state.evicted.insert(buffer);
         let evicted_for = state.since.map_or(Delta::ZERO, |since| since.elapsed());
         drop(state);
+        drop(known);
         Self::schedule(this, BACK_OFF - evicted_for);
         Ok(())
     }
@@ -213,7 +213,8 @@ impl Evictor {
             if state.since.is_none() || self.ended.load(Relaxed) {
                 return true;
             }
-            let Some(buffer) = state.evicted.pop() else {
+            let first = state.evicted.values().next().cloned();
+            let Some(buffer) = first else {
                 // Under the lock: no buffer is evicted before the queues are restored.
                 if self.node.dqm().restore(&self.process).is_err() {
                     return false;
@@ -226,14 +227,17 @@ impl Evictor {
                 trace::process(self.process.pid(), self.process.pasid(), c"restored");
                 return true;
             };
+            let node = state.evicted.remove_node(&buffer.key());
             drop(state);
             match buffer.restore(self.process.owner()) {
                 Ok(()) => {}
                 // The driver was unbound.
                 Err(e) if e == ENODEV => return true,
                 Err(_) => {
-                    // Without memory for the list the buffer stays in system memory.
-                    let _ = self.state.lock().evicted.push(buffer, GFP_KERNEL);
+                    let mut state = self.state.lock();
+                    let known = node.and_then(|node| state.evicted.insert(node));
+                    drop(state);
+                    drop(known);
                     return false;
                 }
             }
