@@ -94,9 +94,12 @@ pub(super) trait BoMapper: Send + Sync {
     /// it is not mapped at `va` any more. `ENOMEM` without memory.
     fn prepare_update(&self, va: u64, bo: &BoInner, to: &Placement) -> Result<Option<Spare>>;
 
-    /// Points the PTEs of `bo` at `va`, if it is mapped there, to its current placement. Visible to
-    /// the GPU on return.
+    /// Points the PTEs of `bo` at `va`, if it is mapped there, to its current placement. TLBs are
+    /// flushed by [`BoMapper::flush`], which follows.
     fn update(&self, va: u64, bo: &BoInner, spare: Spare) -> Result;
+
+    /// Flushes the TLBs. Updates are visible to the GPU on return.
+    fn flush(&self) -> Result;
 }
 
 /// Address of a [`BoMapper`], and a VA.
@@ -478,18 +481,30 @@ impl BoInner {
         trace::bo_move(self.gpu.id(), from.name(), to.name(), self.size);
         self.in_vram.store(direction == Direction::ToVram, Relaxed);
         *self.placement.lock() = to;
-        for PteUpdate { space, va, spare } in updates {
-            if let Err(e) = space.update(va, self, spare) {
-                // PTEs may still point to the old memory, which is about to be freed.
-                dev_err!(
-                    self.gpu.dev(),
-                    "PTEs of a moved BO were not updated: {e:?}\n"
-                );
-                self.gpu.wedge("page tables were not updated");
-            }
+        if let Err(e) = self.update_all(updates) {
+            // PTEs may still point to the old memory, which is about to be freed.
+            dev_err!(
+                self.gpu.dev(),
+                "PTEs of a moved BO were not updated: {e:?}\n"
+            );
+            self.gpu.wedge("page tables were not updated");
         }
         drop(from);
         Ok(())
+    }
+
+    /// Updates the PTEs of all mappings, by address space. Returns the first error.
+    fn update_all(&self, updates: KVVec<PteUpdate>) -> Result {
+        let mut result = Ok(());
+        let mut last: Option<Arc<dyn BoMapper>> = None;
+        for PteUpdate { space, va, spare } in updates {
+            if let Some(last) = last.as_ref().filter(|last| !Arc::ptr_eq(last, &space)) {
+                result = result.and(last.flush());
+            }
+            result = result.and(space.update(va, self, spare));
+            last = Some(space);
+        }
+        result.and(last.map_or(Ok(()), |last| last.flush()))
     }
 }
 

@@ -591,7 +591,14 @@ impl BoMapper for Space {
         let len = mapping.len;
         let mut update = Update::with_spare(&self.gpu, len, spare);
         let done = inner.tree.map(&mut update, va, len, &target);
-        done.and(self.finish(&mut inner.tree, &mut update, Before::Valid))
+        if update.has_garbage() {
+            return done.and(self.finish(&mut inner.tree, &mut update, Before::Valid));
+        }
+        done.and(update.write_out())
+    }
+
+    fn flush(&self) -> Result {
+        tlb::flush_pasid(&self.gpu, self.pasid.get(), FlushType::Heavyweight)
     }
 }
 
