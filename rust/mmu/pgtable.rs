@@ -382,7 +382,7 @@ pub(super) struct Update<'a> {
     gpu: &'a Arc<Gpu>,
     /// Memory partition of new tables: that of the tree.
     memory: Option<u32>,
-    garbage: KVec<KBox<Table>>,
+    garbage: KVVec<KBox<Table>>,
     spare: Spare,
     /// Kept tables of the tree, during the update.
     kept: Kept,
@@ -402,7 +402,7 @@ impl<'a> Update<'a> {
         Self {
             gpu,
             memory: None,
-            garbage: KVec::new(),
+            garbage: KVVec::new(),
             spare,
             kept: Kept::default(),
             ptes: Writer::new(gpu, bytes),
