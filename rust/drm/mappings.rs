@@ -12,7 +12,7 @@ use kernel::{
 
 use super::userq::UserQueues;
 use crate::{
-    kapi::{fence::Timeout, resv::Usage},
+    kapi::{fence::Timeout, resv::Usage, task},
     mmu::{gem::Object, Access, Vm},
 };
 
@@ -51,7 +51,7 @@ impl Mapping {
     }
 }
 
-/// Mappings of a closed buffer that are removed together.
+/// Mappings that are removed together, with one flush of the TLBs.
 const BATCH: usize = 32;
 
 /// Memory for a mapping in [`Mappings`].
@@ -168,12 +168,15 @@ impl Mappings {
         range: &Range<u64>,
     ) -> Result {
         let mut result = Ok(());
-        while let Some(whole) = self.first_in(range).cloned() {
+        loop {
+            self.clear_whole(vm, queues, range)?;
+            let Some(whole) = self.first_in(range).cloned() else {
+                break;
+            };
             let below = whole.part(whole.va, range.start);
             let above = whole.part(range.end, whole.end());
-            let is_within = below.is_none() && above.is_none();
             let rest = Iterator::chain(below.into_iter(), above);
-            if is_within || whole.object.bo().is_user() {
+            if whole.object.bo().is_user() {
                 self.remove(vm, queues, whole.va)?;
                 for part in rest {
                     result = result.and(self.map(vm, part));
@@ -183,6 +186,48 @@ impl Mappings {
             }
         }
         result
+    }
+
+    /// Removes the mappings in a range up to the first that exceeds it. `EINTR` after SIGKILL.
+    fn clear_whole(&mut self, vm: &Vm, queues: &Mutex<UserQueues>, range: &Range<u64>) -> Result {
+        loop {
+            if task::fatal_signal_pending() {
+                return Err(EINTR);
+            }
+            let mut batch = [(0, 0); BATCH];
+            let mut count = 0;
+            let mut rest = range.clone();
+            for out in &mut batch {
+                let next = self.first_in(&rest);
+                let whole = next.filter(|m| range.start <= m.va && m.end() <= range.end);
+                let Some(mapping) = whole else {
+                    break;
+                };
+                *out = (mapping.va, mapping.len);
+                rest.start = mapping.end();
+                count += 1;
+            }
+            let batch = batch.get(..count).unwrap_or_default();
+            if batch.is_empty() {
+                return Ok(());
+            }
+            let removed = Self::unmap_batch(vm, queues, batch);
+            for (va, len) in batch {
+                if removed.is_ok() || !vm.maps(*va, *len) {
+                    self.take(*va);
+                }
+            }
+            removed?;
+        }
+    }
+
+    /// Unmaps a batch, with one flush of the TLBs, and stops the user queues that use one of it.
+    /// Errors of [`Vm::unmap_all`].
+    fn unmap_batch(vm: &Vm, queues: &Mutex<UserQueues>, batch: &[(u64, u64)]) -> Result {
+        let mut queues = queues.lock();
+        batch.iter().for_each(|(va, _)| queues.stop_users(*va));
+        // No queue is created with the mappings meanwhile.
+        vm.unmap_all(batch)
     }
 
     /// Unmaps the part of a mapping in a range; `rest` are the parts that stay mapped. User queues
@@ -223,21 +268,16 @@ impl Mappings {
     /// Removes all mappings of an object whose last handle in the file is closed.
     pub(super) fn remove_object(&mut self, vm: &Vm, queues: &Mutex<UserQueues>, object: usize) {
         loop {
-            // One flush of the TLBs for each batch.
             let mut batch = [(0, 0); BATCH];
             let count = self.some_of(object, &mut batch);
             let batch = batch.get(..count).unwrap_or_default();
             if batch.is_empty() {
                 return;
             }
-            let mut queues = queues.lock();
-            batch.iter().for_each(|(va, _)| queues.stop_users(*va));
-            // No queue is created with the mappings meanwhile.
-            if let Err(e) = vm.unmap_all(batch) {
+            if let Err(e) = Self::unmap_batch(vm, queues, batch) {
                 // A queue still uses a mapping, which stays until the address space is destroyed.
                 pr_debug!("mappings of a closed buffer not removed: {e:?}\n");
             }
-            drop(queues);
             for (va, _) in batch {
                 self.take(*va);
             }
