@@ -6,7 +6,11 @@
 //! `IdPool` would need one contiguous bitmap, which ends at some 33 million handles, and a scan
 //! of it for each allocation; the Rust `XArray` cannot allocate an index.
 
-use kernel::{num::casts::u32_as_usize, prelude::*};
+use kernel::{
+    num::casts::u32_as_usize,
+    prelude::*,
+    rbtree::{RBTree, RBTreeNodeReservation},
+};
 
 /// Handles are positive 32-bit numbers.
 // CAST: Positive.
@@ -23,80 +27,89 @@ pub(super) fn split_handle(handle: u64) -> (u32, u32) {
     ((handle >> 32) as u32, handle as u32)
 }
 
+/// A value, and the memory to note its handle as free.
+struct Taken<T> {
+    value: T,
+    node: RBTreeNodeReservation<u32, ()>,
+}
+
 /// Values by handle.
-///
-/// # Invariants
-///
-/// No slot below `lowest` is free.
 pub(super) struct HandleTable<T> {
-    slots: KVVec<Option<T>>,
-    lowest: u32,
+    slots: KVVec<Option<Taken<T>>>,
+    /// Handles of free slots.
+    free: RBTree<u32, ()>,
 }
 
 impl<T> HandleTable<T> {
     /// Returns an empty table.
-    pub(super) const fn new() -> Self {
+    pub(super) fn new() -> Self {
         Self {
             slots: KVVec::new(),
-            lowest: 0,
+            free: RBTree::new(),
         }
-    }
-
-    /// Returns the lowest free handle, or `ENOSPC` if there is none.
-    fn lowest_free(&self) -> Result<u32> {
-        (self.lowest..MAX_HANDLES)
-            .find(|id| self.get(*id).is_none())
-            .ok_or(ENOSPC)
     }
 
     /// Stores a value under the lowest free handle and returns that. `ENOSPC` if there is none,
     /// `ENOMEM` if there is no memory for the table.
     pub(super) fn insert(&mut self, value: T) -> Result<u32> {
-        let id = self.lowest_free()?;
-        match self.slots.get_mut(u32_as_usize(id)) {
-            Some(slot) => *slot = Some(value),
-            // The first slot behind the end.
-            None => self.slots.push(Some(value), GFP_KERNEL)?,
+        let lowest = self.free.keys().next().copied();
+        if let Some(id) = lowest {
+            let node = self.free.remove_node(&id).ok_or(ENOSPC)?;
+            let node = node.into_reservation();
+            let slot = self.slots.get_mut(u32_as_usize(id)).ok_or(ENOSPC)?;
+            *slot = Some(Taken { value, node });
+            return Ok(id);
         }
-        // INVARIANT: All slots up to `id` are taken.
-        self.lowest = id + 1;
+        let id = u32::try_from(self.slots.len());
+        let id = id.ok().filter(|id| *id < MAX_HANDLES).ok_or(ENOSPC)?;
+        let node = RBTreeNodeReservation::new(GFP_KERNEL)?;
+        self.slots.push(Some(Taken { value, node }), GFP_KERNEL)?;
         Ok(id)
     }
 
     /// Returns the value under a handle.
     pub(super) fn get(&self, id: u32) -> Option<&T> {
-        self.slots.get(u32_as_usize(id))?.as_ref()
+        let slot = self.slots.get(u32_as_usize(id))?.as_ref();
+        slot.map(|taken| &taken.value)
     }
 
     /// Returns the value under a handle.
     pub(super) fn get_mut(&mut self, id: u32) -> Option<&mut T> {
-        self.slots.get_mut(u32_as_usize(id))?.as_mut()
+        let slot = self.slots.get_mut(u32_as_usize(id))?.as_mut();
+        slot.map(|taken| &mut taken.value)
     }
 
     /// Removes and returns the value under a handle.
     pub(super) fn remove(&mut self, id: u32) -> Option<T> {
-        let value = self.slots.get_mut(u32_as_usize(id))?.take()?;
-        self.lowest = self.lowest.min(id);
-        Some(value)
+        let taken = self.slots.get_mut(u32_as_usize(id))?.take()?;
+        self.free.insert(taken.node.into_node(id, ()));
+        Some(taken.value)
     }
 
     /// Iterates over all values.
     pub(super) fn values(&self) -> impl Iterator<Item = &T> {
-        self.slots.iter().filter_map(Option::as_ref)
+        let taken = self.slots.iter().filter_map(Option::as_ref);
+        taken.map(|taken| &taken.value)
     }
 
     /// Iterates over all values.
     pub(super) fn values_mut(&mut self) -> impl Iterator<Item = &mut T> {
-        self.slots.iter_mut().filter_map(Option::as_mut)
+        let taken = self.slots.iter_mut().filter_map(Option::as_mut);
+        taken.map(|taken| &mut taken.value)
     }
 
     /// Removes and returns any value; `None` if the table is empty.
     pub(super) fn pop(&mut self) -> Option<T> {
-        self.lowest = 0;
         loop {
-            if let Some(value) = self.slots.pop()? {
-                return Some(value);
+            let Some(last) = self.slots.pop() else {
+                self.free = RBTree::new();
+                return None;
+            };
+            if let Some(taken) = last {
+                return Some(taken.value);
             }
+            // CAST: Handles are 32-bit numbers.
+            self.free.remove_node(&(self.slots.len() as u32));
         }
     }
 }
