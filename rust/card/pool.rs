@@ -47,6 +47,8 @@ pub(super) struct Blocks {
     blocks: Pin<KBox<AllocatedBlocks>>,
     /// Offset and size of each piece, in the order in which they back the range.
     pieces: KVVec<(u64, u64)>,
+    /// End of each piece in the range.
+    ends: KVVec<u64>,
     size: u64,
 }
 
@@ -180,6 +182,12 @@ impl VramPool {
         if left > 0 {
             return Err(ENOMEM);
         }
+        let mut ends = KVVec::with_capacity(pieces.len(), GFP_KERNEL)?;
+        let mut end = 0;
+        for (_, len) in &pieces {
+            end += len;
+            ends.push_within_capacity(end)?;
+        }
         self.taken.fetch_add(size, Relaxed);
         self.partitions
             .iter()
@@ -189,6 +197,7 @@ impl VramPool {
             pool: self.clone(),
             blocks,
             pieces,
+            ends,
             size,
         })
     }
@@ -198,6 +207,15 @@ impl Blocks {
     /// Returns offset and size of each piece.
     pub(super) fn pieces(&self) -> &[(u64, u64)] {
         &self.pieces
+    }
+
+    /// Returns the offset in VRAM of byte `at`, and the bytes that follow it in one piece; `None`
+    /// beyond the end.
+    pub(super) fn run(&self, at: u64) -> Option<(u64, u64)> {
+        let piece = self.ends.partition_point(|end| *end <= at);
+        let left = self.ends.get(piece)? - at;
+        let (start, len) = self.pieces.get(piece)?;
+        Some((start + len - left, left))
     }
 
     /// Returns the size of all pieces in bytes.

@@ -425,14 +425,8 @@ impl VramRange {
     /// Returns the offset in VRAM of byte `at` of the range, and the bytes that follow it in one
     /// piece. `EINVAL` beyond the end.
     pub(crate) fn run(&self, at: u64) -> Result<(u64, u64)> {
-        let mut skip = at;
-        for (start, len) in self.pieces() {
-            if skip < *len {
-                return Ok((start + skip, len - skip));
-            }
-            skip -= len;
-        }
-        Err(EINVAL)
+        let blocks = self.blocks.as_ref().ok_or(EINVAL)?;
+        blocks.run(at).ok_or(EINVAL)
     }
 
     /// Returns the VRAM that the range is part of.
