@@ -37,6 +37,19 @@ static void expect_linear(uint64_t (*cost)(uint32_t count), uint32_t count)
 	EXPECT(all < 20 * part);
 }
 
+/* Expects that `count` costs less than 3 times an eighth of it. */
+static void expect_constant(uint64_t (*cost)(uint32_t count), uint32_t count)
+{
+	uint64_t part, all;
+
+	cost(count / 8);
+	part = cost(count / 8);
+	all = cost(count);
+	ktap_note("%u: %lu us, %u: %lu us", count / 8, (unsigned long)part / 1000, count,
+		  (unsigned long)all / 1000);
+	EXPECT(all < 3 * part);
+}
+
 /* Threads that wait for the same events. */
 static struct {
 	struct kfd k;
@@ -173,6 +186,29 @@ TEST_TIMEOUT(mappings_of_a_buffer, 120)
 	expect_linear(cost_of_mappings, MAPPINGS);
 }
 
+/* Of the removal of the mappings of two buffers by address. */
+static uint64_t cost_to_clear(uint32_t count)
+{
+	int fd = cs_open_file();
+	uint32_t handles[2];
+	uint64_t start;
+
+	for (int i = 0; i < 2; i++)
+		ASSERT_OK(cs_bo_create(fd, PAGE, AMDGPU_GEM_DOMAIN_GTT, 0, &handles[i]));
+	for (uint32_t i = 0; i < count; i++)
+		ASSERT_OK(cs_va(fd, handles[i % 2], AMDGPU_VA_OP_MAP, ACCESS,
+				(1ull << 32) + i * PAGE, 0, PAGE));
+	start = cs_now();
+	ASSERT_OK(cs_va(fd, 0, AMDGPU_VA_OP_CLEAR, 0, 1ull << 32, 0, count * PAGE));
+	close(fd);
+	return cs_now() - start;
+}
+
+TEST_TIMEOUT(cleared_mappings, 120)
+{
+	expect_linear(cost_to_clear, MAPPINGS / 8);
+}
+
 static uint64_t cost_of_contexts(uint32_t count)
 {
 	int fd = cs_open_file();
@@ -228,6 +264,69 @@ TEST_TIMEOUT(gtt_bos, 120)
 {
 	fixture_open(&gpu);
 	expect_linear(cost_of_gtt_bos, BUFFERS / 8);
+}
+
+/* Of the mapping of a BO of `count` pages in as many pieces of VRAM. */
+static uint64_t cost_of_pieces(uint32_t count)
+{
+	struct kfd_bo **bos = calloc(2 * count, sizeof(*bos)), *rest, *bo;
+	uint64_t available, start, cost;
+	uint32_t all = 0;
+
+	ASSERT(bos);
+	ASSERT_OK(kfd_available(&gpu, &available));
+	ASSERT_OK(kfd_bo_alloc(&gpu, available - 2 * count * PAGE, KFD_FLAGS_VRAM, &rest));
+	while (all < 2 * count && !kfd_bo_alloc(&gpu, PAGE, KFD_FLAGS_VRAM, &bos[all]))
+		all++;
+	ASSERT(all == 2 * count, "%u of %u", all, 2 * count);
+	for (uint32_t i = 0; i < all; i += 2)
+		ASSERT_OK(kfd_bo_free(&gpu, bos[i]));
+	ASSERT_OK(kfd_bo_alloc(&gpu, count * PAGE, KFD_FLAGS_VRAM, &bo));
+	start = cs_now();
+	ASSERT_OK(kfd_bo_map_gpu(&gpu, bo));
+	cost = cs_now() - start;
+	ASSERT_OK(kfd_bo_free(&gpu, bo));
+	for (uint32_t i = 1; i < all; i += 2)
+		ASSERT_OK(kfd_bo_free(&gpu, bos[i]));
+	ASSERT_OK(kfd_bo_free(&gpu, rest));
+	free(bos);
+	return cost;
+}
+
+TEST_TIMEOUT(pieces_of_a_bo, 120)
+{
+	fixture_open(&gpu);
+	/* An eighth is more than the VRAM that is kept for page tables. */
+	expect_linear(cost_of_pieces, 2 * BUFFERS);
+}
+
+/* Of the reuse of the lowest handle, with `count` BOs. */
+static uint64_t cost_of_handles(uint32_t count)
+{
+	struct kfd_bo **bos = calloc(count, sizeof(*bos)), *more;
+	uint64_t start, cost;
+
+	ASSERT(bos);
+	for (uint32_t i = 0; i < count; i++)
+		ASSERT_OK(kfd_bo_alloc(&gpu, PAGE, KFD_FLAGS_GTT, &bos[i]));
+	start = cs_now();
+	for (int i = 0; i < 100; i++) {
+		ASSERT_OK(kfd_bo_free(&gpu, bos[0]));
+		ASSERT_OK(kfd_bo_alloc(&gpu, PAGE, KFD_FLAGS_GTT, &bos[0]));
+		ASSERT_OK(kfd_bo_alloc(&gpu, PAGE, KFD_FLAGS_GTT, &more));
+		ASSERT_OK(kfd_bo_free(&gpu, more));
+	}
+	cost = cs_now() - start;
+	for (uint32_t i = 0; i < count; i++)
+		ASSERT_OK(kfd_bo_free(&gpu, bos[i]));
+	free(bos);
+	return cost;
+}
+
+TEST_TIMEOUT(handles_of_a_process, 120)
+{
+	fixture_open(&gpu);
+	expect_constant(cost_of_handles, 4 * BUFFERS);
 }
 
 /* Of userptr BOs of one page each, of their unmapping by the CPU, and of their restore. */
