@@ -51,7 +51,7 @@ pub(crate) trait EvictableBo: Send + Sync {
 pub(crate) enum Victims {
     /// All.
     All,
-    /// Those that no process of KFD with user queues maps.
+    /// All but BOs of KFD in use by user queues of a process.
     NoProcessQueues,
     /// Those that no process or file with user queues maps.
     NoUserQueues,
@@ -62,9 +62,10 @@ pub(crate) enum Victims {
 pub(crate) enum QueueUse {
     /// None.
     Unused,
-    /// Those of files of the render node, which may use it in system memory.
+    /// Those that may use it in system memory: of files of the render node, or of processes of KFD
+    /// in whose address space a file has mapped its BO.
     Files,
-    /// Those of processes of KFD.
+    /// Those of processes of KFD, of which it is a BO.
     Processes,
 }
 

@@ -88,7 +88,8 @@ impl EvictableBo for BoInner {
 
 impl EvictedBo {
     /// Moves the BO back to VRAM for queues of `owner`. For those of a process, BOs of files may
-    /// leave VRAM; for those of a file, the BO stays in system memory if VRAM is full.
+    /// leave VRAM; for those of a file, and BOs of files, it stays in system memory if VRAM is
+    /// full.
     ///
     /// `ENOMEM` without free VRAM, `EIO` when the GPU is hung, `ENODEV` when it is unplugged.
     pub(crate) fn restore(&self, owner: QueueOwner) -> Result {
@@ -96,6 +97,11 @@ impl EvictedBo {
         if self.0.is_retired() || self.0.in_vram() {
             return Ok(());
         }
+        // BOs of files do not keep the queues of a process from running.
+        let owner = match self.0.vram_user() {
+            VramUser::Render => QueueOwner::File,
+            _ => owner,
+        };
         match owner {
             QueueOwner::Process if !move_to_vram(&self.0, Victims::NoProcessQueues)? => Err(ENOMEM),
             QueueOwner::Process => Ok(()),

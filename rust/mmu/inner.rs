@@ -283,8 +283,8 @@ impl BoInner {
     pub(super) fn queue_use(&self) -> QueueUse {
         let mappings = self.mappings.lock();
         let uses = mappings.iter().map(|(_, s)| match s.eviction_handlers() {
-            [Some(_), _] => QueueUse::Processes,
-            [None, Some(_)] => QueueUse::Files,
+            [Some(_), _] if self.vram_user() == VramUser::Process => QueueUse::Processes,
+            [Some(_), _] | [None, Some(_)] => QueueUse::Files,
             [None, None] => QueueUse::Unused,
         });
         uses.max().unwrap_or(QueueUse::Unused)
