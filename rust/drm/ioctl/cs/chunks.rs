@@ -6,6 +6,7 @@
 
 use kernel::{prelude::*, sync::Arc, transmute::FromBytes};
 
+use super::check_killed;
 use crate::{
     drm::{
         bo_list::BoList,
@@ -69,7 +70,7 @@ pub(super) struct Work {
     /// Explicit dependencies.
     pub(super) after: Dependencies,
     /// Syncobjs that receive the fence of the job.
-    pub(super) signals: KVVec<SyncobjSignal>,
+    pub(super) signals: KVec<SyncobjSignal>,
 }
 
 fn ring_of(ib: &uapi::drm_amdgpu_cs_chunk_ib) -> Ring {
@@ -174,7 +175,7 @@ impl Request {
         let mut work = Work {
             ibs: KVec::new(),
             after: Dependencies::new(),
-            signals: KVVec::new(),
+            signals: KVec::new(),
         };
         let mut signalled = false;
         for Chunk { id, data } in &self.chunks {
@@ -200,12 +201,14 @@ impl Request {
                 }
                 uapi::AMDGPU_CHUNK_ID_SYNCOBJ_OUT => {
                     signalled = true;
+                    work.reserve::<uapi::drm_amdgpu_cs_chunk_sem>(data)?;
                     for signal in elements::<uapi::drm_amdgpu_cs_chunk_sem>(data) {
                         work.add_signal(file, signal.handle, 0)?;
                     }
                 }
                 uapi::AMDGPU_CHUNK_ID_SYNCOBJ_TIMELINE_SIGNAL => {
                     signalled = true;
+                    work.reserve::<uapi::drm_amdgpu_cs_chunk_syncobj>(data)?;
                     for signal in elements::<uapi::drm_amdgpu_cs_chunk_syncobj>(data) {
                         work.add_signal(file, signal.handle, signal.point)?;
                     }
@@ -246,6 +249,7 @@ impl Work {
     /// Adds dependencies on jobs: until they are `scheduled`, or until they are done.
     fn add_jobs(&mut self, file: &File<Render>, data: &[u8], scheduled: bool) -> Result {
         for job in elements::<uapi::drm_amdgpu_cs_chunk_dep>(data) {
+            check_killed()?;
             let name = JobId {
                 ctx: job.ctx_id,
                 ring: Ring {
@@ -267,12 +271,21 @@ impl Work {
 
     /// Adds a dependency on the fence of a syncobj.
     fn add_syncobj(&mut self, file: &File<Render>, handle: u32, point: u64, flags: u64) -> Result {
+        check_killed()?;
         let fence = syncobj::find_fence(file, handle, point, flags)?;
         self.after.add(fence)
     }
 
+    /// Reserves memory for the elements of a chunk. `ENOMEM` if they need more than kmalloc() has,
+    /// as in the C driver: each takes memory that is not accounted for.
+    fn reserve<T>(&mut self, data: &[u8]) -> Result {
+        let count = data.len() / size_of::<T>();
+        Ok(self.signals.reserve(count, user::sized())?)
+    }
+
     /// Adds a syncobj that receives the fence of the job.
     fn add_signal(&mut self, file: &File<Render>, handle: u32, point: u64) -> Result {
+        check_killed()?;
         let target = SyncobjSignal::new(file, handle, point, EINVAL)?;
         Ok(self.signals.push(target, GFP_KERNEL)?)
     }
