@@ -387,6 +387,20 @@ TEST(gem_metadata)
 	EXPECT_EQ(get.data.flags, 5);
 	EXPECT_EQ(get.data.data_size_bytes, 8);
 	EXPECT_EQ(get.data.data[1], 0x5678);
+	/* What is not stored is left as it is. */
+	get.data.data[1] = get.data.data[2] = 0x9abcdef0;
+	set.data.data_size_bytes = 6;
+	EXPECT_OK(metadata(fd, handle, AMDGPU_GEM_METADATA_OP_SET_METADATA, &set));
+	EXPECT_OK(metadata(fd, handle, AMDGPU_GEM_METADATA_OP_GET_METADATA, &get));
+	EXPECT_EQ(get.data.data[1], 0x9abc5678);
+	EXPECT_EQ(get.data.data[2], 0x9abcdef0);
+	set.data.data_size_bytes = 0;
+	set.data.flags = 6;
+	EXPECT_OK(metadata(fd, handle, AMDGPU_GEM_METADATA_OP_SET_METADATA, &set));
+	EXPECT_OK(metadata(fd, handle, AMDGPU_GEM_METADATA_OP_GET_METADATA, &get));
+	EXPECT_EQ(get.data.flags, 5);
+	EXPECT_EQ(get.data.data_size_bytes, 0);
+	EXPECT_EQ(get.data.data[0], 0x1234);
 	set.data.data_size_bytes = 1000;
 	EXPECT_RET(metadata(fd, handle, AMDGPU_GEM_METADATA_OP_SET_METADATA, &set), -EINVAL);
 

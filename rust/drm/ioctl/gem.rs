@@ -162,7 +162,13 @@ impl Handler<Render> for Metadata {
                 arg.data.tiling_info = stored.tiling;
                 arg.data.flags = stored.flags;
                 arg.data.data_size_bytes = stored.bytes;
-                arg.data.data = stored.data;
+                // The rest is left as it is.
+                let bytes = stored.bytes as usize;
+                let all = stored.data.iter().zip(&mut arg.data.data).enumerate();
+                for (word, (from, to)) in all.take(bytes.div_ceil(4)) {
+                    let mask = u32::MAX >> (32 - (bytes - word * 4).min(4) * 8);
+                    *to = *to & !mask | from & mask;
+                }
                 Ok(0)
             }
             uapi::AMDGPU_GEM_METADATA_OP_SET_METADATA => {
@@ -178,7 +184,10 @@ impl Handler<Render> for Metadata {
                 if bytes % 4 != 0 {
                     stored.data[words - 1] &= (1 << (bytes % 4 * 8)) - 1;
                 }
-                stored.flags = if bytes == 0 { 0 } else { arg.data.flags };
+                // No metadata has no flags.
+                if bytes > 0 {
+                    stored.flags = arg.data.flags;
+                }
                 Ok(0)
             }
             // The C driver ignores unknown operations.
