@@ -593,6 +593,24 @@ bool rkfd_helper_userfaultfd_armed(struct mm_struct *mm, unsigned long start, un
 	return false;
 }
 
+/* Whether a fault may be repeated: at its first attempt. */
+bool rkfd_helper_fault_may_retry(const struct vm_fault *vmf)
+{
+	return fault_flag_allow_retry_first(vmf->flags);
+}
+
+/*
+ * Drops the lock of a fault that may be repeated, unless it must not wait. Returns whether the lock
+ * was dropped; the fault returns VM_FAULT_RETRY in both cases.
+ */
+bool rkfd_helper_fault_unlock(struct vm_fault *vmf)
+{
+	if (vmf->flags & FAULT_FLAG_RETRY_NOWAIT)
+		return false;
+	release_fault_lock(vmf);
+	return true;
+}
+
 /*
  * Faults a page in without waiting. Returns false if it has to be waited for: a userfaultfd
  * provides it, or it is being read. Errors are left to the next access. The mmap lock is held.

@@ -63,8 +63,17 @@ pub(crate) trait DriverObject: Sized + Send + Sync + 'static {
 
     /// Calls `f` with the pages from page `first` on and their caching mode, until it returns
     /// `false` or there are no more. A move zaps after the call, or mappings keep pages of it. An
-    /// error if the first page is not available. Called while the device is plugged in.
-    fn show_pages(&self, first: usize, f: &mut dyn FnMut(Frame<'_>, Caching) -> bool) -> Result;
+    /// error if the first page is not available: without `wait`, `EBUSY` during a move. Called
+    /// while the device is plugged in.
+    fn show_pages(
+        &self,
+        first: usize,
+        wait: bool,
+        f: &mut dyn FnMut(Frame<'_>, Caching) -> bool,
+    ) -> Result;
+
+    /// Waits for a move. An error after a signal.
+    fn wait_for_move(&self) -> Result;
 
     /// Reads or writes the bytes at `at`, within one page, for a debugger. Called while the device
     /// is plugged in.
@@ -438,13 +447,17 @@ impl<T: DriverObject> Object<T> {
             )
         };
         debug_assert!(address >= start);
-        this.device()
+        // SAFETY: The fault is valid.
+        let may_retry = unsafe { ours::rkfd_helper_fault_may_retry(vmf) };
+        let mut moves = false;
+        let result = this
+            .device()
             .while_plugged(|| {
                 let count = ((end - address) / PAGE_SIZE).min(FAULT_AROUND);
                 let mut result = bindings::vm_fault_reason_VM_FAULT_SIGBUS;
                 let mut i = 0;
                 let view = this.view();
-                let shown = this.show_pages(page, &mut |frame, caching| {
+                let shown = this.show_pages(page, !may_retry, &mut |frame, caching| {
                     // SAFETY: The area is a PFN map without copy-on-write by `mmap`, and locked by
                     // the fault. It maps part of the object, so its mappings are among those of the
                     // view. The section is one of the object's device.
@@ -461,10 +474,25 @@ impl<T: DriverObject> Object<T> {
                     Err(e) if e == EINTR || e == ERESTARTSYS => {
                         bindings::vm_fault_reason_VM_FAULT_NOPAGE
                     }
+                    Err(e) if e == EBUSY && may_retry => {
+                        moves = true;
+                        bindings::vm_fault_reason_VM_FAULT_RETRY
+                    }
                     _ => result,
                 }
             })
-            .unwrap_or(bindings::vm_fault_reason_VM_FAULT_SIGBUS)
+            .unwrap_or(bindings::vm_fault_reason_VM_FAULT_SIGBUS);
+        if moves {
+            let object: ARef<Self> = this.into();
+            // The process may map memory during the move, which may take seconds.
+            // SAFETY: The fault is valid and may be retried. Its area, and the reference of that to
+            // the object, are not used below.
+            if unsafe { ours::rkfd_helper_fault_unlock(vmf) } {
+                // A signal is handled before the access is repeated.
+                let _ = object.wait_for_move();
+            }
+        }
+        result
     }
 
     /// Reads or writes up to `len` bytes of an area for a debugger. Returns their number or an

@@ -193,14 +193,19 @@ impl Bo {
     }
 
     /// Calls `f` with the pages from `first` on and their caching, until it returns false or the
-    /// last page is done. Waits for a move. `EINVAL` beyond the end, `ENODEV` when the device is
-    /// unplugged, `ERESTARTSYS` after a signal.
+    /// last page is done. Waits for a move, or without `wait` returns `EBUSY`. `EINVAL` beyond the
+    /// end, `ENODEV` when the device is unplugged, `ERESTARTSYS` after a signal.
     pub(super) fn show_pages(
         &self,
         first: usize,
+        wait: bool,
         f: &mut dyn FnMut(Frame<'_>, CpuCache) -> bool,
     ) -> Result {
-        let _held = self.resv().lock_interruptible()?;
+        let _held = if wait {
+            self.resv().lock_interruptible()?
+        } else {
+            self.resv().try_lock().ok_or(EBUSY)?
+        };
         let placement = self.inner.placement();
         let mut page = first;
         loop {

@@ -94,8 +94,13 @@ impl DriverObject for Shared {
         self.bo.resv()
     }
 
-    fn show_pages(&self, first: usize, f: &mut dyn FnMut(Frame<'_>, Caching) -> bool) -> Result {
-        self.bo.show_pages(first, &mut |frame, cache| {
+    fn show_pages(
+        &self,
+        first: usize,
+        wait: bool,
+        f: &mut dyn FnMut(Frame<'_>, Caching) -> bool,
+    ) -> Result {
+        self.bo.show_pages(first, wait, &mut |frame, cache| {
             let caching = match cache {
                 CpuCache::Cached => Caching::WriteBack,
                 CpuCache::WriteCombined => Caching::WriteCombine,
@@ -103,6 +108,10 @@ impl DriverObject for Shared {
             };
             f(frame, caching)
         })
+    }
+
+    fn wait_for_move(&self) -> Result {
+        self.bo.resv().lock_interruptible().map(drop)
     }
 
     fn access(&self, at: usize, data: &mut RemoteAccess<'_>) -> Result {
