@@ -470,6 +470,38 @@ TEST(cs_argument_checks)
 	EXPECT_EQ(cs.data.words[0], 1);
 }
 
+/* Each takes memory: as many as a single kmalloc() has room for. */
+TEST(syncobjs_of_a_job_are_limited)
+{
+	const uint32_t most = 1u << 20;
+	struct drm_amdgpu_cs_chunk_sem *signals = calloc(most, sizeof(*signals));
+	uint64_t handle = 0;
+	uint32_t syncobj;
+	struct cs cs;
+
+	ASSERT(signals);
+	cs_open(&cs);
+	ASSERT_OK(syncobj_create(cs.fd, 0, &syncobj));
+	for (uint32_t i = 0; i < most; i++)
+		signals[i].handle = syncobj;
+	for (int i = 0; i < 2; i++) {
+		struct drm_amdgpu_bo_list_entry bos[] = { { cs.code.handle, 0 },
+							  { cs.data.handle, 0 } };
+		uint32_t count = i ? most : 1u << 16;
+		struct cs_job job;
+
+		cs_job(&job, &cs, 0);
+		cs_add(&job, AMDGPU_CHUNK_ID_SYNCOBJ_OUT, signals,
+		       count * (uint32_t)sizeof(*signals));
+		cs_add_ib(&job, cs_write(&cs, cs.data.va, i + 1));
+		cs_add_bos(&job, bos, 2);
+		EXPECT_RET(cs_submit(&job, &handle), i ? -ENOMEM : 0);
+		cs_done(&cs, 0, handle);
+		EXPECT_EQ(cs.data.words[0], 1);
+	}
+	free(signals);
+}
+
 TEST(close_bo_with_pending_job)
 {
 	struct drm_amdgpu_bo_list_entry bos[3];

@@ -3,7 +3,9 @@
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <poll.h>
+#include <pthread.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
@@ -129,6 +131,114 @@ TEST_TIMEOUT(kfd_bos_evict_render_bos, 120)
 		ASSERT(is_marked(buffers[i].words, SIZE, i));
 	EXPECT(is_marked(bo->va, bo->size, 1000));
 	EXPECT_OK(kfd_bo_free(&k, bo));
+}
+
+/* The BOs of a file in the address space of a process exceed VRAM: its queues run. */
+TEST_TIMEOUT(render_bos_do_not_stop_own_queues, 120)
+{
+	struct fixture f;
+	uint64_t vram;
+	struct cs cs;
+
+	fixture_launch(&f);
+	vram = small_vram_bytes(&f.k);
+	cs_open_on(&cs, f.k.drm);
+	for (uint64_t i = 0; i < vram / SIZE + 2; i++) {
+		struct cs_bo bo;
+
+		cs_bo_new(&cs, &bo, SIZE, AMDGPU_GEM_DOMAIN_VRAM);
+	}
+	EXPECT(fixture_works(&f));
+}
+
+static int render_bos_ready[2], render_bos_end[2];
+
+static void fill_vram_by_file(void *data)
+{
+	struct kfd k;
+	struct cs cs;
+	uint64_t vram;
+	char c = 0;
+
+	(void)data;
+	fixture_open(&k);
+	vram = small_vram_bytes(&k);
+	cs_open_on(&cs, k.drm);
+	for (uint64_t i = 0; i < vram / SIZE + 2; i++) {
+		struct cs_bo bo;
+
+		cs_bo_new(&cs, &bo, SIZE, AMDGPU_GEM_DOMAIN_VRAM);
+	}
+	ASSERT(write(render_bos_ready[1], &c, 1) == 1);
+	ASSERT(read(render_bos_end[0], &c, 1) == 1);
+}
+
+/* The same of another process without queues. */
+TEST_TIMEOUT(render_bos_do_not_stop_queues_of_others, 120)
+{
+	struct fixture f;
+	struct kfd_bo *bo;
+	pid_t child;
+	int status;
+	char c = 0;
+
+	ASSERT(pipe(render_bos_ready) == 0 && pipe(render_bos_end) == 0);
+	fixture_launch(&f);
+	small_vram_bytes(&f.k);
+	ASSERT_OK(kfd_bo_create(&f.k, SIZE, KFD_FLAGS_VRAM, &bo));
+	child = fork_child();
+	if (!child) {
+		fill_vram_by_file(NULL);
+		_exit(0);
+	}
+	ASSERT(read(render_bos_ready[0], &c, 1) == 1);
+	EXPECT(fixture_works(&f));
+	ASSERT(write(render_bos_end[1], &c, 1) == 1);
+	ASSERT(waitpid(child, &status, 0) == child);
+	EXPECT(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+	EXPECT_OK(kfd_bo_free(&f.k, bo));
+}
+
+static struct cs_bo moving;
+
+static atomic_bool moving_ends;
+
+/* Locks the reservation again and again. */
+static void *submit_jobs(void *data)
+{
+	struct cs *cs = data;
+	struct drm_amdgpu_bo_list_entry bos[] = { { cs->code.handle, 0 },
+						  { cs->data.handle, 0 },
+						  { moving.handle, 0 } };
+	uint64_t handle = 0;
+
+	while (!moving_ends) {
+		struct cs_job job;
+
+		cs_job(&job, cs, 0);
+		cs_add_ib(&job, cs_write(cs, cs->data.va, 1));
+		cs_add_bos(&job, bos, 3);
+		ASSERT_OK(cs_submit(&job, &handle));
+	}
+	cs_done(cs, 0, handle);
+	return NULL;
+}
+
+/* Page faults release the mmap lock while they wait for a reservation, and are repeated. */
+TEST_TIMEOUT(page_faults_during_submissions, 120)
+{
+	pthread_t submitter;
+	struct cs cs;
+
+	cs_open(&cs);
+	cs_bo_new(&cs, &moving, SIZE, AMDGPU_GEM_DOMAIN_VRAM);
+	ASSERT(!pthread_create(&submitter, NULL, submit_jobs, &cs));
+	for (uint32_t i = 0; i < SIZE / 4; i += 1024)
+		moving.words[i] = i + 1;
+	moving_ends = true;
+	pthread_join(submitter, NULL);
+	for (uint32_t i = 0; i < SIZE / 4; i += 1024)
+		EXPECT_EQ(moving.words[i], i + 1);
 }
 
 /* BOs of another process that fill VRAM, and then GTT up to its limit, leave VRAM nevertheless. */
