@@ -5,14 +5,14 @@
 use core::ops::Range;
 
 use kernel::{
-    new_mutex,
+    new_mutex, new_spinlock,
     prelude::*,
     rbtree::{RBTree, RBTreeNodeReservation},
     sync::{
         atomic::{Atomic, Relaxed},
-        Arc, Mutex,
+        Arc, Mutex, SpinLock,
     },
-    time::{delay::fsleep, Delta},
+    time::{delay::fsleep, Delta, Instant, Monotonic},
 };
 
 use crate::{card::vram::Vram, kapi::task};
@@ -21,6 +21,49 @@ use crate::{card::vram::Vram, kapi::task};
 const ROUNDS: u32 = 50;
 /// Pause between two passes.
 const PAUSE: Delta = Delta::from_millis(10);
+
+/// Bytes per us that jobs may move, in log2 (`log2_max_MBps`).
+const MOVE_RATE: u32 = 3;
+/// Time for moves that accumulates without any, in us.
+const MOVE_TIME_MAX: i64 = 200_000;
+/// VRAM that is free enough to be filled at once: bytes, or the fraction of all.
+const FREE_BYTES: u64 = 128 << 20;
+const FREE_FRACTION: u64 = 8;
+
+/// Time in which jobs may move BOs (`accum_us`).
+struct MoveTime {
+    /// In us; negative after moves that took longer.
+    left: i64,
+    /// Last update.
+    at: Instant<Monotonic>,
+}
+
+/// The bytes that the BOs of a job may move. Dropping it accounts for those that were moved on the
+/// card meanwhile, by any job.
+pub(crate) struct MoveBudget<'a> {
+    lru: &'a EvictionLru,
+    bytes: u64,
+    before: u64,
+}
+
+impl MoveBudget<'_> {
+    fn moved(&self) -> u64 {
+        self.lru.bytes_moved().saturating_sub(self.before)
+    }
+
+    /// Returns whether no BO is to be moved any more.
+    pub(crate) fn is_spent(&self) -> bool {
+        self.moved() >= self.bytes
+    }
+}
+
+impl Drop for MoveBudget<'_> {
+    fn drop(&mut self) {
+        let us = i64::try_from(self.moved() >> MOVE_RATE).unwrap_or(i64::MAX);
+        let mut time = self.lru.move_time.lock();
+        time.left = time.left.saturating_sub(us);
+    }
+}
 
 /// A BO that can be moved out of VRAM.
 pub(crate) trait EvictableBo: Send + Sync {
@@ -111,6 +154,8 @@ pub(crate) struct EvictionLru {
     list: Mutex<List>,
     bytes_moved: Atomic<u64>,
     evictions: Atomic<u64>,
+    #[pin]
+    move_time: SpinLock<MoveTime>,
 }
 
 impl EvictionLru {
@@ -118,6 +163,7 @@ impl EvictionLru {
         pin_init!(Self {
             list <- new_mutex!(List { bos: RBTree::new(), clock: 0 }, "rkfd_evictable"),
             bytes_moved: Atomic::new(0),
+            move_time <- new_spinlock!(MoveTime { left: 0, at: Instant::now() }, "rkfd_moves"),
             evictions: Atomic::new(0),
         })
     }
@@ -165,6 +211,27 @@ impl EvictionLru {
         bo.stamp().store(key, Relaxed);
         list.bos
             .insert(node.into_reservation().into_node(key, this));
+    }
+
+    /// Returns what the BOs of a job may move now, as the C driver limits it
+    /// (`amdgpu_cs_get_threshold_for_moves`).
+    pub(crate) fn move_budget(&self, vram: &Vram) -> MoveBudget<'_> {
+        let size = vram.size();
+        let free = size.saturating_sub(vram.used_or_reserved());
+        let mut time = self.move_time.lock();
+        let passed = time.at.elapsed().as_micros_ceil();
+        time.at = Instant::now();
+        time.left = time.left.saturating_add(passed).min(MOVE_TIME_MAX);
+        if free >= FREE_BYTES || free >= size / FREE_FRACTION {
+            let quarter = i64::try_from(free / 4 >> MOVE_RATE).unwrap_or(i64::MAX);
+            time.left = time.left.max(quarter);
+        }
+        MoveBudget {
+            lru: self,
+            // Nothing after moves that took longer.
+            bytes: u64::try_from(time.left).unwrap_or(0) << MOVE_RATE,
+            before: self.bytes_moved(),
+        }
     }
 
     /// Counts a move of `bytes`.

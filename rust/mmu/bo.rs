@@ -16,7 +16,10 @@ use crate::{
         vram::{VramRange, VramUser},
     },
     doorbell::DoorbellPages,
-    gpu::{lru::Victims, Gpu},
+    gpu::{
+        lru::{MoveBudget, Victims},
+        Gpu,
+    },
     kapi::{
         gem::{Frame, RemoteAccess, View},
         resv::Resv,
@@ -264,6 +267,15 @@ fn page_up(size: u64) -> Result<u64> {
     size.checked_next_multiple_of(PAGE_SIZE as u64)
         .filter(|s| *s > 0)
         .ok_or(EINVAL)
+}
+
+/// As [`validate`] for a job, unless its BOs have moved enough.
+pub(crate) fn validate_within(bo: &BoRef, budget: &MoveBudget<'_>) -> Result {
+    if budget.is_spent() {
+        bo.gpu().lru().touch(&**bo.inner());
+        return Ok(());
+    }
+    validate(bo)
 }
 
 /// See [`evict::validate_inner`].

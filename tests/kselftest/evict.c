@@ -201,6 +201,51 @@ TEST_TIMEOUT(render_bos_do_not_stop_queues_of_others, 120)
 
 static struct cs_bo moving;
 
+/* Waits for a job with BOs. */
+static void use_bos(struct cs *cs, const struct drm_amdgpu_bo_list_entry *bos, uint32_t count)
+{
+	struct cs_job job;
+	uint64_t handle;
+
+	cs_job(&job, cs, 0);
+	cs_add_ib(&job, cs_write(cs, cs->data.va, 1));
+	cs_add_bos(&job, bos, count);
+	ASSERT_OK(cs_submit(&job, &handle));
+	cs_done(cs, 0, handle);
+}
+
+/* Jobs with more BOs than VRAM, in turn, use most of them in system memory. */
+TEST_TIMEOUT(jobs_move_few_bos, 120)
+{
+	struct drm_amdgpu_bo_list_entry bos[2][MAX];
+	uint64_t vram, moved;
+	uint32_t count;
+	struct kfd k;
+	struct cs cs;
+
+	fixture_open(&k);
+	vram = small_vram_bytes(&k);
+	count = (uint32_t)(vram * 3 / 4 / SIZE);
+	cs_open_on(&cs, k.drm);
+	for (int half = 0; half < 2; half++) {
+		for (uint32_t i = 0; i < count; i++) {
+			uint32_t handle;
+
+			ASSERT_OK(cs_bo_create(k.drm, SIZE, AMDGPU_GEM_DOMAIN_VRAM, 0, &handle));
+			bos[half][i] = (struct drm_amdgpu_bo_list_entry){ handle, 0 };
+		}
+		bos[half][count] = (struct drm_amdgpu_bo_list_entry){ cs.code.handle, 0 };
+		bos[half][count + 1] = (struct drm_amdgpu_bo_list_entry){ cs.data.handle, 0 };
+	}
+	moved = amdgpu_info(&k, AMDGPU_INFO_NUM_BYTES_MOVED);
+	for (int i = 0; i < 10; i++)
+		use_bos(&cs, bos[i % 2], count + 2);
+	moved = amdgpu_info(&k, AMDGPU_INFO_NUM_BYTES_MOVED) - moved;
+	EXPECT(moved < vram, "%lu MiB", (unsigned long)(moved / MIB));
+	for (uint32_t i = 0; i < 2 * count; i++)
+		EXPECT_OK(cs_bo_close(k.drm, bos[i % 2][i / 2].bo_handle));
+}
+
 static atomic_bool moving_ends;
 
 /* Locks the reservation again and again. */

@@ -108,11 +108,14 @@ fn submit(data: &FileData, request: &Request, work: Work, list: &Arc<BoList>) ->
     }
 
     let locks = LockSet::new(&resvs, true)?;
+    let gpu = data.gpu()?;
+    let budget = gpu.lru().move_budget(gpu.vram());
     for bo in bos() {
         check_killed()?;
-        mmu::validate(bo)?;
+        mmu::validate_within(bo, &budget)?;
         add_implicit(data, bo, &mut after)?;
     }
+    drop(budget);
     for guard in locks.iter() {
         guard.reserve(1)?;
     }
