@@ -66,6 +66,9 @@ pub(crate) enum DmaPacket {
     },
     /// Flushes HDP.
     HdpFlush(HdpFlush),
+    /// Writes the caches of the graphics core back and invalidates them. Empty for an SDMA that does
+    /// not access memory through them.
+    MemSync,
     /// Executes an IB; the address is aligned down to [`sdma::IB_ALIGN`].
     Indirect {
         /// VMID of the IB.
@@ -184,6 +187,7 @@ pub(super) fn emit(packet: &DmaPacket, out: &mut [u32; DMA_PACKET_DWORDS]) -> Re
                 ],
             )
         }
+        DmaPacket::MemSync => Ok(0),
         DmaPacket::Trap { context } => {
             use sdma::trap as p;
             put(out, &p::PACKET, &[(p::INT_CONTEXT, context)])

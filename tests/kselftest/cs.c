@@ -205,6 +205,29 @@ static unsigned long interrupts(void)
 	return sum;
 }
 
+/* Caches are written back and invalidated before the IBs, if the engine uses any. */
+TEST(ib_with_a_memory_sync)
+{
+	uint64_t handle;
+	struct cs cs;
+
+	cs_open(&cs);
+	for (uint32_t ring = 0; ring < 2; ring++) {
+		struct drm_amdgpu_bo_list_entry bos[] = { { cs.code.handle, 0 },
+							  { cs.data.handle, 0 } };
+		struct cs_job job;
+
+		cs_job(&job, &cs, ring);
+		cs_add_ib(&job, cs_write(&cs, cs.data.va, ring + 1));
+		((struct drm_amdgpu_cs_chunk_ib *)(uintptr_t)job.chunks[0].chunk_data)->flags =
+			AMDGPU_IB_FLAG_EMIT_MEM_SYNC;
+		cs_add_bos(&job, bos, 2);
+		ASSERT_OK(cs_submit(&job, &handle));
+		cs_done(&cs, ring, handle);
+		EXPECT_EQ(cs.data.words[0], ring + 1);
+	}
+}
+
 /* Addresses of the upper half are canonical ones. */
 TEST(high_addresses)
 {

@@ -101,6 +101,11 @@ impl Words {
         self.push(DmaPacket::WaitMem { addr, value })
     }
 
+    /// Appends a write back and invalidation of the caches that SDMA uses, if there are any.
+    pub(super) fn mem_sync(&mut self) -> Result {
+        self.push(DmaPacket::MemSync)
+    }
+
     /// Appends an interrupt.
     pub(super) fn trap(&mut self, context: u32) -> Result {
         self.push(DmaPacket::Trap { context })

@@ -30,7 +30,7 @@ use crate::{
         workqueue::{Builder, OwnedQueue},
     },
     ring::writer::{Format, Layout, Wrap, Writer},
-    trace,
+    trace, uapi,
 };
 
 /// Maximum number of IBs of a job (`amdgpu_ring_max_ibs()`).
@@ -82,7 +82,8 @@ pub(crate) struct Ib {
     pub(crate) va: u64,
     /// Length in dwords.
     pub(crate) dwords: u32,
-    /// `AMDGPU_IB_FLAG_*`; all are ignored but `SECURE`, which some engines refuse.
+    /// `AMDGPU_IB_FLAG_*`; all are ignored but `EMIT_MEM_SYNC` of the first IB, and `SECURE`, which
+    /// some engines refuse.
     pub(crate) flags: u32,
 }
 
@@ -114,7 +115,7 @@ impl Memory {
     /// Allocates for a job with `ibs` IBs. `ENOMEM` without memory.
     pub(super) fn new(ibs: usize) -> Result<Self> {
         /// Dwords of all packets of a frame, with padding, except INDIRECT packets.
-        const REST: usize = 72;
+        const REST: usize = 80;
         Ok(Self {
             fence: UnusedFence::new()?,
             words: KVec::with_capacity(REST + ibs * ALIGN, GFP_KERNEL)?,
@@ -460,6 +461,10 @@ impl Ring {
         if let Some(switch) = &frame.switch {
             words.vm_switch(switch)?;
             words.pad(0, ALIGN)?;
+        }
+        let first = frame.ibs.first();
+        if first.is_some_and(|ib| ib.flags & uapi::AMDGPU_IB_FLAG_EMIT_MEM_SYNC != 0) {
+            words.mem_sync()?;
         }
         let body = words.len();
         words.hdp_flush(&up.hdp)?;
