@@ -566,11 +566,22 @@ impl Card {
     /// Idempotent, and without effect after an unbind. May be called with any locks held but those
     /// of the SDMA rings and of the list of processes.
     pub(crate) fn wedge(&self, why: &str) {
+        self.hang(why, true);
+    }
+
+    /// Marks the card as one that hangs because of `why` and will not be reset, see
+    /// [`Self::wedge`].
+    pub(crate) fn lose(&self, why: &str) {
+        self.hang(why, false);
+        self.health.give_up();
+    }
+
+    fn hang(&self, why: &str, may_reset: bool) {
         if self.is_unplugged() || !self.health.mark_hung() {
             return;
         }
         let handler = self.hang_handler.lock().clone();
-        let prospect = if handler.as_ref().is_some_and(|h| h.will_reset()) {
+        let prospect = if may_reset && handler.as_ref().is_some_and(|h| h.will_reset()) {
             "resetting it"
         } else {
             self.health.give_up();
@@ -604,6 +615,9 @@ impl Card {
 
     /// Halts MES and all XCCs.
     fn halt_core(&self) {
+        if self.hub.is_frozen() {
+            return;
+        }
         let mmio = self.hub.raw_mmio();
         if let Some(mes) = self.generation().mes {
             if let Err(e) = mes.halt(mmio) {
@@ -627,12 +641,21 @@ impl Card {
 
     /// Resets the card, whose PCI device is `pdev` (mode 1). Firmware, VRAM contents and registers
     /// are lost. `ETIMEDOUT` when the boot loader does not come back, `ENODEV` if the card has left
-    /// the bus.
+    /// the bus, `EIO` while its link does not work.
     pub(crate) fn mode1_reset(&self, pdev: &pci::Device<Core<'_>>) -> Result {
+        if self.hub.is_frozen() {
+            return Err(EIO);
+        }
+        self.clear_firmware_state();
+        reset(pdev, self.hub.raw_mmio(), &self.psp)
+    }
+
+    /// Records that PSP and SMU were reset.
+    pub(crate) fn clear_firmware_state(&self) {
+        self.psp.clear_state();
         if let Some(smu) = &self.smu {
             smu.clear_state();
         }
-        reset(pdev, self.hub.raw_mmio(), &self.psp)
     }
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! PCI driver: device table, probe and remove, suspend and bus reset.
+//! PCI driver: device table, probe and remove, suspend, bus reset and errors of the link.
 //!
 //! amdgpu claims the same PCI class; [`crate::compat`] ensures that only one of the two is loaded.
 
@@ -17,7 +17,7 @@ use crate::{
     gpu::Gpu,
     kapi::{
         self,
-        pci_driver::Hooks,
+        pci_driver::{Channel, Hooks, Verdict},
         vma,
         workqueue::Delayed, //
     },
@@ -99,7 +99,7 @@ impl Up {
         self.gpu.start(pdev)?;
         let mode = self.gpu.initial_mode()?;
         self.nodes.start(mode)?;
-        let recovery = self.recovery.insert(Recovery::start(&self.nodes)?);
+        let recovery = self.recovery.insert(Recovery::start(pdev, &self.nodes)?);
         let partitions = Partitions::new(&self.nodes, mode, recovery)?;
         let partitions = listed.partitions.insert(partitions);
         let render = drm::RenderNodes::register(&self.nodes)?;
@@ -246,6 +246,35 @@ impl Hooks for Driver {
     fn reset_done(pdev: &pci::Device<Core<'_>>, this: Pin<&Self::Data<'_>>) {
         if let Some(recovery) = &this.up.recovery {
             recovery.done(pdev);
+        }
+    }
+
+    fn error_detected(this: Pin<&Self::Data<'_>>, channel: Channel) -> Verdict {
+        let Some(recovery) = &this.up.recovery else {
+            return Verdict::Disconnect;
+        };
+        match channel {
+            Channel::Normal => Verdict::CanRecover,
+            Channel::Frozen => {
+                recovery.link_failed();
+                Verdict::NeedReset
+            }
+            Channel::Lost => {
+                recovery.link_lost();
+                Verdict::Disconnect
+            }
+        }
+    }
+
+    // Also restarts the queues: they are new ones. `resume` would be called with the lock of the
+    // device released meanwhile.
+    fn slot_reset(pdev: &pci::Device<Core<'_>>, this: Pin<&Self::Data<'_>>) -> Verdict {
+        let Some(recovery) = &this.up.recovery else {
+            return Verdict::Disconnect;
+        };
+        match recovery.link_reset(pdev) {
+            Ok(()) => Verdict::Recovered,
+            Err(_) => Verdict::Disconnect,
         }
     }
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! GPU reset: mode-1 reset after a hang, and recovery after a bus reset by the PCI core.
+//! GPU reset: mode-1 reset after a hang, and recovery after a reset of the function or of its link
+//! by the PCI core.
 //!
 //! All queues and the contents of VRAM are lost. Page tables are rewritten, so that a process
 //! without queues continues after the notification (its hardware exception event) that memory was
@@ -19,7 +20,7 @@ use kernel::{
 use crate::{
     gpu::{Gpu, ResetHandler},
     kapi::{
-        pci,
+        pci::{self, SavedConfig},
         sched_mm::NoReclaim,
         workqueue::{Builder, Delayed, DelayedItem, OwnedQueue},
     },
@@ -34,6 +35,8 @@ struct State {
     ended: bool,
     /// The PCI core resets the card, or it is suspended: resets are deferred.
     held: bool,
+    /// The link to the card does not work: the card is not accessed.
+    frozen: bool,
 }
 
 /// Reset of one device. Its locks are taken after the device lock and that of
@@ -41,6 +44,8 @@ struct State {
 #[pin_data]
 pub(crate) struct Recovery {
     nodes: Arc<NodeSet>,
+    /// Configuration space of the device when it is up.
+    config: SavedConfig,
     /// Held across a reset.
     #[pin]
     state: Mutex<State>,
@@ -60,14 +65,20 @@ impl ResetHandler for Handler {
 
 impl Recovery {
     /// Enables resets of the device of `nodes`, which is up, when it hangs, until
-    /// [`Recovery::end`]. `ENOMEM` without memory.
-    pub(crate) fn start(nodes: &Arc<NodeSet>) -> Result<Arc<Delayed<Self>>> {
+    /// [`Recovery::end`]. `pdev` is its PCI device. `ENOMEM` without memory.
+    pub(crate) fn start(
+        pdev: &Device<Core<'_>>,
+        nodes: &Arc<NodeSet>,
+    ) -> Result<Arc<Delayed<Self>>> {
+        let config = SavedConfig::new(pdev)?;
         let queue = Builder::ordered().mem_reclaim().build(c"rkfd_recovery")?;
         let recovery = pin_init!(Self {
             nodes: nodes.clone(),
+            config,
             state <- new_mutex!(State {
                 ended: false,
                 held: false,
+                frozen: false,
             }, "rkfd_recovery"),
             queue <- new_mutex!(Some(queue), "rkfd_recovery_queue"),
         });
@@ -97,18 +108,54 @@ impl Recovery {
         if let Err(e) = self.nodes.stop() {
             dev_err!(self.gpu().dev(), "queues did not stop: {e:?}\n");
         }
-        self.gpu().wedge("bus reset");
-        self.gpu().health().expect_reset();
-        self.abandon_queues();
+        self.await_reset("bus reset");
     }
 
     /// Brings the device up after a reset by the PCI core.
     pub(crate) fn done(&self, pdev: &Device<Core<'_>>) {
         let mut state = self.state.lock();
         state.held = false;
+        state.frozen = false;
         if !state.ended {
+            self.gpu().hub().thaw();
             self.reset_and_restart(|gpu| gpu.reset_firmware(pdev));
         }
+    }
+
+    /// Handles a fatal error of the link to the device, which is not accessed until
+    /// [`Recovery::link_reset`].
+    pub(crate) fn link_failed(&self) {
+        // Also ends a reset in progress, which holds the lock.
+        self.gpu().hub().freeze();
+        let mut state = self.state.lock();
+        state.frozen = true;
+        self.await_reset("error of the PCIe link");
+    }
+
+    /// Brings the device up after a reset of its link, of which it may not have been told before.
+    /// `EIO` if it does not work.
+    pub(crate) fn link_reset(&self, pdev: &Device<Core<'_>>) -> Result {
+        self.gpu().hub().freeze();
+        let mut state = self.state.lock();
+        self.await_reset("reset of the PCIe link");
+        state.frozen = false;
+        if !state.ended {
+            self.gpu().hub().thaw();
+            self.reset_and_restart(|gpu| gpu.restore_link(pdev, &self.config));
+        }
+        self.gpu().check_usable()
+    }
+
+    /// Gives up the device, whose link does not recover. It is not accessed, unless the PCI core
+    /// resets it.
+    pub(crate) fn link_lost(&self) {
+        self.gpu().hub().freeze();
+        let mut state = self.state.lock();
+        state.frozen = true;
+        self.gpu().lose("its PCIe link is lost");
+        self.abandon_queues();
+        // Allocations do not wait for a reset.
+        self.gpu().vram().end_loss();
     }
 
     /// Prepares for suspend: waits for a reset in progress and defers the next one until
@@ -131,7 +178,7 @@ impl Recovery {
     /// otherwise the error of `f`.
     pub(crate) fn while_up(&self, f: impl FnOnce() -> Result) -> Result {
         let state = self.state.try_lock().ok_or(EPERM)?;
-        if state.ended || state.held || self.gpu().check_usable().is_err() {
+        if state.ended || state.held || state.frozen || self.gpu().check_usable().is_err() {
             return Err(EPERM);
         }
         f()
@@ -146,6 +193,13 @@ impl Recovery {
             // Fails if the work is already queued.
             let _ = queue.enqueue_delayed(this.clone(), delay);
         }
+    }
+
+    /// Marks the device as hung because of `why`, which the PCI core resets next.
+    fn await_reset(&self, why: &str) {
+        self.gpu().wedge(why);
+        self.gpu().health().expect_reset();
+        self.abandon_queues();
     }
 
     /// Marks all queues as lost and closes the card, which is hung.
@@ -172,7 +226,7 @@ impl DelayedItem for Recovery {
     fn run(this: Arc<Delayed<Self>>) {
         let state = this.state.lock();
         let gpu = this.gpu();
-        if state.ended || state.held || !gpu.is_hung() {
+        if state.ended || state.held || state.frozen || !gpu.is_hung() {
             return;
         }
         let reset = pci::try_locked(gpu.pdev(), |pdev| {

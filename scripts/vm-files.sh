@@ -62,6 +62,8 @@ make_root() {
 	printf 'root:x:0:0:root:/:/bin/sh\n' >"$root/etc/passwd"
 	add_driver
 	add_firmware
+	# tests/kselftest/pci-error.c loads it.
+	[ "$KERNEL" != stock ] || unpack_module "$(with_dependencies aer_inject | tail -n 1)" "$root/lib/modules" >/dev/null
 	# Programs that were built in the guest's root and run only there.
 	if [ -n "$guest" ]; then
 		mkdir "$root/tests/rocm"

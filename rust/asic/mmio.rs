@@ -144,6 +144,8 @@ struct Registers {
     mailbox: Mutex<bool>,
     /// The card is about to be reset, see [`Mmio::close`]. Read in the RCU section of the BAR.
     closed: Atomic<bool>,
+    /// The link to the card does not work, see [`Mmio::freeze`]. Read as `closed`.
+    frozen: Atomic<bool>,
 }
 
 /// The registers of one instance of an IP block.
@@ -190,6 +192,7 @@ impl EarlyMmio {
             bank <- new_mutex!(()),
             mailbox <- new_mutex!(false, "rkfd_smu_mailbox"),
             closed: Atomic::new(false),
+            frozen: Atomic::new(false),
         });
         Ok(Mmio {
             registers: Arc::pin_init(registers, GFP_KERNEL)?,
@@ -222,12 +225,25 @@ impl Mmio {
         self.registers.closed.store(false, Release);
     }
 
-    /// Returns whether accesses fail with `EIO`, see [`Mmio::close`].
-    pub(crate) fn is_closed(&self) -> bool {
-        !self.ignores_close && self.registers.closed.load(Acquire)
+    /// Ends all accesses until [`Mmio::thaw`], also those for a reset: they fail with `EIO`, also
+    /// in the middle of a sequence. On return no access is in progress.
+    pub(crate) fn freeze(&self) {
+        self.registers.frozen.store(true, Relaxed);
+        rcu::synchronize_rcu();
     }
 
-    /// Returns the BAR. `ENODEV` after unbind, `EIO` after [`Mmio::close`].
+    /// Ends [`Mmio::freeze`].
+    pub(crate) fn thaw(&self) {
+        self.registers.frozen.store(false, Release);
+    }
+
+    /// Returns whether accesses fail with `EIO`, see [`Mmio::close`] and [`Mmio::freeze`].
+    pub(crate) fn is_closed(&self) -> bool {
+        let registers = &self.registers;
+        registers.frozen.load(Acquire) || !self.ignores_close && registers.closed.load(Acquire)
+    }
+
+    /// Returns the BAR. `ENODEV` after unbind, `EIO` after [`Mmio::close`] or [`Mmio::freeze`].
     fn bar<'a>(&'a self) -> Result<impl Deref<Target = pci::Bar<'a>> + 'a> {
         let bar = self.registers.bar.try_access().ok_or(ENODEV)?;
         if self.is_closed() {

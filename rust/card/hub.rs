@@ -46,9 +46,24 @@ impl Hub {
     }
 
     /// Returns the registers for teardown and reset, also after [`Hub::set_unplugged`] and
-    /// [`Hub::close`].
+    /// [`Hub::close`]. Accesses fail with `EIO` after [`Hub::freeze`].
     pub(crate) fn raw_mmio(&self) -> &Mmio {
         &self.reset_mmio
+    }
+
+    /// Ends all accesses of registers, also those of teardown and reset, until [`Hub::thaw`].
+    pub(crate) fn freeze(&self) {
+        self.mmio.freeze();
+    }
+
+    /// Ends [`Hub::freeze`].
+    pub(crate) fn thaw(&self) {
+        self.mmio.thaw();
+    }
+
+    /// Returns whether no registers can be accessed, see [`Hub::freeze`].
+    pub(crate) fn is_frozen(&self) -> bool {
+        self.reset_mmio.is_closed()
     }
 
     /// Returns the registers. `ENODEV` once the device is unplugged, `EIO` during a card reset.

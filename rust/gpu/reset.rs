@@ -10,14 +10,17 @@
 //! [`Card::wedge`]: crate::card::Card::wedge
 //! [`ResetHandler`]: super::ResetHandler
 
-use kernel::{device::Core, pci, prelude::*};
+use kernel::{device::Core, pci, prelude::*, time::Delta};
 
 use super::Gpu;
 use crate::{
     card::HangHandler,
-    kapi,
+    kapi::{self, pci::SavedConfig},
     ring::sdma::SdmaHost, //
 };
+
+/// Time that a card may take to answer after a reset of its link (`amdgpu_pci_slot_reset`).
+const LINK_TIMEOUT: Delta = Delta::from_secs(10);
 
 impl HangHandler for Gpu {
     fn will_reset(&self) -> bool {
@@ -26,7 +29,7 @@ impl HangHandler for Gpu {
 
     fn before_halt(&self, why: &str) {
         // All registers of a card that has left the bus read as ones.
-        if kapi::pci::is_present(self.pdev()) {
+        if !self.hub().is_frozen() && kapi::pci::is_present(self.pdev()) {
             self.record_coredump(why, |_| Ok(()));
         }
     }
@@ -62,6 +65,46 @@ impl Gpu {
     pub(crate) fn reset_firmware(&self, pdev: &pci::Device<Core<'_>>) -> Result {
         if self.psp().needs_reset(self.hub().raw_mmio())? {
             self.mode1_reset(pdev)?;
+        }
+        Ok(())
+    }
+
+    /// Restores the configuration of a closed card, which was `config`, after a reset of its link,
+    /// and resets the card if that left its firmware running. `ENODEV` if the card does not answer
+    /// on the bus, else errors as [`Card::mode1_reset`].
+    ///
+    /// [`Card::mode1_reset`]: crate::card::Card::mode1_reset
+    pub(crate) fn restore_link(
+        &self,
+        pdev: &pci::Device<Core<'_>>,
+        config: &SavedConfig,
+    ) -> Result {
+        kapi::pci::wait_present(pdev, LINK_TIMEOUT)?;
+        config.restore(pdev)?;
+        self.clear_firmware_state();
+        self.reset_if_alive(pdev, "its firmware runs after a reset of the link")
+    }
+
+    /// Resets a card whose secure OS runs, for the reason `why`: firmware that runs would not be
+    /// loaded again. Otherwise waits for the boot loader, before which neither VRAM nor registers
+    /// of engines can be written (`amdgpu_device_asic_init`); as there, a timeout is no error.
+    /// `ENODEV` if the card has left the bus, else errors as [`Card::mode1_reset`].
+    ///
+    /// [`Card::mode1_reset`]: crate::card::Card::mode1_reset
+    pub(super) fn reset_if_alive(&self, pdev: &pci::Device<Core<'_>>, why: &str) -> Result {
+        if !kapi::pci::is_present(pdev) {
+            return Err(ENODEV);
+        }
+        let mmio = self.hub().raw_mmio();
+        if self.psp().is_alive(mmio)? {
+            dev_info!(self.dev(), "resetting the card: {why}\n");
+            self.close();
+            self.mode1_reset(pdev)?;
+        } else if let Err(e) = self.psp().wait_for_reset(mmio) {
+            dev_warn!(
+                self.dev(),
+                "the boot loader of the security processor is not ready: {e:?}\n"
+            );
         }
         Ok(())
     }

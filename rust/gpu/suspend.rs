@@ -13,7 +13,7 @@ use super::{
     image::{Part, VramImage},
     Gpu,
 };
-use crate::kapi::{self, dma::Pages, meminfo};
+use crate::kapi::{dma::Pages, meminfo};
 
 /// Bytes copied by one request.
 const CHUNK: u64 = 16 * SZ_1M as u64;
@@ -79,7 +79,8 @@ impl Gpu {
     /// hung.
     pub(crate) fn resume(self: &Arc<Self>, pdev: &pci::Device<Core<'_>>) -> Result {
         let up = self
-            .reset_if_powered(pdev)
+            // The machine did not suspend after all, or not deeply.
+            .reset_if_alive(pdev, "it kept its power in suspend")
             .and_then(|()| self.bring_up())
             .and_then(|()| self.vram().attach(self.clone()));
         if let Err(e) = up {
@@ -88,30 +89,6 @@ impl Gpu {
             self.wedge("resume failed");
         }
         up
-    }
-
-    /// Resets a card that kept its power: the machine did not suspend after all, or not deeply.
-    /// Firmware that runs would not be loaded again. Otherwise waits for the boot loader, before
-    /// which neither VRAM nor registers of engines can be written (`amdgpu_device_asic_init`); as
-    /// there, a timeout is no error. `ENODEV` if the card has left the bus.
-    fn reset_if_powered(&self, pdev: &pci::Device<Core<'_>>) -> Result {
-        if !kapi::pci::is_present(pdev) {
-            return Err(ENODEV);
-        }
-        if self.psp().is_alive(self.mmio()?)? {
-            dev_info!(
-                self.dev(),
-                "the card kept its power in suspend; resetting it\n"
-            );
-            self.close();
-            self.mode1_reset(pdev)?;
-        } else if let Err(e) = self.psp().wait_for_reset(self.mmio()?) {
-            dev_warn!(
-                self.dev(),
-                "the boot loader of the security processor is not ready: {e:?}\n"
-            );
-        }
-        Ok(())
     }
 
     /// Restores saved VRAM contents, if any. The BAR works, nothing runs.

@@ -19,7 +19,12 @@
 //! done.ok_or(EBUSY)?
 //! ```
 
-use kernel::{bindings, device::Core, error::to_result, pci, prelude::*};
+use core::ptr::NonNull;
+
+use kernel::{
+    bindings, device::Core, error::to_result, io::poll::read_poll_timeout, pci, prelude::*,
+    time::Delta,
+};
 
 use super::cpufeature;
 use crate::bindings as ours;
@@ -80,6 +85,15 @@ pub(crate) fn is_present(pdev: &pci::Device) -> bool {
     unsafe { bindings::pci_device_is_present(raw(pdev)) }
 }
 
+/// Waits until a device responds on the bus. `ENODEV` after the timeout.
+pub(crate) fn wait_present(pdev: &pci::Device, timeout: Delta) -> Result {
+    let present = || Ok(is_present(pdev));
+    match read_poll_timeout(present, |present| *present, Delta::from_millis(10), timeout) {
+        Err(e) if e == ETIMEDOUT => Err(ENODEV),
+        result => result.map(|_| ()),
+    }
+}
+
 /// Saves the configuration space of a device, MSI state included.
 pub(crate) fn save_state(pdev: &pci::Device<Core<'_>>) -> Result {
     // SAFETY: The device is valid by its type; the buffers exist since it was enumerated. The lock
@@ -92,6 +106,43 @@ pub(crate) fn restore_state(pdev: &pci::Device<Core<'_>>) {
     // SAFETY: The device is valid by its type; the function checks whether a state was saved. The
     // lock of the device, which `Core` stands for, keeps other threads from saving.
     unsafe { bindings::pci_restore_state(raw(pdev)) };
+}
+
+/// A copy of the configuration space of a device. The one of [`save_state`] is replaced by each
+/// reset of the PCI core, also of a device whose configuration is lost.
+pub(crate) struct SavedConfig(NonNull<bindings::pci_saved_state>);
+
+// SAFETY: The copy is memory that any thread may read and free.
+unsafe impl Send for SavedConfig {}
+// SAFETY: The copy is not changed.
+unsafe impl Sync for SavedConfig {}
+
+impl SavedConfig {
+    /// Saves the configuration space as [`save_state`], and copies it. `ENOMEM` without memory.
+    pub(crate) fn new(pdev: &pci::Device<Core<'_>>) -> Result<Self> {
+        save_state(pdev)?;
+        // SAFETY: The device is valid by its type, and its state is saved. The lock of the device,
+        // which `Core` stands for, keeps other threads from saving.
+        let copy = unsafe { bindings::pci_store_saved_state(raw(pdev)) };
+        NonNull::new(copy).map(Self).ok_or(ENOMEM)
+    }
+
+    /// Restores the configuration space of `pdev`, of which this is the copy. `EINVAL` if it has
+    /// other capabilities.
+    pub(crate) fn restore(&self, pdev: &pci::Device<Core<'_>>) -> Result {
+        // SAFETY: The device is valid by its type, the copy by that of `self`: it is only read. The
+        // lock of the device, which `Core` stands for, keeps other threads from saving.
+        to_result(unsafe { bindings::pci_load_saved_state(raw(pdev), self.0.as_ptr()) })?;
+        restore_state(pdev);
+        Ok(())
+    }
+}
+
+impl Drop for SavedConfig {
+    fn drop(&mut self) {
+        // SAFETY: `pci_store_saved_state()` allocated the copy, which nothing refers to any more.
+        unsafe { bindings::kfree(self.0.as_ptr().cast()) };
+    }
 }
 
 /// Unmaps an expansion ROM on drop.

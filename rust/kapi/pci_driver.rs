@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! PCI drivers with shutdown, power management and reset callbacks, which the adapter of
+//! PCI drivers with shutdown, power management, reset and error callbacks, which the adapter of
 //! `kernel::pci` lacks.
 //!
 //! C headers: [`include/linux/pci.h`](srctree/include/linux/pci.h),
@@ -33,6 +33,51 @@ use kernel::{
     prelude::*,
     types::Opaque, //
 };
+
+/// State of the link to a device (`pci_channel_state_t`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Channel {
+    /// The device can be accessed.
+    Normal,
+    /// Accesses have no effect, until the link is reset.
+    Frozen,
+    /// The device is lost.
+    Lost,
+}
+
+impl Channel {
+    fn new(state: bindings::pci_channel_state_t) -> Self {
+        match state {
+            bindings::pci_channel_io_normal => Self::Normal,
+            bindings::pci_channel_io_frozen => Self::Frozen,
+            _ => Self::Lost,
+        }
+    }
+}
+
+/// Result of an error callback (`pci_ers_result_t`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Verdict {
+    /// The device works, and needs no reset of the link.
+    CanRecover,
+    /// The link has to be reset.
+    NeedReset,
+    /// The device works again.
+    Recovered,
+    /// The device does not recover.
+    Disconnect,
+}
+
+impl Verdict {
+    fn raw(self) -> bindings::pci_ers_result_t {
+        match self {
+            Self::CanRecover => bindings::pci_ers_result_PCI_ERS_RESULT_CAN_RECOVER,
+            Self::NeedReset => bindings::pci_ers_result_PCI_ERS_RESULT_NEED_RESET,
+            Self::Recovered => bindings::pci_ers_result_PCI_ERS_RESULT_RECOVERED,
+            Self::Disconnect => bindings::pci_ers_result_PCI_ERS_RESULT_DISCONNECT,
+        }
+    }
+}
 
 /// Callbacks for a bound device (`struct pci_driver`, `struct dev_pm_ops`,
 /// `struct pci_error_handlers`), all optional.
@@ -68,6 +113,19 @@ pub(crate) trait Hooks: pci::Driver {
     fn reset_done(_pdev: &pci::Device<Core<'_>>, _this: Pin<&Self::Data<'_>>) {
         build_error!(VTABLE_DEFAULT_ERROR)
     }
+
+    /// Called after an uncorrectable error of the link to the device, or of another device below
+    /// the same port.
+    fn error_detected(_this: Pin<&Self::Data<'_>>, _channel: Channel) -> Verdict {
+        build_error!(VTABLE_DEFAULT_ERROR)
+    }
+
+    /// Called after the link was reset: the device has lost its state, configuration space
+    /// included. [`Hooks::error_detected`] may have been called for an earlier binding, or for an
+    /// error that was not fatal.
+    fn slot_reset(_pdev: &pci::Device<Core<'_>>, _this: Pin<&Self::Data<'_>>) -> Verdict {
+        build_error!(VTABLE_DEFAULT_ERROR)
+    }
 }
 
 /// Returns `$callback` if `$has`.
@@ -100,6 +158,8 @@ impl<T: Hooks> Tables<T> {
     const ERRORS: bindings::pci_error_handlers = bindings::pci_error_handlers {
         reset_prepare: optional!(T::HAS_RESET_PREPARE, reset_prepare::<T>),
         reset_done: optional!(T::HAS_RESET_DONE, reset_done::<T>),
+        error_detected: optional!(T::HAS_ERROR_DETECTED, error_detected::<T>),
+        slot_reset: optional!(T::HAS_SLOT_RESET, slot_reset::<T>),
         ..pin_init::zeroed()
     };
     const POWER_REF: &'static bindings::dev_pm_ops = &Self::POWER;
@@ -207,4 +267,28 @@ unsafe extern "C" fn reset_done<T: Hooks>(pdev: *mut bindings::pci_dev) {
     // SAFETY: The device is bound to a driver with data `T::Data`, its lock held, by the safety
     // requirement.
     unsafe { with_data(pdev, |pdev, data| T::reset_done(pdev, data)) }
+}
+
+/// # Safety
+///
+/// Called by the kernel with a `pci_dev` that is bound to a driver with these hooks, its lock held.
+unsafe extern "C" fn error_detected<T: Hooks>(
+    pdev: *mut bindings::pci_dev,
+    state: bindings::pci_channel_state_t,
+) -> bindings::pci_ers_result_t {
+    let channel = Channel::new(state);
+    // SAFETY: The device is bound to a driver with data `T::Data`, its lock held, by the safety
+    // requirement.
+    unsafe { with_data(pdev, |_, data| T::error_detected(data, channel)) }.raw()
+}
+
+/// # Safety
+///
+/// Called by the kernel with a `pci_dev` that is bound to a driver with these hooks, its lock held.
+unsafe extern "C" fn slot_reset<T: Hooks>(
+    pdev: *mut bindings::pci_dev,
+) -> bindings::pci_ers_result_t {
+    // SAFETY: The device is bound to a driver with data `T::Data`, its lock held, by the safety
+    // requirement.
+    unsafe { with_data(pdev, |pdev, data| T::slot_reset(pdev, data)) }.raw()
 }

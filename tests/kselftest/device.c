@@ -27,6 +27,11 @@ void device_find(void)
 	snprintf(driver, sizeof(driver), "/sys/bus/pci/drivers/%s", strrchr(target, '/') + 1);
 }
 
+const char *device_name(void)
+{
+	return address;
+}
+
 /* Opens the file that a pattern names. */
 static int open_file(const char *pattern, int flags)
 {

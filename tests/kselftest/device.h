@@ -8,6 +8,8 @@
 
 /* Finds the GPU's PCI device and its driver. Needed before the functions below. */
 void device_find(void);
+/* Returns the address of the device on the bus, as sysfs has it. */
+const char *device_name(void);
 /* Writes and reads a file of the device, named by a glob pattern; fails the test on failure. */
 void device_set(const char *pattern, const char *text);
 void device_get(const char *pattern, char *text, size_t size);

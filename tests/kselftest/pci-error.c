@@ -1,0 +1,244 @@
+// SPDX-License-Identifier: GPL-2.0 OR MIT
+/*
+ * Tests errors of the PCIe link while the GPU is in use, which the module aer_inject injects into
+ * the port above the card. A fatal error resets the link: queues and VRAM contents are lost, as at
+ * a reset of the card. An error that is not fatal loses nothing.
+ */
+#define _GNU_SOURCE
+#include <fcntl.h>
+#include <libgen.h>
+#include <limits.h>
+#include <linux/pci_regs.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "cs.h"
+#include "device.h"
+#include "knobs.h"
+
+#define MODULE "/lib/modules/aer_inject.ko"
+#define INJECT "/dev/aer_inject"
+#define SECONDS 60
+/* The kernel waits a minute for a device after a reset of its link. */
+#define GONE_SECONDS 150
+
+/* struct aer_error_inj of the kernel */
+struct error {
+	uint8_t bus, device, function;
+	uint32_t uncorrectable, correctable;
+	uint32_t header[4];
+	uint32_t domain;
+};
+
+static void load_module(void)
+{
+	int file;
+
+	if (!access(INJECT, F_OK))
+		return;
+	file = open(MODULE, O_RDONLY | O_CLOEXEC);
+	if (file < 0)
+		SKIP("no " MODULE);
+	ASSERT(!syscall(SYS_finit_module, file, "", 0), MODULE ": %s", strerror(errno));
+	close(file);
+	ASSERT(!access(INJECT, W_OK));
+}
+
+/* Injects an error into the port of the GPU, which also handles it. Returns 0 or -errno. */
+static int inject(uint32_t uncorrectable)
+{
+	unsigned int domain, bus, device, function;
+	struct error error = { .uncorrectable = uncorrectable };
+	char path[128], real[PATH_MAX];
+	int file, ret = 0;
+
+	snprintf(path, sizeof(path), "/sys/bus/pci/devices/%s", device_name());
+	ASSERT(realpath(path, real), "%s: %s", path, strerror(errno));
+	ASSERT_EQ(sscanf(basename(dirname(real)), "%x:%x:%x.%x", &domain, &bus, &device, &function),
+		  4);
+	error.domain = domain;
+	error.bus = (uint8_t)bus;
+	error.device = (uint8_t)device;
+	error.function = (uint8_t)function;
+	file = open(INJECT, O_WRONLY | O_CLOEXEC);
+	ASSERT(file >= 0, INJECT ": %s", strerror(errno));
+	if (write(file, &error, sizeof(error)) != sizeof(error))
+		ret = -errno;
+	close(file);
+	return ret;
+}
+
+/* Waits for a line of the kernel log. Returns false after the time limit. */
+static bool wait_for_line(int log, const char *text, int seconds)
+{
+	double end = seconds_now() + seconds * ktap_time_factor();
+
+	while (seconds_now() < end) {
+		if (kmsg_lines_with(log, text))
+			return true;
+		usleep(20000);
+	}
+	return false;
+}
+
+/* Injects an error, and waits until the kernel has handled it. */
+static void recover_from(uint32_t uncorrectable)
+{
+	int log = kmsg_open();
+
+	ASSERT_OK(inject(uncorrectable));
+	EXPECT(wait_for_line(log, "AER: device recovery successful", SECONDS));
+	close(log);
+}
+
+static void need_errors(void)
+{
+	device_find();
+	load_module();
+}
+
+TEST_TIMEOUT(idle, 200)
+{
+	need_errors();
+	for (int i = 0; i < 3; i++) {
+		recover_from(PCI_ERR_UNC_DLP);
+		ASSERT_OK(ktap_in_child(fixture_lives, NULL));
+	}
+	recover_from(PCI_ERR_UNC_DLP);
+	recover_from(PCI_ERR_UNC_DLP);
+	ASSERT_OK(ktap_in_child(fixture_lives, NULL));
+}
+
+static int update(struct kfd_queue *q)
+{
+	struct kfd_ioctl_update_queue_args args = { .queue_id = q->id,
+						    .queue_percentage = 0,
+						    .queue_priority = 7 };
+
+	return kfd_ioctl(q->k->fd, AMDKFD_IOC_UPDATE_QUEUE, &args);
+}
+
+/* The queue is lost, with an event; a new process works. */
+TEST_TIMEOUT(fatal_error_is_a_reset, 200)
+{
+	uint32_t event = 0;
+	struct fixture f;
+
+	need_errors();
+	fixture_launch(&f);
+	ASSERT(fixture_works(&f));
+	ASSERT_OK(kfd_event_create(&f.k, KFD_IOC_EVENT_HW_EXCEPTION, false, &event));
+	recover_from(PCI_ERR_UNC_DLP);
+	EXPECT_EQ(expect_hang_event(&f.k, event, WAIT_MS), 1);
+	EXPECT_RET(update(&f.q), -EACCES);
+	EXPECT_OK(kfd_queue_destroy(&f.q));
+	ASSERT_OK(ktap_in_child(fixture_lives, NULL));
+}
+
+/* The queue works on, and its memory is intact. */
+TEST_TIMEOUT(other_error_loses_nothing, 200)
+{
+	uint32_t event = 0;
+	struct kfd_bo *vram;
+	struct fixture f;
+
+	need_errors();
+	fixture_launch(&f);
+	ASSERT_OK(kfd_event_create(&f.k, KFD_IOC_EVENT_HW_EXCEPTION, false, &event));
+	ASSERT_OK(kfd_bo_create(&f.k, 1 << 20, KFD_FLAGS_VRAM, &vram));
+	ASSERT_OK(fixture_fill(&f, &f.q, vram->va, 64, 5));
+	recover_from(PCI_ERR_UNC_COMP_TIME);
+	ASSERT(fixture_works(&f));
+	EXPECT_EQ(((volatile uint32_t *)vram->va)[63], 5);
+	EXPECT_EQ(event_result(&f.k, event, 100), KFD_IOC_WAIT_RESULT_TIMEOUT);
+	EXPECT_OK(update(&f.q));
+	EXPECT_OK(kfd_queue_destroy(&f.q));
+}
+
+/* A job that does not end by itself is cancelled. Its context has failed, a new one works. */
+TEST_TIMEOUT(pending_jobs_are_cancelled, 200)
+{
+	const uint64_t both = AMDGPU_CTX_QUERY2_FLAGS_RESET | AMDGPU_CTX_QUERY2_FLAGS_VRAMLOST;
+	uint64_t handle, busy, flags = 0;
+	uint32_t status;
+	struct cs cs;
+
+	need_errors();
+	cs_open(&cs);
+	ASSERT_OK(cs_run(&cs, 0, cs_poll(&cs, cs.data.va, 1), &handle));
+	usleep(100000);
+	recover_from(PCI_ERR_UNC_DLP);
+	cs_wait(&cs, 0, handle, FOREVER, &busy);
+	ASSERT_OK(cs_ctx_state(cs.fd, AMDGPU_CTX_OP_QUERY_STATE2, cs.ctx, &flags, &status));
+	EXPECT_EQ(flags & both, both);
+	ASSERT_OK(cs_ctx_alloc(cs.fd, &cs.ctx));
+	ASSERT_OK(cs_run(&cs, 0, cs_write(&cs, cs.data.va, 3), &handle));
+	cs_done(&cs, 0, handle);
+	EXPECT_EQ(cs.data.words[0], 3);
+}
+
+static void *inject_errors(void *data)
+{
+	(void)data;
+	for (int i = 0; i < 4; i++) {
+		recover_from(i % 2 ? PCI_ERR_UNC_COMP_TIME : PCI_ERR_UNC_DLP);
+		usleep(20000);
+	}
+	return NULL;
+}
+
+static void open_and_exit(void *data)
+{
+	struct kfd_queue q;
+	struct kfd k;
+
+	(void)data;
+	fixture_open(&k);
+	/* CREATE_QUEUE may fail or succeed: it races with the errors. */
+	if (!kfd_queue_create(&k, &q, 64))
+		kfd_queue_destroy(&q);
+}
+
+/* Errors beside processes, and beside resets of the function. */
+TEST_TIMEOUT(errors_at_any_time, 300)
+{
+	pthread_t thread;
+
+	need_errors();
+	ASSERT(!pthread_create(&thread, NULL, inject_errors, NULL));
+	for (int i = 0; i < 8; i++)
+		EXPECT_OK(ktap_in_child(open_and_exit, NULL));
+	pthread_join(thread, NULL);
+	ASSERT(!pthread_create(&thread, NULL, inject_errors, NULL));
+	for (int i = 0; i < 4; i++)
+		device_reset();
+	pthread_join(thread, NULL);
+	ASSERT_OK(ktap_in_child(fixture_lives, NULL));
+}
+
+/* The card does not answer after the reset of its link: it is lost until it is removed. */
+TEST_TIMEOUT(card_does_not_come_back, 400)
+{
+	uint32_t event = 0;
+	struct fixture f;
+	int log;
+
+	knobs_open();
+	need_errors();
+	fixture_launch(&f);
+	ASSERT(fixture_works(&f));
+	ASSERT_OK(kfd_event_create(&f.k, KFD_IOC_EVENT_HW_EXCEPTION, false, &event));
+	log = kmsg_open();
+	knob_set("pci.gone", 1);
+	ASSERT_OK(inject(PCI_ERR_UNC_DLP));
+	EXPECT_EQ(expect_hang_event(&f.k, event, WAIT_MS), 1);
+	EXPECT(wait_for_line(log, "AER: device recovery failed", GONE_SECONDS));
+	EXPECT_RET(update(&f.q), -EIO);
+	ASSERT_OK(device_remove());
+	knob_set("pci.gone", 0);
+	ASSERT_OK(device_rescan());
+	ASSERT_OK(ktap_in_child(fixture_lives, NULL));
+}
