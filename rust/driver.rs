@@ -104,6 +104,7 @@ impl Up {
         let partitions = listed.partitions.insert(partitions);
         let render = drm::RenderNodes::register(&self.nodes)?;
         let render = listed.render.insert(render);
+        recovery.set_drm_device(render.device());
         partitions.publish(render.list()?)?;
         listed.files = Some(partition::Files::new(partitions)?);
         match monitor::Files::new(&self.gpu) {

@@ -12,7 +12,7 @@ use kernel::{
     new_mutex,
     pci::Device,
     prelude::*,
-    sync::{Arc, Mutex},
+    sync::{aref::ARef, Arc, Mutex},
     time::Delta,
     workqueue::new_delayed_work,
 };
@@ -20,6 +20,7 @@ use kernel::{
 use crate::{
     gpu::{Gpu, ResetHandler},
     kapi::{
+        drm::{self, Wedged},
         pci::{self, SavedConfig},
         sched_mm::NoReclaim,
         workqueue::{Builder, Delayed, DelayedItem, OwnedQueue},
@@ -31,12 +32,23 @@ use crate::{
 const RETRY: Delta = Delta::from_millis(10);
 
 struct State {
+    /// The DRM device while it is registered, which reports resets to user space.
+    drm: Option<ARef<drm::Device>>,
     /// The driver is being unbound: no more resets.
     ended: bool,
     /// The PCI core resets the card, or it is suspended: resets are deferred.
     held: bool,
     /// The link to the card does not work: the card is not accessed.
     frozen: bool,
+}
+
+impl State {
+    /// Reports the end of a reset to user space.
+    fn report(&self, wedged: Wedged) {
+        if let Some(drm) = &self.drm {
+            drm.report_wedged(wedged);
+        }
+    }
 }
 
 /// Reset of one device. Its locks are taken after the device lock and that of
@@ -76,6 +88,7 @@ impl Recovery {
             nodes: nodes.clone(),
             config,
             state <- new_mutex!(State {
+                drm: None,
                 ended: false,
                 held: false,
                 frozen: false,
@@ -91,9 +104,18 @@ impl Recovery {
         Ok(this)
     }
 
+    /// Sets the DRM device, which is registered until [`Recovery::end`].
+    pub(crate) fn set_drm_device(&self, drm: ARef<drm::Device>) {
+        self.state.lock().drm = Some(drm);
+    }
+
     /// Disables resets, before an unbind. Waits for a reset in progress.
     pub(crate) fn end(&self) {
-        self.state.lock().ended = true;
+        let mut state = self.state.lock();
+        state.ended = true;
+        let drm = state.drm.take();
+        drop(state);
+        drop(drm);
         self.gpu().set_reset_handler(None);
         let queue = self.queue.lock().take();
         // Waits for queued work.
@@ -118,7 +140,7 @@ impl Recovery {
         state.frozen = false;
         if !state.ended {
             self.gpu().hub().thaw();
-            self.reset_and_restart(|gpu| gpu.reset_firmware(pdev));
+            self.reset_and_restart(&state, |gpu| gpu.reset_firmware(pdev));
         }
     }
 
@@ -141,7 +163,7 @@ impl Recovery {
         state.frozen = false;
         if !state.ended {
             self.gpu().hub().thaw();
-            self.reset_and_restart(|gpu| gpu.restore_link(pdev, &self.config));
+            self.reset_and_restart(&state, |gpu| gpu.restore_link(pdev, &self.config));
         }
         self.gpu().check_usable()
     }
@@ -152,10 +174,14 @@ impl Recovery {
         self.gpu().hub().freeze();
         let mut state = self.state.lock();
         state.frozen = true;
+        let is_new = !self.gpu().health().is_dead();
         self.gpu().lose("its PCIe link is lost");
         self.abandon_queues();
         // Allocations do not wait for a reset.
         self.gpu().vram().end_loss();
+        if is_new {
+            state.report(Wedged::Lost);
+        }
     }
 
     /// Prepares for suspend: waits for a reset in progress and defers the next one until
@@ -208,7 +234,7 @@ impl Recovery {
         self.gpu().close();
     }
 
-    fn reset_and_restart(&self, reset: impl FnOnce(&Gpu) -> Result) {
+    fn reset_and_restart(&self, state: &State, reset: impl FnOnce(&Gpu) -> Result) {
         let gpu = self.gpu();
         // No reclaim: it would call MMU notifiers, which use rings that do not run yet. The device
         // belongs to this task.
@@ -218,7 +244,12 @@ impl Recovery {
             .and_then(|()| gpu.bring_up())
             .and_then(|()| gpu.rewrite_page_tables())
             .and_then(|()| self.nodes.restart());
+        let wedged = match back {
+            Ok(()) => Wedged::Recovered,
+            Err(_) => Wedged::Lost,
+        };
         gpu.end_reset(back);
+        state.report(wedged);
     }
 }
 
@@ -231,7 +262,7 @@ impl DelayedItem for Recovery {
         }
         let reset = pci::try_locked(gpu.pdev(), |pdev| {
             this.abandon_queues();
-            this.reset_and_restart(|gpu| gpu.mode1_reset(pdev));
+            this.reset_and_restart(&state, |gpu| gpu.mode1_reset(pdev));
         });
         if reset.is_none() {
             // The holder of the device lock may wait for `state`, or for this work.

@@ -154,6 +154,11 @@ impl RenderNodes {
         })
     }
 
+    /// Returns the DRM device.
+    pub(crate) fn device(&self) -> ARef<drm::Device> {
+        self.registration.device().into()
+    }
+
     /// Returns the nodes by partition. `ENOMEM` without memory.
     pub(crate) fn list(&self) -> Result<KVec<RenderNode>> {
         let mut nodes = KVec::new();

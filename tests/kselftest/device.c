@@ -5,6 +5,9 @@
 
 #include <fcntl.h>
 #include <glob.h>
+#include <linux/netlink.h>
+#include <poll.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include "fixture.h"
@@ -155,6 +158,37 @@ int try_to_sleep(const char *depth)
 	ret = write_file("/sys/power/state", "freeze");
 	write_file("/sys/power/pm_test", "none");
 	return ret;
+}
+
+int uevents_open(void)
+{
+	struct sockaddr_nl address = { .nl_family = AF_NETLINK, .nl_groups = 1 };
+	int fd = socket(AF_NETLINK, SOCK_DGRAM | SOCK_CLOEXEC, NETLINK_KOBJECT_UEVENT);
+
+	ASSERT(fd >= 0 && !bind(fd, (struct sockaddr *)&address, sizeof(address)), "uevents: %s",
+	       strerror(errno));
+	return fd;
+}
+
+bool uevents_have(int fd, const char *variable, unsigned int ms)
+{
+	double end = seconds_now() + ms / 1000.0;
+	char text[8192];
+
+	while (seconds_now() < end) {
+		struct pollfd p = { .fd = fd, .events = POLLIN };
+		ssize_t n = poll(&p, 1, 100) == 1 ? recv(fd, text, sizeof(text) - 1, 0) : 0;
+
+		if (n <= 0)
+			continue;
+		text[n] = 0;
+		/* Variables after the name of the event, each with a zero at its end. */
+		for (char *at = text; at < text + n; at += strlen(at) + 1) {
+			if (!strcmp(at, variable))
+				return true;
+		}
+	}
+	return false;
 }
 
 int kmsg_open(void)

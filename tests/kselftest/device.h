@@ -39,6 +39,11 @@ void need_sleep(void);
  */
 int try_to_sleep(const char *depth);
 
+/* Listens for uevents; ends the test on failure. */
+int uevents_open(void);
+/* Waits for a uevent with this variable. Returns false if there is none within `ms`. */
+bool uevents_have(int fd, const char *variable, unsigned int ms);
+
 /* Opens the kernel log at its end; ends the test on failure. */
 int kmsg_open(void);
 /* Reads the next record of the log. Returns false if there is none yet. */

@@ -64,7 +64,7 @@ TEST_TIMEOUT(preemption_timeout, 180)
 {
 	/* Seconds of the module parameter. */
 	const char *parameter = getenv("PREEMPTION_TIMEOUT");
-	int resets = listen_for_resets(), causes, timeout;
+	int resets = listen_for_resets(), uevents = uevents_open(), causes, timeout;
 	double start, took;
 	pid_t child, readers[] = { -1, -1 };
 	struct kfd k;
@@ -105,6 +105,7 @@ TEST_TIMEOUT(preemption_timeout, 180)
 		usleep(100000);
 	EXPECT(kill(child, 0) != 0, "process still exists");
 	expect_reset(resets);
+	EXPECT(uevents_have(uevents, "WEDGED=none", WAIT_MS));
 	listen_for_line(causes, gpu_is_gfx12() ? " MES hang\n" : " HWS hang\n", NULL);
 	for (int i = 0; i < 2 && readers[i] > 0; i++) {
 		EXPECT(waitpid(readers[i], NULL, WNOHANG) == 0, "it ended early");

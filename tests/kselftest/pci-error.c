@@ -126,12 +126,15 @@ TEST_TIMEOUT(fatal_error_is_a_reset, 200)
 {
 	uint32_t event = 0;
 	struct fixture f;
+	int uevents;
 
 	need_errors();
 	fixture_launch(&f);
 	ASSERT(fixture_works(&f));
 	ASSERT_OK(kfd_event_create(&f.k, KFD_IOC_EVENT_HW_EXCEPTION, false, &event));
+	uevents = uevents_open();
 	recover_from(PCI_ERR_UNC_DLP);
+	EXPECT(uevents_have(uevents, "WEDGED=none", WAIT_MS));
 	EXPECT_EQ(expect_hang_event(&f.k, event, WAIT_MS), 1);
 	EXPECT_RET(update(&f.q), -EACCES);
 	EXPECT_OK(kfd_queue_destroy(&f.q));
@@ -224,7 +227,7 @@ TEST_TIMEOUT(card_does_not_come_back, 400)
 {
 	uint32_t event = 0;
 	struct fixture f;
-	int log;
+	int log, uevents;
 
 	knobs_open();
 	need_errors();
@@ -232,10 +235,12 @@ TEST_TIMEOUT(card_does_not_come_back, 400)
 	ASSERT(fixture_works(&f));
 	ASSERT_OK(kfd_event_create(&f.k, KFD_IOC_EVENT_HW_EXCEPTION, false, &event));
 	log = kmsg_open();
+	uevents = uevents_open();
 	knob_set("pci.gone", 1);
 	ASSERT_OK(inject(PCI_ERR_UNC_DLP));
 	EXPECT_EQ(expect_hang_event(&f.k, event, WAIT_MS), 1);
 	EXPECT(wait_for_line(log, "AER: device recovery failed", GONE_SECONDS));
+	EXPECT(uevents_have(uevents, "WEDGED=rebind,bus-reset", WAIT_MS));
 	EXPECT_RET(update(&f.q), -EIO);
 	ASSERT_OK(device_remove());
 	knob_set("pci.gone", 0);
