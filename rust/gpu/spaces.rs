@@ -14,6 +14,10 @@ use kernel::{
 pub(crate) trait PageTables: Send + Sync {
     /// Writes all page tables again, after VRAM was lost. TLBs are not flushed.
     fn rewrite(&self) -> Result;
+
+    /// Zaps the PTEs of user memory again that are zapped, after VRAM was restored from a copy that
+    /// may be older. TLBs are not flushed.
+    fn zap_again(&self) -> Result;
 }
 
 struct Inner {
@@ -74,10 +78,25 @@ impl SpaceList {
     }
 
     /// Rewrites the page tables of all address spaces. The caller alone uses the card.
-    ///
-    /// Works on a snapshot: an address space that is removed meanwhile must not shift others past
-    /// the iteration. Those added after the snapshot are rewritten by [`SpaceList::add`].
     pub(super) fn rewrite_all(&self) -> Result {
+        self.snapshot(1)?
+            .iter()
+            .try_for_each(|space| space.rewrite())
+    }
+
+    /// Repeats in all address spaces what MMU notifiers have zapped, see [`PageTables::zap_again`].
+    /// The caller alone uses the card.
+    pub(super) fn zap_all_again(&self) -> Result {
+        self.snapshot(0)?
+            .iter()
+            .try_for_each(|space| space.zap_again())
+    }
+
+    /// Returns all address spaces, and adds `rewrites` to the number of rewrites.
+    ///
+    /// An address space that is removed meanwhile must not shift others past the iteration. Those
+    /// added after the snapshot are rewritten by [`SpaceList::add`].
+    fn snapshot(&self, rewrites: u64) -> Result<KVVec<Arc<dyn PageTables>>> {
         let mut spaces: KVVec<Arc<dyn PageTables>> = KVVec::new();
         loop {
             let mut inner = self.inner.lock();
@@ -85,13 +104,12 @@ impl SpaceList {
                 for space in inner.list.iter() {
                     spaces.push_within_capacity(space.clone())?;
                 }
-                inner.rewrites += 1;
-                break;
+                inner.rewrites += rewrites;
+                return Ok(spaces);
             }
             let len = inner.list.len();
             drop(inner);
             spaces.reserve(len, GFP_KERNEL)?;
         }
-        spaces.iter().try_for_each(|space| space.rewrite())
     }
 }

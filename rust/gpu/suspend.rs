@@ -82,6 +82,8 @@ impl Gpu {
             // The machine did not suspend after all, or not deeply.
             .reset_if_alive(pdev, "it kept its power in suspend")
             .and_then(|()| self.bring_up())
+            // MMU notifiers zap PTEs also while VRAM is saved, and later.
+            .and_then(|()| self.spaces().zap_all_again())
             .and_then(|()| self.vram().attach(self.clone()));
         if let Err(e) = up {
             dev_err!(self.dev(), "resume failed: {e:?}\n");

@@ -154,6 +154,13 @@ impl Mirror {
         Ok(())
     }
 
+    /// Returns the pages that BOs must not be mapped at.
+    pub(crate) fn claimed(&self) -> Pages {
+        let guard = self.vm.space.inner.lock();
+        let mirrored = guard.as_ref().and_then(|i| i.mirrored.get(&self.va));
+        mirrored.map_or(Pages::NONE, |mirrored| mirrored.owned)
+    }
+
     /// Releases pages of [`Self::claim`] that are not among `pages`.
     pub(crate) fn keep(&self, pages: Pages) {
         let mut guard = self.vm.space.inner.lock();

@@ -142,4 +142,8 @@ pub(crate) trait MirrorOwner: Send + Sync {
     /// All PTEs of the mirrors on `gpu` are invalid now. Called with the lock of the page tables
     /// held.
     fn lost(&self, gpu: &Gpu);
+
+    /// PTEs of the mirrors on `gpu` that were zapped may be valid again, those of pages that belong
+    /// to the owner: VRAM was restored from a copy. TLBs are empty.
+    fn restored(&self, gpu: &Gpu);
 }

@@ -527,6 +527,26 @@ impl PageTables for Space {
         }
         Ok(())
     }
+
+    fn zap_again(&self) -> Result {
+        let mut guard = self.inner.lock();
+        let Some(inner) = &mut *guard else {
+            return Ok(());
+        };
+        for mapping in inner.mappings.values() {
+            let is_valid = || self.mapped.lock().get(&mapping.va).is_some();
+            if mapping.bo.inner().user().is_some() && !is_valid() {
+                let mut update = Update::by_cpu(&self.gpu);
+                inner.tree.unmap(&mut update, mapping.va, mapping.len)?;
+                self.finish(&mut inner.tree, &mut update, Before::Invalid)?;
+            }
+        }
+        drop(guard);
+        if let Some(owner) = self.mirror_owner.as_ref() {
+            owner.restored(&self.gpu);
+        }
+        self.gpu.hub().hdp_flush()
+    }
 }
 
 impl BoMapper for Space {

@@ -35,7 +35,7 @@ use crate::{
         hmm::{FoundPage, Key, Mapped, Wanted},
         task,
     },
-    mmu::{Mirror, Pages, BLOCK_PAGES},
+    mmu::{Pages, BLOCK_PAGES},
     uapi,
 };
 
@@ -206,12 +206,6 @@ impl Svm {
             }
         }
         Ok(())
-    }
-
-    fn mirror(window: &WindowRef, index: usize, gpu: usize) -> Option<Arc<Mirror>> {
-        let mut state = window.watch().lock();
-        let map = state.block(index).and_then(|block| block.map(gpu))?;
-        Some(map.mirror().clone())
     }
 
     /// Releases the addresses of a block that are not among `pages`.

@@ -36,7 +36,7 @@ use crate::{
         task,
         workqueue::Delayed,
     },
-    mmu::{MirrorOwner, Pages, Vm, BLOCK_PAGES},
+    mmu::{Mirror, MirrorOwner, Pages, Vm, BLOCK_PAGES},
 };
 
 /// Maximum number of GPUs: bits of a mask.
@@ -190,6 +190,25 @@ impl MirrorOwner for Handle {
             Svm::schedule(&self.0);
         }
     }
+
+    fn restored(&self, gpu: &Gpu) {
+        let members = self.0.members_of(gpu);
+        self.0.for_windows(|window| {
+            for index in 0..BLOCKS {
+                for member in (0..MAX_GPUS).filter(|member| members >> member & 1 != 0) {
+                    let Some(mirror) = Svm::mirror(window, index, member) else {
+                        continue;
+                    };
+                    // Not under the lock of the window, which MMU notifiers take.
+                    let claimed = mirror.claimed();
+                    let mut state = window.watch().lock();
+                    if let Some(map) = state.block(index).and_then(|block| block.map(member)) {
+                        map.zap_again(claimed);
+                    }
+                }
+            }
+        });
+    }
 }
 
 /// Blocks and windows to drop.
@@ -318,6 +337,13 @@ impl Svm {
                 drop(map);
             }
         });
+    }
+
+    /// Returns a block of a window on a GPU, if it is there.
+    pub(super) fn mirror(window: &WindowRef, index: usize, gpu: usize) -> Option<Arc<Mirror>> {
+        let mut state = window.watch().lock();
+        let map = state.block(index).and_then(|block| block.map(gpu))?;
+        Some(map.mirror().clone())
     }
 
     /// Returns the mask of the GPUs that have left.

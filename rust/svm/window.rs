@@ -180,6 +180,14 @@ impl BlockMap {
         zapped
     }
 
+    /// Zaps the PTEs of those among `pages` that were valid and are not: they may be from a copy of
+    /// the page tables.
+    pub(super) fn zap_again(&self, pages: Pages) {
+        let zapped = self.covered.without(self.valid);
+        // An unplugged GPU does not access memory.
+        let _ = self.mirror.clear(zapped.and(pages));
+    }
+
     /// Replaces DMA mappings of the pages of `new` by it. Returns those that are not used any more.
     fn replace_pieces(&mut self, mut new: KBox<Piece>) -> Garbage {
         let mut left = self.covered.and(new.pages);
