@@ -117,6 +117,20 @@ impl Link {
         }
     }
 
+    /// Returns the link between the GPU of this PCI Express link and a NUMA node that is `distance`
+    /// from its NUMA node (`kfd_create_indirect_link_prop`).
+    pub(crate) fn beyond_cpu(&self, from: u32, to: u32, distance: u32) -> Self {
+        Self {
+            from,
+            to,
+            weight: self.weight + distance,
+            // That of the link between the NUMA nodes is unknown.
+            bandwidth: 0,
+            sdma_engines: 0,
+            ..*self
+        }
+    }
+
     /// Returns the link between two NUMA nodes, of which only the distance is known.
     pub(crate) fn between_cpus(from: u32, to: u32, distance: u32) -> Self {
         Self {
@@ -252,6 +266,8 @@ pub(crate) struct Node {
     pub(crate) caches: KVec<Cache>,
     /// Links to other nodes.
     pub(crate) io_links: KVec<Link>,
+    /// Links by way of another NUMA node.
+    pub(crate) p2p_links: KVec<Link>,
 }
 
 impl Node {
@@ -283,7 +299,7 @@ impl fmt::Display for Properties<'_> {
             ("mem_banks_count", count(node.banks.len())),
             ("caches_count", count(node.caches.len())),
             ("io_links_count", count(node.io_links.len())),
-            ("p2p_links_count", 0),
+            ("p2p_links_count", count(node.p2p_links.len())),
             ("cpu_core_id_base", lines.cpu_core_id_base),
             ("simd_id_base", lines.simd_id_base),
             ("max_waves_per_simd", lines.max_waves_per_simd),

@@ -58,6 +58,7 @@ pub(super) fn build(gpus: &[TopologyGpu]) -> Result<KVec<Arc<Node>>> {
                 )?;
             }
         }
+        add_indirect_links(&link, &mut node, (index, home), &mut nodes[..cpus])?;
         nodes.push(node, GFP_KERNEL)?;
         if let (Some(back), Some(node)) = (link.to_gpu, nodes[..cpus].get_mut(home)) {
             node.io_links.push(back, GFP_KERNEL)?;
@@ -68,6 +69,32 @@ pub(super) fn build(gpus: &[TopologyGpu]) -> Result<KVec<Arc<Node>>> {
         out.push(Arc::new(node, GFP_KERNEL)?, GFP_KERNEL)?;
     }
     Ok(out)
+}
+
+/// Adds the links between a GPU, which has `link` to its NUMA node, and the other NUMA nodes to
+/// both. The indices are that of the GPU, and of its NUMA node.
+fn add_indirect_links(
+    link: &Links,
+    gpu: &mut Node,
+    (index, home): (u32, usize),
+    cpus: &mut [Node],
+) -> Result {
+    let Some(near) = cpu_nodes().nth(home) else {
+        return Ok(());
+    };
+    for ((at, numa), cpu) in (0u32..).zip(cpu_nodes()).zip(cpus) {
+        if numa == near {
+            continue;
+        }
+        let distance = numa.distance(near);
+        let there = link.to_cpu.beyond_cpu(index, at, distance);
+        gpu.p2p_links.push(there, GFP_KERNEL)?;
+        if let Some(to_gpu) = &link.to_gpu {
+            let back = to_gpu.beyond_cpu(at, index, distance);
+            cpu.p2p_links.push(back, GFP_KERNEL)?;
+        }
+    }
+    Ok(())
 }
 
 /// Returns the index of the NUMA node that a GPU belongs to; 0 if unknown.
@@ -108,6 +135,7 @@ fn cpu(index: u32, numa: numa::Node) -> Result<Node> {
         banks,
         caches: KVec::new(),
         io_links,
+        p2p_links: KVec::new(),
     })
 }
 
@@ -289,5 +317,6 @@ fn gpu(listed: &TopologyGpu, link: Link) -> Result<Node> {
         banks,
         caches: cache::list(config, xccs, listed.first_cu, nps)?,
         io_links,
+        p2p_links: KVec::new(),
     })
 }

@@ -137,6 +137,11 @@ impl NodeDirs {
             let leaf = Dir::new(&Parent::Dir(&groups[2]), &number(i)?, files)?;
             leaves.push(leaf, GFP_KERNEL)?;
         }
+        for i in 0..node.p2p_links.len() {
+            let files = text(c"properties", node, move |n| n.p2p_links.get(i))?;
+            let leaf = Dir::new(&Parent::Dir(&groups[3]), &number(i)?, files)?;
+            leaves.push(leaf, GFP_KERNEL)?;
+        }
         Ok(Self {
             _leaves: leaves,
             _groups: groups,

@@ -176,6 +176,32 @@ TEST(every_node_has_its_files)
 	}
 }
 
+/* Returns how many links of a node in one folder are to NUMA nodes. */
+static int links_to_cpus(int node, const char *folder, const char *count_key)
+{
+	uint64_t count = value(node, "properties", count_key);
+	int found = 0;
+
+	for (uint64_t i = 0; i < count; i++) {
+		char file[100];
+
+		snprintf(file, sizeof(file), "%s/%llu/properties", folder, (unsigned long long)i);
+		found += !value((int)value(node, file, "node_to"), "gpu_id", NULL);
+	}
+	return found;
+}
+
+/* The link to the NUMA node of the GPU is direct, and the others go by way of that node. */
+TEST(gpu_is_linked_with_every_numa_node)
+{
+	int node = gpu().index, cpus = 0;
+
+	for (int i = 0; i < nodes(); i++)
+		cpus += !value(i, "gpu_id", NULL);
+	EXPECT_EQ(links_to_cpus(node, "io_links", "io_links_count"), 1);
+	EXPECT_EQ(links_to_cpus(node, "p2p_links", "p2p_links_count"), cpus - 1);
+}
+
 TEST(properties_have_every_key_in_order)
 {
 	static const char *const keys[] = {
