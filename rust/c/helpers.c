@@ -612,18 +612,27 @@ bool rkfd_helper_fault_unlock(struct vm_fault *vmf)
 }
 
 /*
- * Faults a page in without waiting. Returns false if it has to be waited for: a userfaultfd
- * provides it, or it is being read. Errors are left to the next access. The mmap lock is held.
+ * Faults a page in without waiting. Returns 1 if it is there, 0 if it has to be waited for (a
+ * userfaultfd provides it, or it is being read), or a negative errno. The mmap lock is held.
  */
-bool rkfd_helper_fault_nowait(struct mm_struct *mm, unsigned long addr, bool write)
+long rkfd_helper_fault_nowait(struct mm_struct *mm, unsigned long addr, bool write)
 {
-	unsigned int flags = FOLL_NOWAIT | (write ? FOLL_WRITE : 0);
+	unsigned int flags = FOLL_NOWAIT | FOLL_HWPOISON | (write ? FOLL_WRITE : 0);
+	struct vm_area_struct *vma = vma_lookup(mm, addr);
+	/*
+	 * Anonymous memory has to be provided where there is no entry. A fault finds that out after
+	 * it has allocated and cleared a page, also a huge one: FOLL_DUMP does not fault.
+	 */
+	bool provided = vma && vma_is_anonymous(vma) && userfaultfd_missing(vma);
 	struct page *page;
-	long count = get_user_pages_remote(mm, addr, 1, flags, &page, NULL);
+	long count;
 
+	if (provided)
+		flags |= FOLL_DUMP;
+	count = get_user_pages_remote(mm, addr, 1, flags, &page, NULL);
 	if (count == 1)
 		put_page(page);
-	return count != 0;
+	return provided && count == -EFAULT ? 0 : count;
 }
 
 struct page *rkfd_helper_hmm_pfn_to_page(unsigned long pfn)

@@ -115,7 +115,7 @@ bool rkfd_helper_range_is_blockable(const struct mmu_notifier_range *range);
 bool rkfd_helper_userfaultfd_armed(struct mm_struct *mm, unsigned long start, unsigned long end);
 bool rkfd_helper_fault_may_retry(const struct vm_fault *vmf);
 bool rkfd_helper_fault_unlock(struct vm_fault *vmf);
-bool rkfd_helper_fault_nowait(struct mm_struct *mm, unsigned long addr, bool write);
+long rkfd_helper_fault_nowait(struct mm_struct *mm, unsigned long addr, bool write);
 struct page *rkfd_helper_hmm_pfn_to_page(unsigned long pfn);
 
 void *rkfd_helper_page_device_data(const struct page *page);

@@ -61,6 +61,10 @@ const CHUNK: usize = 1 << 9;
 const PFN_VALID: c_ulong = 1 << ours::HMM_PFN_VALID_BIT;
 /// The page is writable; in a request: make it writable.
 const PFN_WRITE: c_ulong = 1 << ours::HMM_PFN_WRITE_BIT;
+/// A page that has to be waited for; no result of a walk.
+const AWAITED: c_ulong = PFN_WRITE | 1;
+/// A page that cannot be had; no result of a walk.
+const REFUSED: c_ulong = PFN_WRITE | 2;
 /// The bits of the PFN.
 const PFN_MASK: c_ulong = (1 << ours::HMM_PFN_BITS) - 1;
 
@@ -243,7 +247,7 @@ impl<T: Watch> Interval<T> {
             for _ in 0..count {
                 pfns.push_within_capacity(0)?;
             }
-            self.fault_pages(done, &mut pfns, Wanted::Write, None)?;
+            self.fault_pages(done, &mut pfns, Wanted::Write, None, false)?;
             append(&mut extents, &pfns)?;
             done += count;
         }
@@ -255,6 +259,9 @@ impl<T: Watch> Interval<T> {
     /// Faults the pages from page `first` of the range on in, as far as they are `wanted`, one for
     /// each element of `found`. Device-private pages of `owner` are found where they are, also if
     /// they are read-only; others are migrated to system memory.
+    ///
+    /// In a kernel thread, pages that cannot be found are marked, see [`FoundPage::error`]; for a
+    /// user task the first of them is an error, and pages of a userfaultfd are waited for.
     ///
     /// The result is valid if the pages were not invalidated since before the call. `EINVAL` beyond
     /// the range, otherwise as [`Self::fault`]. The caller holds a user reference of the mm, and
@@ -271,10 +278,10 @@ impl<T: Watch> Interval<T> {
         }
         for (i, chunk) in found.chunks_mut(CHUNK).enumerate() {
             chunk.fill(FoundPage::NONE);
-            // SAFETY: The type is transparent; the walk fills the array with what it stands for, or
-            // with requests and zeroes, which are pages that are not present.
+            // SAFETY: The type is transparent, and stands for what the walk fills the array with;
+            // requests are left in it by errors only, after which it is cleared.
             let pfns = unsafe { &mut *(ptr::from_mut(chunk) as *mut [c_ulong]) };
-            let walked = self.fault_pages(first + i * CHUNK, pfns, wanted, owner);
+            let walked = self.fault_pages(first + i * CHUNK, pfns, wanted, owner, true);
             if walked.is_err() {
                 chunk.fill(FoundPage::NONE);
             }
@@ -283,33 +290,36 @@ impl<T: Watch> Interval<T> {
         Ok(())
     }
 
-    /// Walks `pfns.len()` pages from page `first` on.
+    /// Walks `pfns.len()` pages from page `first` on, [`CHUNK`] at most.
     ///
     /// A user task waits for pages that another one provides (userfaultfd), until `SIGKILL`. A
-    /// worker, which nothing interrupts, does not: `EAGAIN`.
+    /// kernel thread, which nothing interrupts, does not: `EAGAIN`, or with `marks` such pages are
+    /// marked, and those that cannot be had.
     fn fault_pages(
         &self,
         first: usize,
         pfns: &mut [c_ulong],
         wanted: Wanted,
         owner: Option<Key>,
+        marks: bool,
     ) -> Result {
         let start = self.start + first * PAGE_SIZE;
+        let wanted = match wanted {
+            Wanted::Write => PFN_VALID | PFN_WRITE,
+            Wanted::Read => PFN_VALID,
+            Wanted::Nothing => 0,
+        };
         let mut range = ours::hmm_range {
             notifier: self.notifier.get(),
             start,
             end: start + pfns.len() * PAGE_SIZE,
             hmm_pfns: pfns.as_mut_ptr(),
-            default_flags: match wanted {
-                Wanted::Write => PFN_VALID | PFN_WRITE,
-                Wanted::Read => PFN_VALID,
-                Wanted::Nothing => 0,
-            },
+            default_flags: wanted,
             dev_private_owner: owner.map_or(ptr::null_mut(), |key| key.0),
             ..pin_init::zeroed()
         };
         if task::is_kthread() {
-            return self.fault_locked(&mut range);
+            return self.fault_locked(&mut range, pfns.len(), wanted, marks);
         }
         // SAFETY: The array has an entry for each page of the range, which is part of the
         // notifier's; the caller holds a user reference of its mm. The timeout is in jiffies.
@@ -320,15 +330,20 @@ impl<T: Watch> Interval<T> {
         to_result(result)
     }
 
-    /// Walks a range with the mmap lock held throughout. `EAGAIN` if it has VMAs of a userfaultfd,
-    /// and a page has to be provided, or is write-protected by it.
-    fn fault_locked(&self, range: &mut ours::hmm_range) -> Result {
+    /// Walks a range of `len` pages with the mmap lock held throughout; see
+    /// [`Self::fault_pages`].
+    fn fault_locked(
+        &self,
+        range: &mut ours::hmm_range,
+        len: usize,
+        wanted: c_ulong,
+        marks: bool,
+    ) -> Result {
         let started = Instant::<Monotonic>::now();
-        let wanted = range.default_flags;
-        let len = (range.end - range.start) / PAGE_SIZE;
         // SAFETY: The array has an entry for each page of the range, which is part of the
         // notifier's. The mmap lock is held at each call below.
         let walk = |range: &mut ours::hmm_range| to_result(unsafe { ours::hmm_range_fault(range) });
+        let mut singly = false;
         loop {
             // SAFETY: The notifier is registered by the type invariant.
             range.notifier_seq = unsafe { bindings::mmu_interval_read_begin(range.notifier) };
@@ -339,41 +354,81 @@ impl<T: Watch> Interval<T> {
                 ours::rkfd_helper_userfaultfd_armed(self.mm().as_raw(), range.start, range.end)
             };
             let mut result = Ok(());
-            if armed && wanted != 0 {
+            let mut missing = Missing::default();
+            let probed = wanted != 0 && (armed || singly);
+            range.default_flags = wanted;
+            range.pfn_flags_mask = 0;
+            if probed {
                 range.default_flags = 0;
                 result = walk(range);
-                range.default_flags = wanted;
+                range.pfn_flags_mask = wanted;
                 // SAFETY: The array has an entry for each page of the range.
-                let pfns = unsafe { core::slice::from_raw_parts(range.hmm_pfns, len) };
-                let absent = pfns.iter().enumerate();
-                let mut absent = absent.filter(|(_, pfn)| **pfn & wanted != wanted);
-                // Pages in swap or in the page cache have no valid PTE, but are not missing, and
-                // those shared after a fork are not writable, but not protected. A fault that
-                // cannot wait for the userfaultfd is a warning of the debug kernel.
-                let comes = |(page, _)| {
-                    let addr = range.start + page * PAGE_SIZE;
-                    // SAFETY: The mm is valid, and its mmap lock held.
-                    unsafe {
-                        ours::rkfd_helper_fault_nowait(
-                            self.mm().as_raw(),
-                            addr,
-                            wanted & PFN_WRITE != 0,
-                        )
-                    }
-                };
-                if result.is_ok() && !absent.all(comes) {
-                    result = Err(EAGAIN);
+                let pfns = unsafe { core::slice::from_raw_parts_mut(range.hmm_pfns, len) };
+                if result.is_ok() {
+                    result = self.probe(range.start, pfns, wanted, marks, &mut missing);
                 }
             }
             if result.is_ok() {
                 result = walk(range);
             }
             drop(locked);
+            if result.is_ok() {
+                // SAFETY: The array has an entry for each page of the range.
+                missing.mark(unsafe { core::slice::from_raw_parts_mut(range.hmm_pfns, len) });
+            }
+            let refused = result == Err(EFAULT) || result == Err(EPERM);
+            if refused && marks && !probed && !singly {
+                // One page fails the walk of all.
+                singly = true;
+                continue;
+            }
             let is_late = started.elapsed().as_millis() >= i64::from(FAULT_TIMEOUT_MS);
             if result != Err(EBUSY) || is_late {
                 return result;
             }
         }
+    }
+
+    /// Replaces the results of a walk that faulted no page in by requests, without pages that
+    /// cannot be faulted in without waiting. Adds those to `missing` with `marks`; without, a page
+    /// that has to be waited for is `EAGAIN`, and others are left to the walk. The mmap lock is
+    /// held.
+    ///
+    /// Pages in swap or in the page cache have no valid PTE, but are not missing, and those shared
+    /// after a fork are not writable, but not protected. A fault in the walk that cannot wait for
+    /// the userfaultfd is a warning of the debug kernel.
+    fn probe(
+        &self,
+        start: usize,
+        pfns: &mut [c_ulong],
+        wanted: c_ulong,
+        marks: bool,
+        missing: &mut Missing,
+    ) -> Result {
+        let write = wanted & PFN_WRITE != 0;
+        for (page, pfn) in pfns.iter_mut().enumerate() {
+            let is_there = *pfn & wanted == wanted;
+            *pfn = wanted;
+            if is_there {
+                continue;
+            }
+            let addr = start + page * PAGE_SIZE;
+            // SAFETY: The mm is valid, and its mmap lock held.
+            let count = unsafe { ours::rkfd_helper_fault_nowait(self.mm().as_raw(), addr, write) };
+            match count {
+                1.. => continue,
+                0 if marks => missing.awaited.add(page),
+                0 => return Err(EAGAIN),
+                _ if !marks => continue,
+                // Without memory the page may be there later.
+                _ => match to_result(count as c_int) {
+                    Err(e) if e == ENOMEM => return Err(e),
+                    _ => missing.refused.add(page),
+                },
+            }
+            *pfn = 0;
+        }
+        Ok(())
     }
 
     /// # Safety
@@ -443,6 +498,47 @@ pub(crate) enum Wanted {
     Nothing,
 }
 
+/// Pages of one walk.
+#[derive(Default)]
+struct Chunk([u64; CHUNK / 64]);
+
+impl Chunk {
+    fn add(&mut self, page: usize) {
+        if let Some(word) = self.0.get_mut(page / 64) {
+            *word |= 1 << (page % 64);
+        }
+    }
+
+    /// Replaces the results of the pages by `mark`.
+    fn mark(&self, pfns: &mut [c_ulong], mark: c_ulong) {
+        let words = pfns.chunks_mut(64).zip(self.0);
+        for (pfns, word) in words.filter(|(_, word)| *word != 0) {
+            for (at, pfn) in pfns.iter_mut().enumerate() {
+                if word >> at & 1 != 0 {
+                    *pfn = mark;
+                }
+            }
+        }
+    }
+}
+
+/// Pages that a walk leaves out.
+#[derive(Default)]
+struct Missing {
+    /// They have to be waited for.
+    awaited: Chunk,
+    /// They cannot be had.
+    refused: Chunk,
+}
+
+impl Missing {
+    /// Replaces the results of the pages by marks.
+    fn mark(&self, pfns: &mut [c_ulong]) {
+        self.awaited.mark(pfns, AWAITED);
+        self.refused.mark(pfns, REFUSED);
+    }
+}
+
 /// A page that [`Interval::find_pages`] found, or none.
 #[derive(Clone, Copy, Default, Zeroable)]
 #[repr(transparent)]
@@ -459,7 +555,17 @@ impl FoundPage {
 
     /// Returns whether the page may be written to.
     pub(crate) fn is_writable(self) -> bool {
-        self.0 & PFN_WRITE != 0
+        self.is_some() && self.0 & PFN_WRITE != 0
+    }
+
+    /// Returns why a kernel thread did not find the page: `EAGAIN` if it has to be waited for,
+    /// `EFAULT` if it cannot be had.
+    pub(crate) fn error(self) -> Option<Error> {
+        match self.0 {
+            AWAITED => Some(EAGAIN),
+            REFUSED => Some(EFAULT),
+            _ => None,
+        }
     }
 
     /// Returns the PFN.

@@ -321,7 +321,7 @@ impl Svm {
         let mut at = run.start;
         let mut size = run.len();
         while at < run.end {
-            // Pages of one kind: an error of one fails the walk of all.
+            // Pages of one kind: an error of one may fail the walk of all.
             let others = if strict.has(at) {
                 Pages::ALL.without(strict)
             } else {
@@ -332,6 +332,13 @@ impl Svm {
             let pages = found.pages_mut(at..end)?;
             match window.find_pages(index * BLOCK_PAGES + at, pages, wanted, owner) {
                 Ok(()) => {
+                    for (page, found) in (at..).zip(pages.iter()) {
+                        match found.error() {
+                            Some(e) if strict.has(page) => return Err(e),
+                            Some(e) => missing.add(page, e),
+                            None => {}
+                        }
+                    }
                     at = end;
                     size = (size * 2).min(BLOCK_PAGES);
                 }
