@@ -28,7 +28,7 @@ use crate::{
 /// Delay of the worker after an invalidation (`AMDGPU_SVM_RANGE_RESTORE_DELAY_MS`), doubled after
 /// each failure in a row, five times at most.
 const RESTORE_DELAY: Delta = Delta::from_millis(1);
-/// Attempts of one run of the worker.
+/// Attempts of one run of the worker if pages are invalidated meanwhile.
 const ROUNDS: u32 = 4;
 
 global_mutex! {
@@ -124,18 +124,20 @@ impl Svm {
     }
 
     /// Maps the invalid pages again and restores the queues. Returns false if that has to be tried
-    /// again.
+    /// again after a delay: pages cannot be mapped at present, or other ones are invalidated again
+    /// and again.
     fn restore(&self) -> Result<bool> {
         for _ in 0..ROUNDS {
             let batch = self.queues().batch();
             match self.refresh() {
                 // The process is ending.
                 Err(e) if e == ESRCH => return Ok(true),
-                complete => {
-                    if complete? && self.queues().restore(batch)? {
+                Ok(true) => {
+                    if self.queues().restore(batch)? {
                         return Ok(true);
                     }
                 }
+                incomplete => return incomplete,
             }
         }
         Ok(false)

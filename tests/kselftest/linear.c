@@ -3,9 +3,11 @@
  * Tests that the cost of calls is linear in the number of objects, in guest instructions: needs a
  * guest whose clock counts them (scripts/vm --count).
  */
+#include <linux/userfaultfd.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include "cs.h"
@@ -408,4 +410,36 @@ TEST(events_of_a_process)
 {
 	fixture_open(&gpu);
 	expect_linear(cost_of_events, 4000);
+}
+
+/*
+ * The worker of shared virtual memory looks again and again for pages that a thread has to provide
+ * (userfaultfd). Calls for the same process do not wait for it most of the time.
+ */
+TEST_TIMEOUT(awaited_pages, 120)
+{
+	const size_t size = 16 * MIB;
+	const uint64_t all = 1000000000;
+	uint64_t start, before, waited = 0;
+	struct svm_state state;
+	char *memory;
+	int file;
+
+	fixture_open(&gpu);
+	svm_needed(&gpu);
+	memory = anonymous(size);
+	memset(memory, 1, size);
+	ASSERT_OK(svm_access(&gpu, memory, size));
+	file = fixture_hold(memory, size, UFFDIO_REGISTER_MODE_MISSING);
+	ASSERT(!madvise(memory, size, MADV_DONTNEED));
+	start = cs_now();
+	while (cs_now() - start < all) {
+		before = cs_now();
+		EXPECT_OK(svm_get(&gpu, memory, PAGE, &state));
+		waited += cs_now() - before;
+		usleep(1000);
+	}
+	ktap_note("%lu of %lu us", (unsigned long)waited / 1000, (unsigned long)all / 1000);
+	EXPECT(waited < all * 3 / 4);
+	close(file);
 }
