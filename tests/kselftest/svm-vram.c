@@ -12,6 +12,40 @@
 
 #define PIECE (8 * MIB)
 
+/* Returns how many lines of SMI events contain `part`. */
+static unsigned int count_lines(const char *text, const char *part)
+{
+	unsigned int count = 0;
+
+	for (; (text = strstr(text, part)); text++)
+		count++;
+	return count;
+}
+
+/* Returns how many migrations to VRAM, and evictions from there, are among SMI events. */
+static unsigned int count_moves(const struct fixture *f, const char *text, unsigned int *evictions)
+{
+	char part[96];
+
+	snprintf(part, sizeof(part), " %x->0 %d 0\n", f->k.node.gpu_id,
+		 KFD_MIGRATE_TRIGGER_TTM_EVICTION);
+	*evictions += count_lines(text, part);
+	snprintf(part, sizeof(part), " 0->%x %d 0\n", f->k.node.gpu_id,
+		 KFD_MIGRATE_TRIGGER_PREFETCH);
+	return count_lines(text, part);
+}
+
+/* Returns the available VRAM; skips the test if the VRAM is large. */
+static uint64_t little_vram(struct kfd *k)
+{
+	uint64_t available = 0;
+
+	ASSERT_OK(kfd_available(k, &available));
+	if (available > 1ull << 30)
+		SKIP("%llu MiB of VRAM", (unsigned long long)available >> 20);
+	return available;
+}
+
 /* Returns whether the GPU writes to a word: 64 of one page in each piece and round. */
 static bool is_written(size_t i, uint32_t rounds)
 {
@@ -24,39 +58,26 @@ static void overcommit(bool xnack)
 {
 	const char *times = getenv("SVM_VRAM_TIMES");
 	const uint32_t rounds = ktap_repeats(3, 2);
-	uint64_t available = 0;
 	unsigned int to_vram, evictions = 0;
-	const char *text;
+	uint64_t available;
 	struct fixture f;
-	char wanted[96];
 	uint32_t *words;
 	size_t total;
 	int fd;
 
 	svm_launch_mode(&f, xnack);
-	ASSERT_OK(kfd_available(&f.k, &available));
-	if (available > 1ull << 30)
-		SKIP("%llu MiB of VRAM", (unsigned long long)available >> 20);
+	available = little_vram(&f.k);
 	total = (available * (times ? strtoul(times, NULL, 0) : 2) / PIECE + 2) * PIECE;
 	words = (uint32_t *)anonymous(total);
 	for (size_t i = 0; i < total / 4; i++)
 		words[i] = pattern_word(i, 0);
 	fd = listen_to(&f.k, KFD_SMI_EVENT_MASK_FROM_INDEX(KFD_SMI_EVENT_MIGRATE_END));
 	for (uint32_t round = 1; round <= rounds; round++) {
-		to_vram = 0;
 		for (size_t at = 0; at < total / 4; at += PIECE / 4) {
 			ASSERT_OK(svm_to_vram(&f.k, words + at, PIECE));
 			ASSERT_OK(fixture_fill(&f, &f.q, words + at + 1024 * round, 64, round));
 		}
-		text = listen_lines(fd, 100);
-		snprintf(wanted, sizeof(wanted), " 0->%x %d 0\n", f.k.node.gpu_id,
-			 KFD_MIGRATE_TRIGGER_PREFETCH);
-		for (const char *line = text; (line = strstr(line, wanted)); line++)
-			to_vram++;
-		snprintf(wanted, sizeof(wanted), " %x->0 %d 0\n", f.k.node.gpu_id,
-			 KFD_MIGRATE_TRIGGER_TTM_EVICTION);
-		for (const char *line = text; (line = strstr(line, wanted)); line++)
-			evictions++;
+		to_vram = count_moves(&f, listen_lines(fd, 100), &evictions);
 		ktap_note("%zu MiB, %llu MiB available: %u pieces to VRAM, %u evictions so far",
 			  total >> 20, (unsigned long long)available >> 20, to_vram, evictions);
 	}
@@ -78,4 +99,36 @@ TEST_TIMEOUT(twice_the_vram, 300)
 TEST_TIMEOUT(twice_the_vram_with_retry_faults, 300)
 {
 	overcommit(true);
+}
+
+/* The VRAM of a block with a single page in it is freed by an eviction. */
+TEST_TIMEOUT(blocks_with_single_pages, 300)
+{
+	unsigned int evictions = 0;
+	struct fixture f;
+	char *few, *others;
+	size_t size;
+	int fd;
+
+	svm_launch(&f);
+	size = little_vram(&f.k) * 3 / 4 / PIECE * PIECE;
+	few = anonymous(size + 2 * MIB);
+	few += -kfd_va(few) % (2 * MIB);
+	others = anonymous(size);
+	for (size_t at = 0; at < size; at += 2 * MIB)
+		*(uint32_t *)(few + at + 2 * MIB - KFD_PAGE) = pattern_word(at, 0);
+	for (size_t at = 0; at < size; at += PIECE)
+		ASSERT_OK(svm_to_vram(&f.k, few + at, PIECE));
+	for (size_t at = 0; at < size; at += 2 * MIB)
+		ASSERT_OK(svm_set(&f.k, few + at, 2 * MIB - KFD_PAGE,
+				  { KFD_IOCTL_SVM_ATTR_PREFETCH_LOC, 0 }));
+	fd = listen_to(&f.k, KFD_SMI_EVENT_MASK_FROM_INDEX(KFD_SMI_EVENT_MIGRATE_END));
+	for (size_t at = 0; at < size; at += PIECE)
+		ASSERT_OK(svm_to_vram(&f.k, others + at, PIECE));
+	EXPECT(count_moves(&f, listen_lines(fd, 100), &evictions) >= size / PIECE);
+	ktap_note("%zu MiB, %u evictions", size >> 20, evictions);
+	EXPECT(evictions > 0);
+	for (size_t at = 0; at < size; at += 2 * MIB)
+		ASSERT_EQ(*(uint32_t *)(few + at + 2 * MIB - KFD_PAGE), pattern_word(at, 0));
+	close(fd);
 }
