@@ -137,21 +137,26 @@ impl Mirror {
         (gpu.vram_pa(offset), local)
     }
 
-    /// Sets the pages that BOs must not be mapped at. `EADDRINUSE` if a BO is mapped at one of
-    /// them.
-    pub(crate) fn claim(&self, pages: Pages) -> Result {
+    /// Adds pages that BOs must not be mapped at, except for those at which one is. Returns the
+    /// latter.
+    pub(crate) fn claim(&self, pages: Pages) -> Result<Pages> {
         let mut guard = self.vm.space.inner.lock();
         let inner: &mut Option<Inner> = &mut guard;
         let inner = inner.as_mut().ok_or(EINVAL)?;
-        pages.runs(|first, end| {
-            let va = self.va + (first * PAGE_SIZE) as u64;
-            if inner.maps(va, ((end - first) * PAGE_SIZE) as u64) {
-                return Err(EADDRINUSE);
+        let owned = inner.mirrored.get(&self.va).ok_or(EINVAL)?.owned;
+        let va = |page: usize| self.va + (page * PAGE_SIZE) as u64;
+        let maps = |first, end| inner.maps(va(first), va(end) - va(first));
+        let mut taken = Pages::NONE;
+        pages.without(owned).runs(|first, end| {
+            if maps(first, end) {
+                let pages = (first..end).filter(|page| maps(*page, page + 1));
+                pages.for_each(|page| taken.add(page));
             }
             Ok(())
         })?;
-        inner.mirrored.get_mut(&self.va).ok_or(EINVAL)?.owned = pages;
-        Ok(())
+        let mirrored = inner.mirrored.get_mut(&self.va).ok_or(EINVAL)?;
+        mirrored.owned = owned.or(pages.without(taken));
+        Ok(taken)
     }
 
     /// Returns the pages that BOs must not be mapped at.

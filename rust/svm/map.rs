@@ -189,23 +189,52 @@ impl Svm {
         Ok(())
     }
 
-    /// Reserves the registered pages of a block in the address spaces of `gpus`. `EADDRINUSE` if
-    /// a BO is mapped at one of them.
+    /// Reserves the pages of `target` in the address spaces of the GPUs that may access them.
+    /// Returns those at which a BO is mapped, by GPU.
     fn claim(
-        &self,
-        window: &WindowRef,
-        index: usize,
-        gpus: u64,
+        (window, index): (&WindowRef, usize),
         attributes: &AttributeMap,
-    ) -> Result {
-        let base = window.watch().first() + (index * BLOCK_PAGES) as u64;
-        let pages = attributes.in_block(base);
-        for gpu in gpus_in(gpus) {
-            if let Some(mirror) = Self::mirror(window, index, gpu) {
-                mirror.claim(pages)?;
+        target: &Target,
+    ) -> Result<KVec<(usize, Pages)>> {
+        let mut taken = KVec::new();
+        for gpu in gpus_in(target.gpus) {
+            let Some(mirror) = Self::mirror(window, index, gpu) else {
+                continue;
+            };
+            let pages = mirror.claim(Self::accessible(attributes, target, 1 << gpu))?;
+            if !pages.is_empty() {
+                taken.push((gpu, pages), GFP_KERNEL)?;
             }
         }
-        Ok(())
+        Ok(taken)
+    }
+
+    /// Returns `segments` with `pages` left out on a GPU.
+    fn leave_out(segments: &[Segment], gpu: usize, pages: Pages) -> Result<KVec<Segment>> {
+        let others = Pages::ALL.without(pages);
+        let mut split = KVec::new();
+        for segment in segments {
+            let mut first = segment.first;
+            while first < segment.end {
+                let (same, gpus) = if pages.has(first) {
+                    (others.next(first), segment.gpus & !(1 << gpu))
+                } else {
+                    (pages.next(first), segment.gpus)
+                };
+                let end = same.unwrap_or(BLOCK_PAGES).min(segment.end);
+                if gpus != 0 {
+                    let part = Segment {
+                        first,
+                        end,
+                        gpus,
+                        ..*segment
+                    };
+                    split.push(part, GFP_KERNEL)?;
+                }
+                first = end;
+            }
+        }
+        Ok(split)
     }
 
     /// Releases the addresses of a block that are not among `pages`.
@@ -290,9 +319,13 @@ impl Svm {
     fn accessible(attributes: &AttributeMap, target: &Target, gpus: u64) -> Pages {
         let base = target.base;
         let (first, end) = target.bounds();
+        let allowed = |range: &AttributeRange| {
+            let access = target.access.filter(|access| access.range == range.first);
+            range.attributes.gpus() | access.map_or(0, |access| access.gpu)
+        };
         let all = attributes
             .overlapping(first, end)
-            .filter(|range| range.attributes.gpus() & gpus != 0)
+            .filter(|range| allowed(range) & gpus != 0)
             .fold(Pages::NONE, |sum, range| {
                 let (from, to) = (range.first.max(first) - base, range.end.min(end) - base);
                 sum.or(Pages::range(from as usize, to as usize))
@@ -452,7 +485,8 @@ impl Svm {
     /// `EFAULT` if the process does not map them, `EAGAIN` if they keep changing or, in a kernel
     /// thread, wait for a userfaultfd, `EADDRINUSE` if a BO is mapped there, `EINVAL` for a GPU
     /// without an address space, `ENOMEM` without memory. With [`Holes::Skip`] only the page of the
-    /// access causes `EFAULT`, and all pages that can be mapped are before `EAGAIN`.
+    /// access causes `EFAULT` or `EADDRINUSE`, and all pages that can be mapped are before
+    /// `EAGAIN`.
     pub(super) fn map_block(
         &self,
         mm: &MmWithUser,
@@ -478,7 +512,6 @@ impl Svm {
             }
         }
         self.add_block(&window, index, target.gpus)?;
-        self.claim(&window, index, target.gpus, attributes)?;
         let mut wanted = target.pages;
         for attempt in 0..TRIES {
             if let Some(page) = target.accessed().filter(|_| attempt >= ALONE) {
@@ -496,7 +529,14 @@ impl Svm {
                 Holes::Refuse => wanted,
                 Holes::Skip => Pages::NONE,
             };
-            let segments = self.plan(mm, attributes, target, strict)?;
+            let mut segments = self.plan(mm, attributes, target, strict)?;
+            for (gpu, pages) in Self::claim((&window, index), attributes, target)? {
+                let is_accessed = |page| pages.has(page);
+                if !pages.and(strict).is_empty() || target.accessed().is_some_and(is_accessed) {
+                    return Err(EADDRINUSE);
+                }
+                segments = Self::leave_out(&segments, gpu, pages)?;
+            }
             let (first, end) = target.pages.bounds();
             let mut found = Found::new(first..end)?;
             let card = self.card_of(target.gpus);

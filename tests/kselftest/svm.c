@@ -484,6 +484,37 @@ TEST(cached_pages_below_a_userfaultfd)
 	close(fd);
 }
 
+/*
+ * A buffer at an address with attributes, but without access, in the 2 MiB of other memory, which
+ * the GPU can access all the same.
+ */
+TEST(buffer_beside_memory)
+{
+	struct pages u;
+	struct fixture f;
+	char *p, *q;
+
+	svm_launch(&f);
+	p = anonymous_huge();
+	q = anonymous(4 * KFD_PAGE);
+	ASSERT_OK(svm_access(&f.k, p, 4 * KFD_PAGE));
+	ASSERT(svm_works(&f, p, 4 * KFD_PAGE, 0x100));
+	ASSERT_OK(try_register(&f.k, q, kfd_va(p) + MIB, 4 * KFD_PAGE, FLAGS, &u));
+	ASSERT_OK(svm_set(&f.k, p + MIB, KFD_PAGE, { KFD_IOCTL_SVM_ATTR_GRANULARITY, 9 }));
+	ASSERT_OK(kfd_bo_map_gpu(&f.k, &u.bo));
+	ASSERT(gpu_writes(&f, &u, 0, 64, 0x200));
+	EXPECT_OK(svm_access(&f.k, p + 8 * KFD_PAGE, 4 * KFD_PAGE));
+	EXPECT_RET(svm_access(&f.k, p + MIB, KFD_PAGE), -EADDRINUSE);
+	/* The worker maps the pages again. */
+	ASSERT(madvise(p, 4 * KFD_PAGE, MADV_DONTNEED) == 0);
+	usleep(100000);
+	EXPECT(svm_works(&f, p, 4 * KFD_PAGE, 0x300));
+	EXPECT(gpu_writes(&f, &u, 0, 64, 0x400));
+	EXPECT_OK(unregister(&f.k, &u));
+	EXPECT_OK(svm_access(&f.k, p + MIB, KFD_PAGE));
+	EXPECT(svm_works(&f, p + MIB, KFD_PAGE, 0x500));
+}
+
 TEST(exit_with_ranges)
 {
 	struct fixture f;
