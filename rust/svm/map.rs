@@ -309,9 +309,9 @@ impl Svm {
         Ok(segments)
     }
 
-    /// Returns the pages of `target` to which other joined GPUs than its own have access.
+    /// Returns the pages of `target` to which other present GPUs than its own have access.
     fn of_others(&self, attributes: &AttributeMap, target: &Target) -> Pages {
-        let others = self.joined() & !target.gpus;
+        let others = self.present() & !target.gpus;
         Self::accessible(attributes, target, others)
     }
 

@@ -102,19 +102,13 @@ impl Svm {
                 let mut target = Target {
                     base,
                     pages: invalid,
-                    gpus: self.joined(),
+                    gpus: self.present(),
                     access: None,
                 };
                 match self.map_block(&mm, &state.attributes, &mut target, Holes::Skip) {
                     Ok(()) => {}
-                    // The memory cannot be mapped any more: the queues are restored, and an access
-                    // faults. Pages that the process cannot access are settled already.
-                    Err(e) if e == ENODEV || e == EADDRINUSE => {
-                        if let Some(block) = window.watch().lock().block(index) {
-                            block.settle(invalid, invalid);
-                        }
-                    }
                     Err(e) if e == ENOMEM => result = Err(e),
+                    // Such as `ENODEV` for a GPU that is unplugged meanwhile.
                     Err(_) => complete = false,
                 }
             }

@@ -393,6 +393,16 @@ impl Svm {
         })
     }
 
+    /// Returns the mask of the GPUs with an address space that are not unplugged.
+    pub(super) fn present(&self) -> u64 {
+        let members = self.members.lock();
+        let members = members.iter().enumerate();
+        members.fold(0, |sum, (at, member)| {
+            let vm = member.vm.as_ref();
+            sum | u64::from(vm.is_some_and(|vm| !vm.gpu().is_unplugged())) << at
+        })
+    }
+
     /// Returns the mask of the GPUs of a card.
     pub(super) fn members_of(&self, gpu: &Gpu) -> u64 {
         let members = self.members.lock();
