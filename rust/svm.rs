@@ -12,6 +12,7 @@ mod migrate;
 mod restore;
 mod shared;
 mod window;
+mod windows;
 
 pub(crate) use self::{
     attributes::{Change, Summary},

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The user memory of a process that its GPUs share: attributes, windows, GPUs.
+//! The user memory of a process that its GPUs share: attributes and GPUs.
 //!
 //! [`Svm::state`] guards the attributes, and that a block has at most one mirror on a GPU. It is
 //! held while pages are faulted in and page tables are allocated, and taken by no MMU notifier.
@@ -13,7 +13,7 @@ use kernel::{
     new_mutex,
     page::PAGE_SHIFT,
     prelude::*,
-    rbtree::{RBTree, RBTreeNode},
+    rbtree::RBTree,
     sync::{
         aref::ARef,
         atomic::{ordering, Atomic, AtomicFlag, Relaxed},
@@ -25,18 +25,13 @@ use kernel::{
 
 use super::{
     attributes::{AttributeMap, AttributeRange, Attributes, Change, Summary},
-    window::{Block, Owner, UnmapTrigger, Window, WindowRef, BLOCKS, WINDOW_BYTES, WINDOW_PAGES},
+    window::{Owner, UnmapTrigger, WindowRef, BLOCKS, WINDOW_BYTES},
 };
 use crate::{
     card::account::{Share, UserBytes},
     gpu::{migrated::MoveReport, Gpu},
-    kapi::{
-        hmm::{self, Interval},
-        sched_mm::NoReclaim,
-        task,
-        workqueue::Delayed,
-    },
-    mmu::{Mirror, MirrorOwner, Pages, Vm, BLOCK_PAGES},
+    kapi::{hmm, sched_mm::NoReclaim, workqueue::Delayed},
+    mmu::{MirrorOwner, Pages, Vm, BLOCK_PAGES},
 };
 
 /// Maximum number of GPUs: bits of a mask.
@@ -106,11 +101,11 @@ struct Vital {
 /// Attributes, and the memory accounted for them.
 pub(super) struct State {
     pub(super) attributes: AttributeMap,
-    charged: UserBytes,
+    pub(super) charged: UserBytes,
     /// Number of windows.
-    windows: u64,
+    pub(super) windows: u64,
     /// Blocks of a window may be unused, see [`Svm::collect`].
-    stale: bool,
+    pub(super) stale: bool,
     ended: bool,
 }
 
@@ -128,7 +123,7 @@ pub(crate) struct Svm {
     pub(super) state: Mutex<State>,
     /// By number. Held for lookups and changes.
     #[pin]
-    windows: Mutex<RBTree<u64, WindowRef>>,
+    pub(super) windows: Mutex<RBTree<u64, WindowRef>>,
     /// Held for lookups.
     #[pin]
     members: Mutex<KVec<Member>>,
@@ -150,6 +145,13 @@ pub(crate) struct Svm {
 
 /// The side of [`Svm`] that windows and address spaces use.
 pub(super) struct Handle(Arc<Delayed<Svm>>);
+
+impl Handle {
+    /// Returns that of `svm`.
+    pub(super) fn new(svm: &Arc<Delayed<Svm>>) -> Self {
+        Self(svm.clone())
+    }
+}
 
 impl Owner for Handle {
     fn retries(&self) -> bool {
@@ -209,14 +211,6 @@ impl MirrorOwner for Handle {
             }
         });
     }
-}
-
-/// Blocks and windows to drop.
-#[derive(Default)]
-struct Trash {
-    // Field order: the notifier is removed before its blocks are freed.
-    windows: KVVec<WindowRef>,
-    blocks: KVVec<KBox<Block>>,
 }
 
 impl Svm {
@@ -305,7 +299,7 @@ impl Svm {
         (id, share): (u32, &Arc<Share>),
         vm: &Arc<Vm>,
     ) -> Result {
-        let handle = Arc::new(Handle(this.clone()), GFP_KERNEL)?;
+        let handle = Arc::new(Handle::new(this), GFP_KERNEL)?;
         let mut members = this.members.lock();
         let member = members.get_mut(gpu).ok_or(EINVAL)?;
         if member.left {
@@ -435,76 +429,6 @@ impl Svm {
         Ok(state)
     }
 
-    /// Returns the window with a page.
-    pub(super) fn window(&self, page: u64) -> Option<WindowRef> {
-        self.windows.lock().get(&(page / WINDOW_PAGES)).cloned()
-    }
-
-    /// Calls `f` for each window, without the lock of the list.
-    pub(super) fn for_windows(&self, mut f: impl FnMut(&WindowRef)) {
-        let mut next = 0;
-        while let Some((number, window)) = self.window_from(next) {
-            next = number + 1;
-            f(&window);
-        }
-    }
-
-    /// Returns the first window from number `next` on, and its number.
-    fn window_from(&self, next: u64) -> Option<(u64, WindowRef)> {
-        let windows = self.windows.lock();
-        let cursor = windows.cursor_lower_bound(&next)?;
-        let (number, window) = cursor.current();
-        Some((*number, window.clone()))
-    }
-
-    /// Returns the number of windows of the pages from `first` to below `end` that do not exist.
-    fn missing_windows(&self, first: u64, end: u64) -> u64 {
-        let (mut next, end) = (first / WINDOW_PAGES, end.div_ceil(WINDOW_PAGES));
-        let mut missing = end - next;
-        let windows = self.windows.lock();
-        while let Some(cursor) = windows.cursor_lower_bound(&next) {
-            let number = *cursor.current().0;
-            if number >= end {
-                break;
-            }
-            missing -= 1;
-            next = number + 1;
-        }
-        missing
-    }
-
-    /// Creates the windows of the pages from `first` to below `end`, and accounts for them.
-    /// `ENOMEM` if they exceed the limit, `EINTR` after SIGKILL.
-    pub(super) fn add_windows(
-        this: &Arc<Delayed<Self>>,
-        state: &mut State,
-        mm: &MmWithUser,
-        first: u64,
-        end: u64,
-    ) -> Result {
-        let more = this.missing_windows(first, end) * WINDOW_BYTES;
-        if more == 0 {
-            return Ok(());
-        }
-        state.charged.set(state.charged.get() + more)?;
-        for number in first / WINDOW_PAGES..end.div_ceil(WINDOW_PAGES) {
-            if task::fatal_signal_pending() {
-                return Err(EINTR);
-            }
-            if this.windows.lock().get(&number).is_some() {
-                continue;
-            }
-            let owner = Arc::new(Handle(this.clone()), GFP_KERNEL)?;
-            let window = Window::new(number, owner)?;
-            let bytes = (WINDOW_PAGES as usize) << PAGE_SHIFT;
-            let window = Interval::new_in(mm, Window::start(number)?, bytes, window)?;
-            let node = RBTreeNode::new(number, window, GFP_KERNEL)?;
-            this.windows.lock().insert(node);
-            state.windows += 1;
-        }
-        Ok(())
-    }
-
     /// Returns `EFAULT` unless all pages from `first` to below `end` are mapped by the process as
     /// memory, and `EADDRINUSE` if a BO is mapped at one of them on a GPU.
     fn check(&self, mm: &MmapReadGuard<'_>, first: u64, end: u64) -> Result {
@@ -569,66 +493,6 @@ impl Svm {
             self.any_gone.store(true, ordering::Release);
         }
         result
-    }
-
-    /// Lets [`Self::collect`] look at the windows of the pages from `first` to below `end`.
-    pub(super) fn suspect(&self, state: &mut State, first: u64, end: u64) {
-        state.stale = true;
-        let (mut next, end) = (first / WINDOW_PAGES, end.div_ceil(WINDOW_PAGES));
-        while let Some((number, window)) = self.window_from(next).filter(|(at, _)| *at < end) {
-            window.watch().lock().suspect();
-            next = number + 1;
-        }
-    }
-
-    /// Removes blocks and windows without attributes, among the windows that may have some. They
-    /// are dropped before `state` is unlocked: there is one mirror of a block at a time.
-    fn collect(&self, state: &mut State) {
-        let mut trash = Trash::default();
-        if !core::mem::replace(&mut state.stale, false) {
-            return;
-        }
-        self.for_windows(|window| {
-            if !window.watch().lock().take_suspect() {
-                return;
-            }
-            let first = window.watch().first();
-            for index in 0..BLOCKS {
-                let base = first + (index * BLOCK_PAGES) as u64;
-                let end = base + BLOCK_PAGES as u64;
-                let used = state.attributes.has_any(base, end);
-                // Without memory for the list they are kept until the next time.
-                if used {
-                    let kept = state.attributes.in_block(base);
-                    self.release_pages(window, index, kept);
-                    continue;
-                }
-                if trash.blocks.reserve(1, GFP_KERNEL).is_err() {
-                    window.watch().lock().suspect();
-                    state.stale = true;
-                    continue;
-                }
-                let block = window.watch().lock().take(index);
-                if let Some(block) = block {
-                    let _ = trash.blocks.push_within_capacity(block);
-                }
-            }
-            let used = state.attributes.has_any(first, first + WINDOW_PAGES);
-            let empty = !used && window.watch().lock().is_empty();
-            if !empty {
-                return;
-            }
-            if trash.windows.reserve(1, GFP_KERNEL).is_err() {
-                window.watch().lock().suspect();
-                state.stale = true;
-                return;
-            }
-            let removed = self.windows.lock().remove(&(first / WINDOW_PAGES));
-            if let Some(removed) = removed {
-                state.windows -= 1;
-                let _ = trash.windows.push_within_capacity(removed);
-            }
-        });
     }
 
     /// Accounts for the windows, and for the registered memory and `new` bytes more of it if they
