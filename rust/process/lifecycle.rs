@@ -26,7 +26,6 @@ pub(crate) fn init() {
 
 /// Frees the static lists of `process`; called once, at module unload.
 pub(crate) fn exit() {
-    smi::exit();
     table::exit();
 }
 

@@ -6,13 +6,17 @@
 //! process, a privileged client (`CAP_SYS_ADMIN`) those of all processes. Lines have the id of the
 //! process in its own PID namespace, those of start, end and VM faults in the initial one.
 
-use core::{fmt::Write, ops::Range};
+use core::{
+    fmt::Write,
+    ops::{Range, RangeInclusive},
+};
 
 use kernel::{
     fs::File,
     new_poll_condvar, new_spinlock,
     num::casts::u32_as_usize,
     prelude::*,
+    rbtree::{RBTree, RBTreeNode},
     sync::{
         atomic::{Atomic, Relaxed},
         poll::{PollCondVar, PollTable},
@@ -120,10 +124,9 @@ pub(crate) struct SmiClient {
     gpu_id: u32,
     /// Id of the device of the GPU, which is one of its nodes.
     device_id: u32,
-    /// The process that opened the file.
+    /// The process that opened the file; [`EVERY`] if it is privileged.
     pid: Pid,
-    privileged: bool,
-    /// Enabled events: bit n - 1 for event n.
+    /// Enabled events: bit n - 1 for event n. Changed under the lock of [`CLIENTS`].
     mask: Atomic<u64>,
     #[pin]
     fifo: SpinLock<Fifo>,
@@ -131,21 +134,26 @@ pub(crate) struct SmiClient {
     waiting: PollCondVar,
 }
 
+/// In place of a process: a client receives the events of all of them.
+const EVERY: Pid = 0;
+
+/// GPU, process and address of a client.
+type Key = (u32, Pid, usize);
+
 global_spinlock! {
-    /// All clients. Nothing is allocated under the lock, as events are raised by the MMU notifier.
-    CLIENTS: KVec<Arc<SmiClient>> = KVec::new();
+    /// All clients; `None` before the first one. Nothing is allocated under the lock, as events are
+    /// raised by the MMU notifier.
+    CLIENTS: Option<RBTree<Key, Arc<SmiClient>>> = None;
     init init_lock
 }
+
+/// Number of clients that have enabled each event: entry n - 1 for event n. Changed under the lock
+/// of [`CLIENTS`].
+static ENABLED: [Atomic<u32>; u64::BITS as usize] = [const { Atomic::new(0) }; u64::BITS as usize];
 
 /// Makes the lock of this file usable; called once, at module load.
 pub(super) fn init() {
     init_lock();
-}
-
-/// Frees the list of clients; called at module unload, when it is empty.
-pub(super) fn exit() {
-    let clients = core::mem::take(&mut *CLIENTS.lock());
-    drop(clients);
 }
 
 impl SmiClient {
@@ -159,49 +167,57 @@ impl SmiClient {
             first: 0,
             count: 0,
         };
+        let pid = if capability::capable(Capability::SysAdmin) {
+            EVERY
+        } else {
+            kernel::current!().group_leader().pid()
+        };
         let client = Arc::pin_init(
             pin_init!(Self {
                 gpu_id: node.id(),
                 device_id: node.gpu().id(),
-                pid: kernel::current!().group_leader().pid(),
-                privileged: capability::capable(Capability::SysAdmin),
+                pid,
                 mask: Atomic::new(0),
                 fifo <- new_spinlock!(fifo),
                 waiting <- new_poll_condvar!(),
             }),
             GFP_KERNEL,
         )?;
-        add(&client)?;
+        let entry = RBTreeNode::new(client.key(), client.clone(), GFP_KERNEL)?;
+        let replaced = CLIENTS.lock().get_or_insert_with(RBTree::new).insert(entry);
+        debug_assert!(replaced.is_none());
         file::open(client.clone()).inspect_err(|_| file::Stream::closed(&client))
     }
 
-    /// Returns whether the client receives an event of process `of`, or of the GPU if `None`.
-    fn accepts(&self, event: u32, of: Option<Pid>) -> bool {
-        let mask = self.mask.load(Relaxed);
-        mask & 1 << (event - 1) != 0 && (self.privileged || of.is_none_or(|pid| pid == self.pid))
+    fn key(&self) -> Key {
+        (self.gpu_id, self.pid, core::ptr::from_ref(self).addr())
     }
-}
 
-/// Adds a client to the list.
-fn add(client: &Arc<SmiClient>) -> Result {
-    loop {
-        let mut clients = CLIENTS.lock();
-        if clients.push_within_capacity(client.clone()).is_ok() {
-            return Ok(());
+    /// Returns whether the client has enabled an event.
+    fn enabled(&self, event: u32) -> bool {
+        self.mask.load(Relaxed) & 1 << (event - 1) != 0
+    }
+
+    /// Sets the enabled events. The lock of [`CLIENTS`] is held.
+    fn enable(&self, mask: u64) {
+        let changed = self.mask.xchg(mask, Relaxed) ^ mask;
+        for (bit, count) in ENABLED.iter().enumerate() {
+            if changed >> bit & 1 == 0 {
+                continue;
+            }
+            if mask >> bit & 1 != 0 {
+                count.fetch_add(1, Relaxed);
+            } else {
+                count.fetch_sub(1, Relaxed);
+            }
         }
-        let count = clients.len();
-        drop(clients);
-        let mut more = KVec::with_capacity(count * 2 + 4, GFP_KERNEL)?;
-        let mut clients = CLIENTS.lock();
-        if more.capacity() < clients.len() {
-            continue;
+    }
+
+    /// Adds a line to the FIFO, if it fits, and wakes the readers.
+    fn put(&self, line: &[u8]) {
+        if self.fifo.lock().put(line) {
+            self.waiting.notify_all();
         }
-        for client in clients.drain_all() {
-            more.push_within_capacity(client)?;
-        }
-        core::mem::swap(&mut *clients, &mut more);
-        drop(clients);
-        drop(more);
     }
 }
 
@@ -226,7 +242,10 @@ impl file::Stream for SmiClient {
         if from.len() < size_of::<u64>() {
             return Err(EFAULT);
         }
-        self.mask.store(from.read::<u64>()?, Relaxed);
+        let mask = from.read()?;
+        let clients = CLIENTS.lock();
+        self.enable(mask);
+        drop(clients);
         Ok(size_of::<u64>())
     }
 
@@ -237,16 +256,12 @@ impl file::Stream for SmiClient {
 
     fn closed(this: &Arc<Self>) {
         let mut clients = CLIENTS.lock();
-        let at = clients.iter().position(|c| Arc::ptr_eq(c, this));
-        let removed = at.and_then(|at| clients.remove(at).ok());
-        // Statics are not dropped at module unload: free the allocation with the last client.
-        let list = if clients.is_empty() {
-            core::mem::replace(&mut *clients, KVec::new())
-        } else {
-            KVec::new()
-        };
+        this.enable(0);
+        let removed = clients
+            .as_mut()
+            .and_then(|clients| clients.remove_node(&this.key()));
         drop(clients);
-        drop((removed, list));
+        drop(removed);
     }
 }
 
@@ -272,46 +287,83 @@ impl Write for Line {
     }
 }
 
+/// The clients that an event is sent to.
+enum To<'a> {
+    /// Those of a node, for the event of a process.
+    Process(u32, Pid),
+    /// All of a node.
+    Node(u32),
+    /// All of all nodes of a device.
+    Device(&'a Gpu),
+}
+
+impl To<'_> {
+    /// Calls `f` for each of those that have enabled the event, until it returns true. Returns
+    /// whether it has.
+    fn any(&self, event: u32, mut f: impl FnMut(&SmiClient) -> bool) -> bool {
+        let mut clients = CLIENTS.lock();
+        let Some(clients) = &mut *clients else {
+            return false;
+        };
+        let mut f = |client: &SmiClient| client.enabled(event) && f(client);
+        match *self {
+            Self::Process(gpu_id, of) => [EVERY, of].iter().any(|pid| {
+                let keys = (gpu_id, *pid, 0)..=(gpu_id, *pid, usize::MAX);
+                any_between(clients, &keys, &mut f)
+            }),
+            Self::Node(gpu_id) => {
+                let keys = (gpu_id, Pid::MIN, 0)..=(gpu_id, Pid::MAX, usize::MAX);
+                any_between(clients, &keys, &mut f)
+            }
+            Self::Device(gpu) => clients
+                .values()
+                .any(|client| client.device_id == gpu.id() && f(client)),
+        }
+    }
+}
+
+/// Calls `f` for the clients with these keys until it returns true. Returns whether it has.
+fn any_between(
+    clients: &mut RBTree<Key, Arc<SmiClient>>,
+    keys: &RangeInclusive<Key>,
+    f: &mut impl FnMut(&SmiClient) -> bool,
+) -> bool {
+    let mut next = clients.cursor_lower_bound_mut(keys.start());
+    while let Some(cursor) = next {
+        let (key, client) = cursor.current();
+        if key > keys.end() {
+            break;
+        }
+        if f(client) {
+            return true;
+        }
+        next = cursor.move_next();
+    }
+    false
+}
+
 /// Sends an event of process `of` on a GPU to the clients. Does not allocate or sleep.
 fn send(gpu_id: u32, event: u32, of: Pid, what: core::fmt::Arguments<'_>) {
-    send_to(|client| client.gpu_id == gpu_id, event, Some(of), what, b"");
+    send_to(&To::Process(gpu_id, of), event, what, b"");
 }
 
 /// Sends an event of a process that ends with its name, see [`send`].
 fn send_name(gpu_id: u32, event: u32, leader: &Task, what: core::fmt::Arguments<'_>) {
     let name = task::Name::of(leader);
-    let of = Some(leader.pid());
-    send_to(
-        |client| client.gpu_id == gpu_id,
-        event,
-        of,
-        what,
-        name.bytes(),
-    );
+    let to = To::Process(gpu_id, leader.pid());
+    send_to(&to, event, what, name.bytes());
 }
 
 /// Sends an event of a device to the clients of all its nodes. Does not allocate or sleep.
 fn send_all(gpu: &Gpu, event: u32, what: core::fmt::Arguments<'_>) {
-    send_to(
-        |client| client.device_id == gpu.id(),
-        event,
-        None,
-        what,
-        b"",
-    );
+    send_to(&To::Device(gpu), event, what, b"");
 }
 
-/// Sends a line that consists of `what` and `name` to those clients that match and accept it.
-fn send_to(
-    matches: impl Fn(&SmiClient) -> bool,
-    event: u32,
-    of: Option<Pid>,
-    what: core::fmt::Arguments<'_>,
-    name: &[u8],
-) {
-    let wants = |client: &SmiClient| matches(client) && client.accepts(event, of);
+/// Sends a line that consists of `what` and `name` to those clients that have enabled the event.
+fn send_to(to: &To<'_>, event: u32, what: core::fmt::Arguments<'_>, name: &[u8]) {
     // Most events have no client.
-    if !CLIENTS.lock().iter().any(|client| wants(client)) {
+    let enabled = ENABLED.get(u32_as_usize(event - 1));
+    if enabled.is_none_or(|count| count.load(Relaxed) == 0) || !to.any(event, |_| true) {
         return;
     }
     let mut line = Line {
@@ -324,11 +376,10 @@ fn send_to(
     line.push(name);
     line.push(b"\n");
     let text = line.bytes.get(..line.len).unwrap_or_default();
-    for client in CLIENTS.lock().iter() {
-        if wants(client) && client.fifo.lock().put(text) {
-            client.waiting.notify_all();
-        }
-    }
+    to.any(event, |client| {
+        client.put(text);
+        false
+    });
 }
 
 /// Sends the start (`ACQUIRE_VM`) or end of a process on a GPU.
@@ -484,9 +535,8 @@ pub(super) fn gpu_lost(gpu: &Gpu) {
 /// Sends that the card of a GPU is throttled, to clients of its first node.
 pub(super) fn throttled(gpu: &Gpu, reasons: u64, count: u64) {
     send_to(
-        |client| client.gpu_id == gpu.id(),
+        &To::Node(gpu.id()),
         uapi::kfd_smi_event_KFD_SMI_EVENT_THERMAL_THROTTLE,
-        None,
         format_args!("{reasons:x}:{count:x}"),
         b"",
     );

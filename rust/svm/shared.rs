@@ -31,7 +31,7 @@ use crate::{
     card::account::{Share, UserBytes},
     gpu::{migrated::MoveReport, Gpu},
     kapi::{hmm, sched_mm::NoReclaim, workqueue::Delayed},
-    mmu::{MirrorOwner, Pages, Vm, BLOCK_PAGES},
+    mmu::{Mirror, MirrorOwner, Pages, Vm, BLOCK_PAGES},
 };
 
 /// Maximum number of GPUs: bits of a mask.

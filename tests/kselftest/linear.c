@@ -3,14 +3,19 @@
  * Tests that the cost of calls is linear in the number of objects, in guest instructions: needs a
  * guest whose clock counts them (scripts/vm --count).
  */
+#define _GNU_SOURCE
 #include <linux/userfaultfd.h>
+#include <poll.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "cs.h"
+#include "listen.h"
 #include "svm.h"
 
 #define THREADS 400
@@ -21,10 +26,16 @@
 #define MAPPINGS 65536
 #define CONTEXTS 20000
 #define RANGES 8000
+#define CLIENTS 64000
+#define OTHER_CLIENTS 32000
+#define EVICTIONS 20
+#define CREATIONS 64
+#define FILES (1u << 17)
 #define PAGE 4096ul
+#define NOBODY 65534
 
 /* Returns the lower of two costs: work of the kernel that is not the call's adds to them. */
-static uint64_t least(uint64_t (*cost)(uint32_t count), uint32_t count)
+static uint64_t lower_of_two(uint64_t (*cost)(uint32_t count), uint32_t count)
 {
 	uint64_t first = cost(count), second = cost(count);
 
@@ -40,24 +51,76 @@ static void expect_linear(uint64_t (*cost)(uint32_t count), uint32_t count)
 	uint64_t part, all;
 
 	cost(count / 8);
-	part = least(cost, count / 8);
-	all = least(cost, count);
+	part = lower_of_two(cost, count / 8);
+	all = lower_of_two(cost, count);
 	ktap_note("%u: %lu us, %u: %lu us", count / 8, (unsigned long)part / 1000, count,
 		  (unsigned long)all / 1000);
 	EXPECT(all < 20 * part);
 }
 
-/* Expects that `count` costs less than 3 times an eighth of it. */
+/*
+ * Expects that the cost beside `count` objects is less than 3 times that beside an eighth of them.
+ * `cost` returns the least time of some calls.
+ */
 static void expect_constant(uint64_t (*cost)(uint32_t count), uint32_t count)
 {
 	uint64_t part, all;
 
 	cost(count / 8);
-	part = least(cost, count / 8);
-	all = least(cost, count);
-	ktap_note("%u: %lu us, %u: %lu us", count / 8, (unsigned long)part / 1000, count,
+	part = lower_of_two(cost, count / 8);
+	all = lower_of_two(cost, count);
+	ktap_note("with %u: %lu us, with %u: %lu us", count / 8, (unsigned long)part / 1000, count,
 		  (unsigned long)all / 1000);
 	EXPECT(all < 3 * part);
+}
+
+static uint64_t least(uint64_t cost, uint64_t start)
+{
+	uint64_t other = cs_now() - start;
+
+	return other < cost ? other : cost;
+}
+
+static void allow_files(void)
+{
+	const struct rlimit limit = { FILES, FILES };
+
+	ASSERT(!setrlimit(RLIMIT_NOFILE, &limit));
+}
+
+/* A child that has objects until end_holder(). */
+static struct {
+	pid_t child;
+	int ready[2], end[2];
+} holder;
+
+/* Starts a child that calls `fn` with a number of objects to create, and waits for its return. */
+static void start_holder(void (*fn)(uint32_t count), uint32_t count)
+{
+	char byte = 0;
+
+	ASSERT(!pipe(holder.ready) && !pipe(holder.end));
+	holder.child = fork_child();
+	if (!holder.child) {
+		close(holder.end[1]);
+		fn(count);
+		ASSERT(write(holder.ready[1], &byte, 1) == 1);
+		EXPECT(read(holder.end[0], &byte, 1) == 0);
+		ktap_end();
+	}
+	close(holder.end[0]);
+	close(holder.ready[1]);
+	ASSERT(read(holder.ready[0], &byte, 1) == 1);
+	close(holder.ready[0]);
+}
+
+static void end_holder(void)
+{
+	int status;
+
+	close(holder.end[1]);
+	ASSERT(waitpid(holder.child, &status, 0) == holder.child);
+	EXPECT_EQ(status, 0);
 }
 
 /* Threads that wait for the same events. */
@@ -442,4 +505,87 @@ TEST_TIMEOUT(awaited_pages, 120)
 	ktap_note("%lu of %lu us", (unsigned long)waited / 1000, (unsigned long)all / 1000);
 	EXPECT(waited < all * 3 / 4);
 	close(file);
+}
+
+/* Of closing clients, the last one first. */
+static uint64_t cost_of_clients(uint32_t count)
+{
+	static int files[CLIENTS];
+	uint64_t start;
+
+	for (uint32_t i = 0; i < count; i++)
+		files[i] = listen_to(&gpu, 0);
+	start = cs_now();
+	while (count--)
+		close(files[count]);
+	return cs_now() - start;
+}
+
+TEST_TIMEOUT(smi_clients, 120)
+{
+	allow_files();
+	fixture_open(&gpu);
+	expect_linear(cost_of_clients, CLIENTS);
+}
+
+/* Clients of a process without privileges, for events of that process. */
+static void listen_as_nobody(uint32_t count)
+{
+	struct kfd k;
+
+	fixture_open_only(&k);
+	ASSERT(!setuid(NOBODY));
+	while (count--)
+		listen_to(&k, KFD_SMI_EVENT_MASK_FROM_INDEX(KFD_SMI_EVENT_QUEUE_EVICTION));
+}
+
+/* Waits for an eviction and its restore, whose line ends with 0. */
+static void await_restore(int file)
+{
+	char lines[4096] = "";
+	size_t n = 0;
+
+	while (!strstr(lines, " 0\n")) {
+		struct pollfd p = { .fd = file, .events = POLLIN };
+		ssize_t got;
+
+		ASSERT(poll(&p, 1, 10000) == 1);
+		got = read(file, lines + n, sizeof(lines) - 1 - n);
+		ASSERT(got > 0);
+		n += (size_t)got;
+		lines[n] = 0;
+	}
+}
+
+/* Of an eviction of a process while another one has clients. */
+static uint64_t cost_of_evictions(uint32_t count)
+{
+	int file = listen_to(&gpu, KFD_SMI_EVENT_MASK_FROM_INDEX(KFD_SMI_EVENT_QUEUE_EVICTION) |
+					   KFD_SMI_EVENT_MASK_FROM_INDEX(
+						   KFD_SMI_EVENT_QUEUE_RESTORE));
+	uint64_t cost = UINT64_MAX;
+	struct pages pages;
+
+	start_holder(listen_as_nobody, count);
+	register_new(&gpu, PAGE, &pages);
+	for (uint32_t i = 0; i < EVICTIONS; i++) {
+		uint64_t start;
+
+		*pages.cpu = 1;
+		start = cs_now();
+		ASSERT(!madvise(pages.cpu, PAGE, MADV_DONTNEED));
+		cost = least(cost, start);
+		await_restore(file);
+	}
+	ASSERT_OK(unregister(&gpu, &pages));
+	end_holder();
+	close(file);
+	return cost;
+}
+
+TEST_TIMEOUT(smi_clients_of_others, 60)
+{
+	allow_files();
+	fixture_open(&gpu);
+	expect_constant(cost_of_evictions, OTHER_CLIENTS);
 }
