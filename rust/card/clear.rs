@@ -4,7 +4,8 @@
 //!
 //! The CPU zeroes small blocks, unless the L2 cache of the GPU, which only SDMA reaches, may still
 //! write back to them. Other blocks wait in a list: a worker takes them in batches, zeroes each
-//! batch with fill jobs of at most [`JOB_MAX`] bytes and returns it to the allocator. A page map
+//! batch with fill jobs of at most [`JOB_MAX`] bytes and returns it to the allocator. Memory that
+//! jobs still use is not in the list: it is freed when the last of their fences signals. A page map
 //! records the pages that are known to be zero. While no SDMA ring runs (early in probe, after a
 //! hang) freed pages stay dirty, and the CPU zeroes them on allocation.
 
@@ -31,6 +32,7 @@ use crate::{
     asic::caps::Caps,
     kapi::{
         fence::{Fence, Timeout},
+        sched::Holder,
         workqueue::{Builder, Delayed, DelayedItem, OwnedQueue},
     },
 };
@@ -44,8 +46,8 @@ const CPU_STEP: u64 = SZ_1M as u64;
 const JOB_MAX: u64 = SZ_2G as u64;
 /// Entries that the worker takes at a time.
 const BATCH: usize = 256;
-/// Interval of the worker's runs while all entries are still in use.
-const POLL: Delta = Delta::from_millis(1);
+/// Time until the next run of the worker when there is no memory for a batch.
+const RETRY: Delta = Delta::from_millis(1);
 /// Timeout for the list to drain at unbind, in polls of 10 ms.
 const DETACH_POLLS: u32 = 1500;
 /// Timeout of an allocation that waits for a card reset, in polls of 10 ms.
@@ -109,19 +111,26 @@ fn submit(
 enum Deferred {
     /// Blocks of VRAM without a user.
     Blocks(Blocks),
-    /// Memory that the GPU may access until all of these fences have signaled.
-    InUse {
-        memory: Arc<dyn Send + Sync>,
-        until: KVec<ARef<Fence>>,
-    },
+    /// Memory that the worker drops, since its owner may hold any lock.
+    Memory(#[expect(dead_code, reason = "is only dropped")] Arc<dyn Send + Sync>),
 }
 
-impl Deferred {
-    fn is_ready(&self) -> bool {
-        match self {
-            Self::Blocks(_) => true,
-            Self::InUse { until, .. } => until.iter().all(|fence| fence.is_signaled()),
-        }
+/// Memory that the GPU may access until fences have signaled.
+struct InUse {
+    clearing: Arc<Delayed<Clearing>>,
+    /// `None` only while it is dropped.
+    memory: Option<Arc<dyn Send + Sync>>,
+}
+
+impl Drop for InUse {
+    fn drop(&mut self) {
+        // Its blocks are in the list before it is not counted any more.
+        drop(self.memory.take());
+        let mut state = self.clearing.state.lock();
+        state.in_use -= 1;
+        state.rounds += 1;
+        drop(state);
+        self.clearing.progress.notify_all();
     }
 }
 
@@ -135,9 +144,11 @@ struct State {
     /// Present from [`Clearing::attach`] to [`Clearing::detach`].
     attached: Option<Attached>,
     list: KVVec<Deferred>,
+    /// Number of [`InUse`] objects.
+    in_use: usize,
     /// Entries that the worker has taken.
     in_work: usize,
-    /// Batches completed.
+    /// Batches completed, and [`InUse`] objects dropped.
     rounds: u64,
 }
 
@@ -154,7 +165,7 @@ pub(super) struct Clearing {
     lost: Atomic<bool>,
     #[pin]
     state: Mutex<State>,
-    /// Notified after each batch.
+    /// Notified when `rounds` changes.
     #[pin]
     progress: CondVar,
 }
@@ -172,6 +183,7 @@ impl Clearing {
             state <- new_mutex!(State {
                 attached: None,
                 list: KVVec::new(),
+                in_use: 0,
                 in_work: 0,
                 rounds: 0,
             }, "rkfd_clearing"),
@@ -193,24 +205,29 @@ impl Clearing {
         Ok(())
     }
 
-    /// Waits until the list is empty, for 15 s at most, then detaches the engine.
+    /// Waits until no freed memory is in use and the list is empty, for 15 s at most, then detaches
+    /// the engine.
     pub(super) fn detach(&self) {
         for _ in 0..DETACH_POLLS {
             let state = self.state.lock();
-            if state.list.is_empty() && state.in_work == 0 {
+            if state.list.is_empty() && state.in_work == 0 && state.in_use == 0 {
                 break;
             }
             drop(state);
             fsleep(Delta::from_millis(10));
         }
-        let (attached, list) = {
+        let (attached, list, in_use) = {
             let mut state = self.state.lock();
             state.rounds += 1;
-            (state.attached.take(), mem::take(&mut state.list))
+            let list = mem::take(&mut state.list);
+            (state.attached.take(), list, state.in_use)
         };
         self.progress.notify_all();
-        if !list.is_empty() {
-            pr_warn!("{} freed VRAM ranges were not cleared\n", list.len());
+        if list.len() + in_use > 0 {
+            pr_warn!(
+                "{} freed VRAM ranges were not cleared\n",
+                list.len() + in_use
+            );
         }
         drop(list);
         // Waits for the worker; may drop the last reference to the engine.
@@ -231,13 +248,32 @@ impl Clearing {
         }
     }
 
-    /// Drops `memory` when all fences have signaled.
+    /// Drops `memory` when all fences have signaled, without locks of the caller.
     pub(super) fn drop_after(
         this: &Arc<Delayed<Self>>,
         memory: Arc<dyn Send + Sync>,
         until: KVec<ARef<Fence>>,
     ) {
-        Self::defer(this, Deferred::InUse { memory, until });
+        if until.is_empty() {
+            return Self::defer(this, Deferred::Memory(memory));
+        }
+        match Holder::new() {
+            Ok(holder) => {
+                this.state.lock().in_use += 1;
+                let in_use = InUse {
+                    clearing: this.clone(),
+                    memory: Some(memory),
+                };
+                holder.drop_after(in_use, until);
+            }
+            Err(_) => {
+                // The results of the jobs are ignored: the memory is free once they have ended.
+                for fence in &until {
+                    fence.wait();
+                }
+                drop(memory);
+            }
+        }
     }
 
     fn defer(this: &Arc<Delayed<Self>>, entry: Deferred) {
@@ -260,30 +296,24 @@ impl Clearing {
             None => Some(entry),
         };
         drop(state);
-        if let Some(Deferred::InUse { memory, until }) = rest {
-            // The results of the jobs are ignored: the memory is free once they have ended.
-            for fence in &until {
-                fence.wait();
-            }
-            drop(memory);
-        }
+        drop(rest);
     }
 
-    /// Schedules the worker after [`POLL`], unless it is scheduled or there is no engine.
-    fn poll(this: &Arc<Delayed<Self>>) {
+    /// Schedules the worker after [`RETRY`], unless it is scheduled or there is no engine.
+    fn retry(this: &Arc<Delayed<Self>>) {
         if let Some(attached) = &this.state.lock().attached {
             // Fails if the work is already pending.
-            let _ = attached.queue.enqueue_delayed(this.clone(), POLL);
+            let _ = attached.queue.enqueue_delayed(this.clone(), RETRY);
         }
     }
 
-    /// Waits until the next batch is freed. Returns false if the list has no entry that is ready,
-    /// or with `for_fences` no entry at all; `ERESTARTSYS` after a signal.
+    /// Waits until the next batch is freed. Returns false if the list is empty, with `for_fences`
+    /// also if no memory is in use; `ERESTARTSYS` after a signal.
     pub(super) fn wait_for_batch(&self, for_fences: bool) -> Result<bool> {
         let mut state = self.state.lock();
         let round = state.rounds;
-        let mut list = state.list.iter();
-        if state.in_work == 0 && !list.any(|entry| for_fences || entry.is_ready()) {
+        let awaited = !for_fences || state.in_use == 0;
+        if state.in_work == 0 && state.list.is_empty() && awaited {
             return Ok(false);
         }
         while state.rounds == round {
@@ -380,8 +410,8 @@ impl Clearing {
         Ok(())
     }
 
-    /// Moves ready entries to `batch`, as many as it has capacity for. Returns the engine, or
-    /// `None` when the list is empty.
+    /// Moves entries to `batch`, as many as it has capacity for. Returns the engine, or `None` when
+    /// the list is empty.
     fn next_batch(&self, batch: &mut KVec<Deferred>) -> Option<Arc<dyn ClearEngine>> {
         let mut state = self.state.lock();
         let State { attached, list, .. } = &mut *state;
@@ -389,18 +419,12 @@ impl Clearing {
         if list.is_empty() {
             return None;
         }
-        let mut i = 0;
-        while i < list.len() && batch.len() < batch.capacity() {
-            if list[i].is_ready() {
-                let last = list.len() - 1;
-                list.swap(i, last);
-                if let Some(entry) = list.pop() {
-                    let pushed = batch.push_within_capacity(entry);
-                    debug_assert!(pushed.is_ok());
-                }
-            } else {
-                i += 1;
-            }
+        while batch.len() < batch.capacity() {
+            let Some(entry) = list.pop() else {
+                break;
+            };
+            let pushed = batch.push_within_capacity(entry);
+            debug_assert!(pushed.is_ok());
         }
         state.in_work = batch.len();
         Some(engine)
@@ -411,7 +435,7 @@ impl Clearing {
         let blocks = || {
             batch.iter().filter_map(|entry| match entry {
                 Deferred::Blocks(blocks) => Some(blocks),
-                Deferred::InUse { .. } => None,
+                Deferred::Memory(_) => None,
             })
         };
         if blocks().next().is_some() {
@@ -441,14 +465,11 @@ impl DelayedItem for Clearing {
         loop {
             let wanted = this.state.lock().list.len().min(BATCH);
             if batch.reserve(wanted, GFP_KERNEL).is_err() && batch.capacity() == 0 {
-                return Self::poll(&this);
+                return Self::retry(&this);
             }
             let Some(engine) = this.next_batch(&mut batch) else {
                 return;
             };
-            if batch.is_empty() {
-                return Self::poll(&this);
-            }
             this.finish_batch(&*engine, &mut batch);
         }
     }

@@ -39,6 +39,7 @@
 //! ```
 
 mod entity;
+mod held;
 mod job;
 mod reaper;
 mod scheduler;
@@ -46,6 +47,7 @@ mod scheduler;
 pub(super) use self::reaper::Reaper;
 pub(crate) use self::{
     entity::{Entity, Priority},
+    held::Holder,
     job::Job,
     reaper::WorkqueueGuard,
     scheduler::{JobOps, Prepare, Scheduler},

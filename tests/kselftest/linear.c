@@ -4,11 +4,14 @@
  * guest whose clock counts them (scripts/vm --count).
  */
 #define _GNU_SOURCE
+#include <fcntl.h>
+#include <linux/dma-buf.h>
 #include <linux/userfaultfd.h>
 #include <poll.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
+#include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
@@ -588,4 +591,59 @@ TEST_TIMEOUT(smi_clients_of_others, 60)
 	allow_files();
 	fixture_open(&gpu);
 	expect_constant(cost_of_evictions, OTHER_CLIENTS);
+}
+
+/* BOs that are freed, by their handles and as DMA buffers. */
+static struct {
+	uint32_t handle;
+	int file;
+} freed[BUFFERS / 2];
+
+/* Of short-lived VRAM BOs while freed ones wait for a job. */
+static uint64_t cost_behind_a_job(uint32_t count)
+{
+	struct drm_prime_handle prime = { .flags = DRM_CLOEXEC | DRM_RDWR };
+	struct dma_buf_import_sync_file import = { .flags = DMA_BUF_SYNC_WRITE };
+	uint64_t job = 0, busy = 0, cost = UINT64_MAX;
+	uint32_t handle;
+	struct cs cs;
+
+	cs_open(&cs);
+	for (uint32_t i = 0; i < count; i++) {
+		ASSERT_OK(cs_bo_create(cs.fd, PAGE, AMDGPU_GEM_DOMAIN_VRAM, 0, &prime.handle));
+		ASSERT_OK(kfd_ioctl(cs.fd, DRM_IOCTL_PRIME_HANDLE_TO_FD, &prime));
+		freed[i].handle = prime.handle;
+		freed[i].file = prime.fd;
+	}
+	ASSERT_OK(cs_run(&cs, 0, cs_poll(&cs, cs.data.va, 1), &job));
+	ASSERT_OK(cs_to_handle(&cs, job, AMDGPU_FENCE_TO_HANDLE_GET_SYNC_FILE_FD, &handle));
+	import.fd = (int)handle;
+	for (uint32_t i = 0; i < count; i++) {
+		ASSERT_OK(kfd_ioctl(freed[i].file, DMA_BUF_IOCTL_IMPORT_SYNC_FILE, &import));
+		close(freed[i].file);
+		ASSERT_OK(cs_bo_close(cs.fd, freed[i].handle));
+	}
+	for (int i = 0; i < 8; i++) {
+		uint64_t start = cs_now();
+
+		for (int j = 0; j < CREATIONS; j++) {
+			ASSERT_OK(cs_bo_create(cs.fd, 32 * PAGE, AMDGPU_GEM_DOMAIN_VRAM, 0,
+					       &handle));
+			ASSERT_OK(cs_bo_close(cs.fd, handle));
+		}
+		cost = least(cost, start);
+	}
+	EXPECT_OK(cs_wait(&cs, 0, job, 0, &busy));
+	EXPECT(busy);
+	cs.data.words[0] = 1;
+	cs_done(&cs, 0, job);
+	close(import.fd);
+	close(cs.fd);
+	return cost;
+}
+
+TEST_TIMEOUT(vram_behind_a_job, 120)
+{
+	allow_files();
+	expect_constant(cost_behind_a_job, BUFFERS / 2);
 }
