@@ -55,6 +55,6 @@ pub(crate) use self::{
     interrupts::SINK,
     kfd_file::KfdFile,
     kfd_process::{Process, ProcessState},
-    lifecycle::{detach_gpu, exit, init, Workqueues},
+    lifecycle::{detach_gpu, init, Workqueues},
     pdd::{FileVm, ProcessDevice},
 };

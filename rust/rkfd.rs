@@ -69,7 +69,6 @@ impl Statics {
 impl Drop for Statics {
     fn drop(&mut self) {
         topology::exit();
-        process::exit();
         node::exit();
         mmu::pasid::exit();
     }

@@ -15,7 +15,7 @@ use crate::{
     card::account,
     drm,
     kapi::drm::file_from_fd,
-    process::{make_handle, memory::AllocRequest, mmap, AllocFlags, Process, ProcessDevice},
+    process::{make_handle, memory::AllocRequest, mmap, table, AllocFlags, Process, ProcessDevice},
     uapi::*,
 };
 
@@ -30,7 +30,7 @@ pub(super) fn acquire_vm(process: &Arc<Process>, args: &mut kfd_ioctl_acquire_vm
     let device = process.device(args.gpu_id)?;
     // A second file is refused before its type is checked, as in the C driver.
     let file = file.map_err(|e| if device.vm().is_ok() { EBUSY } else { e })?;
-    process.acquire_vm(args.gpu_id, file, |file| {
+    table::acquire_vm(process, args.gpu_id, file, |file| {
         drm::vm_of_file(file, device.gpu())
     })?;
     // The runtime may be enabled, and a debugger attached.

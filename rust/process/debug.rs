@@ -150,14 +150,15 @@ impl Process {
         self.debug().lock().session.is_some()
     }
 
-    /// Starts a session. `EALREADY` if there is one.
+    /// Starts a session. `EALREADY` if there is one, `ENOMEM` without memory.
     pub(crate) fn attach_debugger(
-        &self,
+        self: &Arc<Self>,
         _state: &MutexGuard<'_, ProcessState>,
         debugger: &Process,
         file: Notified,
         enabled: Exceptions,
     ) -> Result {
+        let listing = table::DebuggedMemory::new()?;
         let mut debug = self.debug().lock();
         if debug.session.is_some() {
             return Err(EALREADY);
@@ -168,6 +169,7 @@ impl Process {
             debugger: debugger.mm(),
         });
         drop(debug);
+        table::list_debugged(listing, debugger.mm(), self);
         self.show_debugger();
         trace::process(self.pid(), 0, c"debugged");
         Ok(())
@@ -179,6 +181,7 @@ impl Process {
         let Some(session) = self.debug().lock().session.take() else {
             return;
         };
+        table::unlist_debugged(session.debugger, self);
         self.resume_suspended(state);
         for (_, queue) in state.queues.iter() {
             queue.exceptions().clear(Exceptions(u64::MAX));

@@ -11,6 +11,7 @@ use kernel::{
     fmt, new_mutex,
     page::PAGE_SHIFT,
     prelude::*,
+    rbtree::{RBTree, RBTreeNode},
     str::CString,
     sync::{Arc, Mutex},
 };
@@ -21,10 +22,10 @@ use crate::{
     kapi::global::global_mutex,
 };
 
-/// The directory `process` with the directories in it.
+/// The directory `process` with the directories in it, by the address of the process.
 struct Tree {
     // Field order: children first.
-    folders: KVec<Arc<Folder>>,
+    folders: RBTree<usize, Arc<Folder>>,
     dir: Dir,
 }
 
@@ -41,7 +42,7 @@ impl Root {
     /// Creates the directory. Processes appear in it from now on.
     pub(crate) fn new(parent: &Dir) -> Self {
         *TREE.lock() = Some(Tree {
-            folders: KVec::new(),
+            folders: RBTree::new(),
             dir: parent.subdir(c"process"),
         });
         Self(())
@@ -71,6 +72,10 @@ struct Contents {
     dir: Dir,
 }
 
+fn key_of(process: &Process) -> usize {
+    core::ptr::from_ref(process).addr()
+}
+
 impl Tree {
     /// Creates the directory of a process. `ENOENT` for a secondary process if the primary one has
     /// none, `ENOMEM` without memory.
@@ -79,8 +84,7 @@ impl Tree {
             let name = CString::try_from_fmt(fmt!("{}", process.pid()))?;
             return Ok(self.dir.subdir(&name));
         };
-        let mut folders = self.folders.iter();
-        let folder = folders.find(|folder| Arc::ptr_eq(&folder.process, primary));
+        let folder = self.folders.get(&key_of(primary));
         let name = CString::try_from_fmt(fmt!("context_{id}"))?;
         // Locked: the directory is being removed.
         let contents = folder.ok_or(ENOENT)?.contents.try_lock().ok_or(ENOENT)?;
@@ -94,7 +98,6 @@ pub(super) fn add(process: &Arc<Process>) -> Result {
     let Some(tree) = &mut *guard else {
         return Ok(());
     };
-    tree.folders.reserve(1, GFP_KERNEL)?;
     let dir = tree.subdir(process)?;
     let pasids = dir.read_callback_file(c"pasid", process.clone(), &pasids);
     let queues = dir.read_callback_file(c"queues", process.clone(), &queues);
@@ -116,31 +119,29 @@ pub(super) fn add(process: &Arc<Process>) -> Result {
         }),
         GFP_KERNEL,
     )?;
-    Ok(tree.folders.push_within_capacity(folder)?)
+    let node = RBTreeNode::new(key_of(process), folder, GFP_KERNEL)?;
+    let replaced = tree.folders.insert(node);
+    debug_assert!(replaced.is_none());
+    Ok(())
 }
 
 /// Removes a process. Waits for readers: the caller holds no lock that they take. A concurrent
 /// caller waits, too: the directory of a primary process stays as long as one is left in it.
 pub(super) fn remove(process: &Process) {
-    let find = |folders: &[Arc<Folder>]| {
-        let mut folders = folders.iter();
-        folders.position(|folder| core::ptr::eq(&*folder.process, process))
-    };
+    let key = key_of(process);
     let guard = TREE.lock();
-    let folder = guard.as_ref().and_then(|tree| {
-        let at = find(&tree.folders)?;
-        Some(tree.folders[at].clone())
-    });
+    let folder = guard
+        .as_ref()
+        .and_then(|tree| tree.folders.get(&key).cloned());
     drop(guard);
     let Some(folder) = folder else {
         return;
     };
     *folder.contents.lock() = None;
     let mut guard = TREE.lock();
-    let listed = guard.as_mut().and_then(|tree| {
-        let at = find(&tree.folders)?;
-        tree.folders.remove(at).ok()
-    });
+    let listed = guard
+        .as_mut()
+        .and_then(|tree| tree.folders.remove_node(&key));
     drop(guard);
     // The last reference to the process may be one of these.
     drop((listed, folder));

@@ -364,8 +364,8 @@ impl Process {
     }
 
     /// Makes the address space of a render node file that of the process on a GPU, see
-    /// [`ProcessDevice::acquire_vm`].
-    pub(crate) fn acquire_vm(
+    /// [`ProcessDevice::acquire_vm`]. The caller lists its PASID.
+    pub(super) fn acquire_vm(
         &self,
         gpu_id: u32,
         file: ARef<File>,
@@ -503,6 +503,7 @@ impl Process {
         if device.slot().is_ok() {
             smi::process(device.id(), &self.leader, false);
         }
+        self.unlist_pasid(device);
         device.release();
     }
 

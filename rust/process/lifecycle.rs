@@ -24,11 +24,6 @@ pub(crate) fn init() {
     crate::svm::init();
 }
 
-/// Frees the static lists of `process`; called once, at module unload.
-pub(crate) fn exit() {
-    table::exit();
-}
-
 /// The work queues of `process`. Processes may exist while this does; dropping it ends those that
 /// are left.
 pub(crate) struct Workqueues {

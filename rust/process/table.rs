@@ -3,22 +3,24 @@
 //! The list of processes: creation at the first open and by CREATE_PROCESS, lookup, end with the
 //! address space.
 
-use kernel::{mm::MmWithUser, prelude::*, sync::Arc, task::Task};
+use kernel::{
+    fs::File,
+    mm::MmWithUser,
+    prelude::*,
+    rbtree::{RBTree, RBTreeNode, RBTreeNodeReservation},
+    sync::{aref::ARef, Arc},
+    task::Task,
+};
 
 use super::{
     debugfs,
     kfd_process::{Process, Rank},
-    pdd::ProcessDevice,
+    pdd::{FileVm, ProcessDevice},
     sysfs::ProcessFolder,
 };
 use crate::{
     gpu::{Gpu, Origin},
-    kapi::{
-        global::global_mutex,
-        mmu_notifier,
-        sched_mm::{self, NoReclaim},
-        task,
-    },
+    kapi::{global::global_mutex, mmu_notifier, sched_mm, task},
     node, trace,
 };
 
@@ -30,8 +32,41 @@ struct Entry {
     registration: Option<mmu_notifier::Registration<MmExit>>,
 }
 
+/// Key of the address space, whether it is the primary process, and address of a process.
+type Key = (usize, bool, usize);
+
+fn key_of(process: &Process) -> Key {
+    let address = core::ptr::from_ref(process).addr();
+    (process.mm(), process.is_primary(), address)
+}
+
+/// A process with an address space of a GPU, and its pdd there.
+type OnGpu = (Arc<Process>, Arc<ProcessDevice>);
+
+/// The processes, and indices of them.
+#[derive(Default)]
+struct List {
+    processes: RBTree<Key, Entry>,
+    /// Number of processes.
+    count: usize,
+    /// Those with an address space of a GPU, by its PASID, which is unique among all GPUs.
+    pasids: RBTree<u32, OnGpu>,
+    /// Those with a debugger session, by the key of the debugger's address space and their own
+    /// address.
+    debugged: RBTree<(usize, usize), Arc<Process>>,
+}
+
+impl List {
+    /// Calls `f` with the list locked. Nothing is allocated under the lock, which is taken when a
+    /// hang is reported, possibly from memory reclaim.
+    fn with<T>(f: impl FnOnce(&mut Self) -> T) -> T {
+        f(LIST.lock().get_or_insert_default())
+    }
+}
+
 global_mutex! {
-    LIST: KVec<Entry> = KVec::new();
+    /// `None` before the first process.
+    LIST: Option<List> = None;
     init init_list
 }
 
@@ -69,10 +104,11 @@ fn find(mm: usize) -> Option<Arc<Process>> {
 
 /// Returns the primary process of an address space, or a secondary one.
 fn find_ranked(mm: usize, primary: bool) -> Option<Arc<Process>> {
-    LIST.lock()
-        .iter()
-        .find(|entry| entry.process.mm() == mm && entry.process.is_primary() == primary)
-        .map(|entry| entry.process.clone())
+    List::with(|list| {
+        let cursor = list.processes.cursor_lower_bound(&(mm, primary, 0))?;
+        let ((of, is_primary, _), entry) = cursor.current();
+        (*of == mm && *is_primary == primary).then(|| entry.process.clone())
+    })
 }
 
 /// Returns the primary process of the caller's address space; creates it at the first open.
@@ -106,10 +142,8 @@ pub(crate) fn open_for(task: &Task) -> Result<Arc<Process>> {
 pub(crate) fn while_unused(gpu: &Gpu, f: impl FnOnce() -> Result) -> Result {
     {
         let mut switching = CREATE.lock();
-        let used = LIST
-            .lock()
-            .iter()
-            .any(|entry| entry.process.devices().iter().any(|d| d.node().is_of(gpu)));
+        let mut used = false;
+        for_each(|process| used |= process.devices().iter().any(|d| d.node().is_of(gpu)));
         if used {
             return Err(EBUSY);
         }
@@ -160,10 +194,16 @@ fn insert(
     process: &Arc<Process>,
     registration: Option<mmu_notifier::Registration<MmExit>>,
 ) -> Result {
-    list_entry(Entry {
+    let entry = Entry {
         process: process.clone(),
         registration,
-    })?;
+    };
+    let node = RBTreeNode::new(key_of(process), entry, GFP_KERNEL)?;
+    List::with(|list| {
+        let replaced = list.processes.insert(node);
+        debug_assert!(replaced.is_none());
+        list.count += 1;
+    });
     if let Err(e) = add_folder(process) {
         pr_warn!("process {} is not in sysfs: {e:?}\n", process.pid());
     }
@@ -188,39 +228,27 @@ fn add_folder(process: &Process) -> Result {
     Ok(())
 }
 
-fn list_entry(entry: Entry) -> Result {
-    let mut list = LIST.lock();
-    // The lock is taken when a hang is reported, possibly from memory reclaim.
-    let _no_reclaim = NoReclaim::new();
-    list.reserve(1, GFP_KERNEL)?;
-    Ok(list.push_within_capacity(entry)?)
-}
-
 /// Ends a process: releases its resources, then removes it from the list. Idempotent; no GPU
 /// accesses the address space when this returns.
 pub(super) fn end(process: &Process) {
     process.release();
     debugfs::remove(process);
-    let mut list = LIST.lock();
-    let at = list
-        .iter()
-        .position(|entry| core::ptr::eq(&*entry.process, process));
-    let entry = at.and_then(|at| list.remove(at).ok());
-    drop(list);
-    if let Some(Entry {
-        process,
-        registration,
-    }) = entry
-    {
+    let removed = List::with(|list| {
+        let removed = list.processes.remove_node(&key_of(process))?;
+        list.count -= 1;
+        Some(removed)
+    });
+    if let Some(node) = removed {
+        let (
+            _,
+            Entry {
+                process,
+                registration,
+            },
+        ) = node.to_key_value();
         drop(registration);
         drop(process);
     }
-}
-
-/// Frees the list; called at module unload, when it is empty.
-pub(super) fn exit() {
-    let list = core::mem::take(&mut *LIST.lock());
-    drop(list);
 }
 
 /// Ends all processes; called at module unload, when no file is open any more.
@@ -239,13 +267,38 @@ pub(super) fn by_pasid(gpu: &Gpu, pasid: u32) -> Option<(Arc<Process>, Arc<Proce
     if pasid == 0 {
         return None;
     }
-    LIST.lock().iter().find_map(|Entry { process, .. }| {
-        let device = process
-            .devices()
-            .iter()
-            .find(|d| d.pasid() == pasid && d.node().is_of(gpu))?;
-        Some((process.clone(), device.clone()))
-    })
+    let found = List::with(|list| list.pasids.get(&pasid).cloned());
+    // The list is not locked: the last references may be dropped.
+    found.filter(|(_, device)| device.node().is_of(gpu))
+}
+
+/// Makes the address space of a render node file that of a process on a GPU, and lists the process
+/// by its PASID, see [`ProcessDevice::acquire_vm`]. The process lock is held.
+pub(crate) fn acquire_vm(
+    process: &Arc<Process>,
+    gpu_id: u32,
+    file: ARef<File>,
+    open: impl FnOnce(&File) -> Result<FileVm>,
+) -> Result {
+    let memory = RBTreeNodeReservation::new(GFP_KERNEL)?;
+    let acquired = process.acquire_vm(gpu_id, file, open);
+    let device = process.device(gpu_id)?;
+    // Also after an error, if the process has the address space nevertheless.
+    let pasid = device.pasid();
+    if pasid != 0 {
+        let node = memory.into_node(pasid, (process.clone(), device.clone()));
+        let replaced = List::with(|list| list.pasids.insert(node));
+        drop(replaced);
+    }
+    acquired
+}
+
+impl Process {
+    /// Removes the PASID on a GPU from the list, if there is one.
+    pub(super) fn unlist_pasid(&self, device: &ProcessDevice) {
+        let removed = List::with(|list| list.pasids.remove_node(&device.pasid()));
+        drop(removed);
+    }
 }
 
 /// The process that an interrupt concerns.
@@ -277,31 +330,67 @@ pub(super) fn by_interrupt(gpu: &Gpu, origin: &Origin) -> Option<Interrupted> {
 
 /// Returns a process that the one with address space `debugger` debugs.
 pub(super) fn debugged_by(debugger: usize) -> Option<Arc<Process>> {
-    LIST.lock()
-        .iter()
-        .find(|entry| entry.process.is_debugged_by(debugger))
-        .map(|entry| entry.process.clone())
+    List::with(|list| {
+        let cursor = list.debugged.cursor_lower_bound(&(debugger, 0))?;
+        let ((by, _), process) = cursor.current();
+        (*by == debugger).then(|| process.clone())
+    })
+}
+
+/// Memory to list a process as debugged.
+pub(super) struct DebuggedMemory(RBTreeNodeReservation<(usize, usize), Arc<Process>>);
+
+impl DebuggedMemory {
+    /// Allocates it. `ENOMEM` without memory.
+    pub(super) fn new() -> Result<Self> {
+        Ok(Self(RBTreeNodeReservation::new(GFP_KERNEL)?))
+    }
+}
+
+fn debugged_key(debugger: usize, process: &Process) -> (usize, usize) {
+    (debugger, core::ptr::from_ref(process).addr())
+}
+
+/// Lists a process as debugged by the one with address space `debugger`, until
+/// [`unlist_debugged`].
+pub(super) fn list_debugged(memory: DebuggedMemory, debugger: usize, process: &Arc<Process>) {
+    let key = debugged_key(debugger, process);
+    let node = memory.0.into_node(key, process.clone());
+    let replaced = List::with(|list| list.debugged.insert(node));
+    debug_assert!(replaced.is_none());
+}
+
+/// Undoes [`list_debugged`].
+pub(super) fn unlist_debugged(debugger: usize, process: &Process) {
+    let removed = List::with(|list| list.debugged.remove_node(&debugged_key(debugger, process)));
+    drop(removed);
 }
 
 /// Calls `f` for all processes, with the list locked. Allocates no memory.
 pub(super) fn for_each(mut f: impl FnMut(&Process)) {
-    LIST.lock().iter().for_each(|entry| f(&entry.process));
+    List::with(|list| {
+        let entries = list.processes.values();
+        entries.for_each(|entry| f(&entry.process));
+    });
 }
 
 /// Returns all processes. The list is not locked afterwards. `ENOMEM` without memory.
 pub(crate) fn snapshot() -> Result<KVec<Arc<Process>>> {
     let mut out: KVec<Arc<Process>> = KVec::new();
     loop {
-        let list = LIST.lock();
-        if out.capacity() >= list.len() {
-            for entry in list.iter() {
+        let count = List::with(|list| {
+            if out.capacity() < list.count {
+                return Ok(list.count);
+            }
+            for entry in list.processes.values() {
                 out.push_within_capacity(entry.process.clone())?;
             }
+            Ok::<_, Error>(0)
+        })?;
+        if count == 0 {
             return Ok(out);
         }
-        let len = list.len();
-        drop(list);
-        out.reserve(len, GFP_KERNEL)?;
+        out.reserve(count, GFP_KERNEL)?;
     }
 }
 

@@ -33,6 +33,7 @@
 #define OTHER_CLIENTS 32000
 #define EVICTIONS 20
 #define CREATIONS 64
+#define PROCESSES 16000
 #define FILES (1u << 17)
 #define PAGE 4096ul
 #define NOBODY 65534
@@ -591,6 +592,51 @@ TEST_TIMEOUT(smi_clients_of_others, 60)
 	allow_files();
 	fixture_open(&gpu);
 	expect_constant(cost_of_evictions, OTHER_CLIENTS);
+}
+
+static void create_processes(uint32_t count)
+{
+	struct kfd k;
+
+	fixture_open_only(&k);
+	while (count--) {
+		k.fd = kfd_open_file("/dev/kfd");
+		ASSERT(k.fd >= 0);
+		ASSERT_OK(kfd_create_process(&k));
+	}
+}
+
+/*
+ * Of a process that opens the device and ends while another one has secondary processes, without
+ * its waits.
+ */
+static uint64_t cost_of_process(uint32_t count)
+{
+	uint64_t cost = UINT64_MAX;
+	int status;
+
+	start_holder(create_processes, count);
+	for (int i = 0; i < 20; i++) {
+		pid_t child = fork_child();
+		struct rusage use;
+		uint64_t ns;
+
+		if (!child)
+			_exit(kfd_open_file("/dev/kfd") < 0);
+		ASSERT(wait4(child, &status, 0, &use) == child);
+		EXPECT_EQ(status, 0);
+		ns = 1000000000ull * (uint64_t)(use.ru_utime.tv_sec + use.ru_stime.tv_sec) +
+		     1000ull * (uint64_t)(use.ru_utime.tv_usec + use.ru_stime.tv_usec);
+		cost = ns < cost ? ns : cost;
+	}
+	end_holder();
+	return cost;
+}
+
+TEST_TIMEOUT(processes_of_others, 120)
+{
+	allow_files();
+	expect_constant(cost_of_process, PROCESSES);
 }
 
 /* BOs that are freed, by their handles and as DMA buffers. */
