@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Copies arrays from user space.
+//! Copies arrays from user space; loops whose length it controls.
 
 use kernel::{
     alloc::{flags, Allocator, Flags, Vec},
@@ -9,9 +9,19 @@ use kernel::{
     uaccess::{UserPtr, UserSlice},
 };
 
+use crate::kapi::task;
+
 /// Returns the allocation flags for sizes that user space controls: no allocation warning.
 pub(super) fn sized() -> Flags {
     GFP_KERNEL | flags::__GFP_NOWARN
+}
+
+/// Returns `ERESTARTSYS` if the process is killed. For loops whose length user space controls.
+pub(super) fn check_killed() -> Result {
+    if task::fatal_signal_pending() {
+        return Err(ERESTARTSYS);
+    }
+    Ok(())
 }
 
 /// Returns a copy of the `count` elements at user address `addr`. `EFAULT` if they are not

@@ -66,8 +66,8 @@ pub(crate) enum DmaPacket {
     },
     /// Flushes HDP.
     HdpFlush(HdpFlush),
-    /// Writes the caches of the graphics core back and invalidates them. Empty for an SDMA that does
-    /// not access memory through them.
+    /// Writes back and invalidates the caches of the graphics core. Empty for an SDMA that does not
+    /// use them.
     MemSync,
     /// Executes an IB; the address is aligned down to [`sdma::IB_ALIGN`].
     Indirect {

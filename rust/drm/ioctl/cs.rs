@@ -13,11 +13,12 @@ use crate::{
         bo_list::BoList,
         dependencies::Dependencies,
         file::{FileData, Render},
+        user,
     },
     kapi::{
         drm::{Device, File, Handler},
         resv::{LockSet, Usage},
-        sched, task,
+        sched,
     },
     mmu::{self, BoRef, KernelAddr},
     ring::sdma::Job,
@@ -84,14 +85,6 @@ fn add_implicit(data: &FileData, bo: &BoRef, after: &mut Dependencies) -> Result
     Ok(())
 }
 
-/// Returns `ERESTARTSYS` if the process is killed. For loops whose length user space controls.
-fn check_killed() -> Result {
-    if task::fatal_signal_pending() {
-        return Err(ERESTARTSYS);
-    }
-    Ok(())
-}
-
 /// Locks and validates the buffers, and pushes the job. Returns its sequence number.
 fn submit(data: &FileData, request: &Request, work: Work, list: &Arc<BoList>) -> Result<u64> {
     let vm = data.vm()?;
@@ -111,7 +104,7 @@ fn submit(data: &FileData, request: &Request, work: Work, list: &Arc<BoList>) ->
     let gpu = data.gpu()?;
     let budget = gpu.lru().move_budget(gpu.vram());
     for bo in bos() {
-        check_killed()?;
+        user::check_killed()?;
         mmu::validate_within(bo, &budget)?;
         add_implicit(data, bo, &mut after)?;
     }
@@ -140,7 +133,7 @@ fn submit(data: &FileData, request: &Request, work: Work, list: &Arc<BoList>) ->
             }
             let mut job = sched::Job::new(entity, 1, job)?;
             for fence in after.iter() {
-                check_killed()?;
+                user::check_killed()?;
                 job.add_dependency(fence.clone())?;
             }
             Ok(job)

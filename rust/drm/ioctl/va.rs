@@ -148,7 +148,6 @@ impl Handler<Render> for Va {
     const CMD: u32 = uapi::DRM_IOCTL_AMDGPU_GEM_VA;
 
     fn run(_dev: &Device, file: &File<Render>, arg: &mut Self::Arg) -> Result<i32> {
-        let data: &Arc<FileData> = file.data();
         let range = addresses::checked(arg.va_address, arg.map_size)?;
         let delayed = arg.flags & uapi::AMDGPU_VM_DELAY_UPDATE != 0;
         if arg.flags & !FLAGS != 0

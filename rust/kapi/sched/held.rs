@@ -105,7 +105,9 @@ impl<T: Send + 'static> Held<T> {
         }
     }
 
-    /// Called with the lock of the fence.
+    /// # Safety
+    ///
+    /// Called by the kernel, with the lock of the fence, for a callback that `wait` has added.
     unsafe extern "C" fn signaled(
         _fence: *mut bindings::dma_fence,
         callback: *mut bindings::dma_fence_cb,

@@ -6,7 +6,6 @@
 
 use kernel::{prelude::*, sync::Arc, transmute::FromBytes};
 
-use super::check_killed;
 use crate::{
     drm::{
         bo_list::BoList,
@@ -249,7 +248,7 @@ impl Work {
     /// Adds dependencies on jobs: until they are `scheduled`, or until they are done.
     fn add_jobs(&mut self, file: &File<Render>, data: &[u8], scheduled: bool) -> Result {
         for job in elements::<uapi::drm_amdgpu_cs_chunk_dep>(data) {
-            check_killed()?;
+            user::check_killed()?;
             let name = JobId {
                 ctx: job.ctx_id,
                 ring: Ring {
@@ -271,7 +270,7 @@ impl Work {
 
     /// Adds a dependency on the fence of a syncobj.
     fn add_syncobj(&mut self, file: &File<Render>, handle: u32, point: u64, flags: u64) -> Result {
-        check_killed()?;
+        user::check_killed()?;
         let fence = syncobj::find_fence(file, handle, point, flags)?;
         self.after.add(fence)
     }
@@ -285,7 +284,7 @@ impl Work {
 
     /// Adds a syncobj that receives the fence of the job.
     fn add_signal(&mut self, file: &File<Render>, handle: u32, point: u64) -> Result {
-        check_killed()?;
+        user::check_killed()?;
         let target = SyncobjSignal::new(file, handle, point, EINVAL)?;
         Ok(self.signals.push(target, GFP_KERNEL)?)
     }

@@ -44,6 +44,10 @@ impl PageTables for Tables {
         *self.written.lock() = resets;
         Ok(())
     }
+
+    fn zap_again(&self) -> Result {
+        Ok(())
+    }
 }
 
 fn list() -> Arc<SpaceList> {
