@@ -611,6 +611,15 @@ bool rkfd_helper_fault_unlock(struct vm_fault *vmf)
 	return true;
 }
 
+/* Whether a userfaultfd provides missing pages of an area also for accesses of the kernel. */
+static bool provides_pages(const struct vm_area_struct *vma)
+{
+	const struct userfaultfd_ctx *ctx = vma->vm_userfaultfd_ctx.ctx;
+
+	return userfaultfd_missing((struct vm_area_struct *)vma) &&
+	       !(ctx->flags & UFFD_USER_MODE_ONLY) && !(ctx->features & UFFD_FEATURE_SIGBUS);
+}
+
 /*
  * Faults a page in without waiting. Returns 1 if it is there, 0 if it has to be waited for (a
  * userfaultfd provides it, or it is being read), or a negative errno. The mmap lock is held.
@@ -623,7 +632,7 @@ long rkfd_helper_fault_nowait(struct mm_struct *mm, unsigned long addr, bool wri
 	 * Anonymous memory has to be provided where there is no entry. A fault finds that out after
 	 * it has allocated and cleared a page, also a huge one: FOLL_DUMP does not fault.
 	 */
-	bool provided = vma && vma_is_anonymous(vma) && userfaultfd_missing(vma);
+	bool provided = vma && vma_is_anonymous(vma) && provides_pages(vma);
 	struct page *page;
 	long count;
 

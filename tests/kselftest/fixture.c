@@ -33,10 +33,15 @@ void fixture_open(struct kfd *k)
 
 int fixture_hold(void *start, size_t size, uint64_t mode)
 {
+	return fixture_hold_for(start, size, mode, 0);
+}
+
+int fixture_hold_for(void *start, size_t size, uint64_t mode, int flags)
+{
 	struct uffdio_api api = { .api = UFFD_API };
 	struct uffdio_register range = { .mode = mode, .range = { kfd_va(start), size } };
 	/* poll() does not wait for a file without O_NONBLOCK. */
-	int file = (int)syscall(SYS_userfaultfd, O_CLOEXEC | O_NONBLOCK);
+	int file = (int)syscall(SYS_userfaultfd, O_CLOEXEC | O_NONBLOCK | flags);
 
 	if (file < 0)
 		SKIP("no userfaultfd");

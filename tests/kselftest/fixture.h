@@ -112,6 +112,8 @@ bool gpu_is_gfx12(void);
  * userfaultfd.
  */
 int fixture_hold(void *start, size_t size, uint64_t mode);
+/* The same with flags of userfaultfd(): UFFD_USER_MODE_ONLY. */
+int fixture_hold_for(void *start, size_t size, uint64_t mode, int flags);
 /* Hangs a GPU that does not preempt queues (model knob hws.no_preempt); in a child. */
 void hang_gpu(void *unused);
 

@@ -462,6 +462,25 @@ TEST(pages_come_by_userfaultfd)
 	close(file);
 }
 
+/* A userfaultfd that provides pages to user space only: the queues do not wait for them. */
+TEST(pages_of_a_userfaultfd_for_user_space)
+{
+	struct fixture f;
+	struct pages p;
+	int file;
+
+	svm_launch(&f);
+	p = svm_pages(anonymous(16 * KFD_PAGE), 16 * KFD_PAGE);
+	memset(p.cpu, 1, p.size);
+	ASSERT_OK(svm_access(&f.k, p.cpu, p.size));
+	file = fixture_hold_for(p.cpu, p.size, UFFDIO_REGISTER_MODE_MISSING, UFFD_USER_MODE_ONLY);
+	ASSERT(!madvise(p.cpu, p.size / 2, MADV_DONTNEED));
+	usleep(100000);
+	EXPECT(fixture_works(&f));
+	EXPECT(svm_works(&f, p.cpu + p.size / 2, p.size / 2, 0x700));
+	close(file);
+}
+
 /* A page in the page cache needs no userfaultfd, also if the process has not mapped it yet. */
 TEST(cached_pages_below_a_userfaultfd)
 {
