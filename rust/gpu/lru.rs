@@ -38,28 +38,28 @@ struct MoveTime {
     at: Instant<Monotonic>,
 }
 
-/// The bytes that the BOs of a job may move. Dropping it accounts for those that were moved on the
-/// card meanwhile, by any job.
+/// The bytes that the BOs of a job may move. Dropping it accounts for those that were moved.
 pub(crate) struct MoveBudget<'a> {
     lru: &'a EvictionLru,
     bytes: u64,
-    before: u64,
+    moved: u64,
 }
 
 impl MoveBudget<'_> {
-    fn moved(&self) -> u64 {
-        self.lru.bytes_moved().saturating_sub(self.before)
-    }
-
     /// Returns whether no BO is to be moved any more.
     pub(crate) fn is_spent(&self) -> bool {
-        self.moved() >= self.bytes
+        self.moved >= self.bytes
+    }
+
+    /// Counts a BO that was moved to VRAM, and as many bytes that may have left it.
+    pub(crate) fn add(&mut self, bytes: u64) {
+        self.moved = self.moved.saturating_add(bytes.saturating_mul(2));
     }
 }
 
 impl Drop for MoveBudget<'_> {
     fn drop(&mut self) {
-        let us = i64::try_from(self.moved() >> MOVE_RATE).unwrap_or(i64::MAX);
+        let us = i64::try_from(self.moved >> MOVE_RATE).unwrap_or(i64::MAX);
         let mut time = self.lru.move_time.lock();
         time.left = time.left.saturating_sub(us);
     }
@@ -230,7 +230,7 @@ impl EvictionLru {
             lru: self,
             // Nothing after moves that took longer.
             bytes: u64::try_from(time.left).unwrap_or(0) << MOVE_RATE,
-            before: self.bytes_moved(),
+            moved: 0,
         }
     }
 

@@ -270,12 +270,18 @@ fn page_up(size: u64) -> Result<u64> {
 }
 
 /// As [`validate`] for a job, unless its BOs have moved enough.
-pub(crate) fn validate_within(bo: &BoRef, budget: &MoveBudget<'_>) -> Result {
+pub(crate) fn validate_within(bo: &BoRef, budget: &mut MoveBudget<'_>) -> Result {
     if budget.is_spent() {
         bo.gpu().lru().touch(&**bo.inner());
         return Ok(());
     }
-    validate(bo)
+    // The reservation, which is locked, excludes moves by others.
+    let was_in_vram = bo.inner().in_vram();
+    validate(bo)?;
+    if bo.inner().in_vram() && !was_in_vram {
+        budget.add(bo.size());
+    }
+    Ok(())
 }
 
 /// See [`evict::validate_inner`].

@@ -102,10 +102,10 @@ fn submit(data: &FileData, request: &Request, work: Work, list: &Arc<BoList>) ->
 
     let locks = LockSet::new(&resvs, true)?;
     let gpu = data.gpu()?;
-    let budget = gpu.lru().move_budget(gpu.vram());
+    let mut budget = gpu.lru().move_budget(gpu.vram());
     for bo in bos() {
         user::check_killed()?;
-        mmu::validate_within(bo, &budget)?;
+        mmu::validate_within(bo, &mut budget)?;
         add_implicit(data, bo, &mut after)?;
     }
     drop(budget);
