@@ -147,7 +147,7 @@ impl Recovery {
     /// Handles a fatal error of the link to the device, which is not accessed until
     /// [`Recovery::link_reset`].
     pub(crate) fn link_failed(&self) {
-        // Also ends a reset in progress, which holds the lock.
+        // Before the lock: a change of the partition mode, which holds it, ends.
         self.gpu().hub().freeze();
         let mut state = self.state.lock();
         state.frozen = true;
@@ -155,15 +155,27 @@ impl Recovery {
     }
 
     /// Brings the device up after a reset of its link, of which it may not have been told before.
-    /// `EIO` if it does not work.
+    /// During a suspend that is left to [`Recovery::wake`]. `EIO` if it does not work.
     pub(crate) fn link_reset(&self, pdev: &Device<Core<'_>>) -> Result {
         self.gpu().hub().freeze();
         let mut state = self.state.lock();
+        state.frozen = true;
         self.await_reset("reset of the PCIe link");
-        state.frozen = false;
+        if state.held {
+            self.gpu().restore_config(pdev, &self.config)?;
+            state.frozen = false;
+            self.gpu().hub().thaw();
+            return Ok(());
+        }
         if !state.ended {
+            state.frozen = false;
             self.gpu().hub().thaw();
             self.reset_and_restart(&state, |gpu| gpu.restore_link(pdev, &self.config));
+            if self.gpu().check_usable().is_err() {
+                // It is not accessed until it is lost, or reset by the PCI core.
+                self.gpu().hub().freeze();
+                state.frozen = true;
+            }
         }
         self.gpu().check_usable()
     }
@@ -238,7 +250,7 @@ impl Recovery {
         let gpu = self.gpu();
         // No reclaim: it would call MMU notifiers, which use rings that do not run yet. The device
         // belongs to this task.
-        let _no_reclaim = NoReclaim::new();
+        let no_reclaim = NoReclaim::new();
         gpu.begin_reset();
         let back = reset(gpu)
             .and_then(|()| gpu.bring_up())
@@ -249,6 +261,7 @@ impl Recovery {
             Err(_) => Wedged::Lost,
         };
         gpu.end_reset(back);
+        drop(no_reclaim);
         state.report(wedged);
     }
 }

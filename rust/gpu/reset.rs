@@ -79,10 +79,22 @@ impl Gpu {
         pdev: &pci::Device<Core<'_>>,
         config: &SavedConfig,
     ) -> Result {
-        kapi::pci::wait_present(pdev, LINK_TIMEOUT)?;
-        config.restore(pdev)?;
+        self.restore_config(pdev, config)?;
         self.clear_firmware_state();
         self.reset_if_alive(pdev, "its firmware runs after a reset of the link")
+    }
+
+    /// Restores the configuration of a card after a reset of its link, without bus mastering:
+    /// engines may run. `ENODEV` if the card does not answer on the bus.
+    pub(crate) fn restore_config(
+        &self,
+        pdev: &pci::Device<Core<'_>>,
+        config: &SavedConfig,
+    ) -> Result {
+        kapi::pci::wait_present(pdev, LINK_TIMEOUT)?;
+        config.restore(pdev)?;
+        kapi::pci::clear_master(pdev);
+        Ok(())
     }
 
     /// Resets a card whose secure OS runs, for the reason `why`: firmware that runs would not be
