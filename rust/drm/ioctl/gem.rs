@@ -184,7 +184,7 @@ impl Handler<Render> for Metadata {
                 if bytes % 4 != 0 {
                     stored.data[words - 1] &= (1 << (bytes % 4 * 8)) - 1;
                 }
-                // No metadata has no flags.
+                // Without bytes the flags stay (`amdgpu_bo_set_metadata`).
                 if bytes > 0 {
                     stored.flags = arg.data.flags;
                 }
