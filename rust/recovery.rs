@@ -20,7 +20,7 @@ use kernel::{
 use crate::{
     gpu::{Gpu, ResetHandler},
     kapi::{
-        drm::{self, Wedged},
+        drm::{self, wedged::Wedged},
         pci::{self, SavedConfig},
         sched_mm::NoReclaim,
         workqueue::{Builder, Delayed, DelayedItem, OwnedQueue},

@@ -54,6 +54,7 @@ use super::{
 };
 
 mod fdinfo;
+pub(crate) mod wedged;
 
 pub(crate) use fdinfo::{Fdinfo, MemoryStats};
 
@@ -91,24 +92,6 @@ pub(crate) trait Driver: Sized + Send + Sync + 'static {
     /// Prints the lines of a file in `/proc/PID/fdinfo` after those of the DRM core. An error ends
     /// the text.
     fn show_fdinfo(file: &File<Self>, out: &mut Fdinfo<'_>) -> Result;
-}
-
-/// Ways to recover a device that was wedged (`DRM_WEDGE_RECOVERY_*`).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Wedged {
-    /// It works again.
-    Recovered,
-    /// Unbind and bind of the driver, with a reset of the bus between them if that does not help.
-    Lost,
-}
-
-impl Wedged {
-    fn methods(self) -> c_ulong {
-        match self {
-            Self::Recovered => 1 << 0,
-            Self::Lost => 1 << 1 | 1 << 2,
-        }
-    }
 }
 
 /// The minor that a file was opened by.
@@ -597,22 +580,6 @@ impl Device {
         }
         // SAFETY: The allocation leaves one reference, which is handed over.
         Ok(unsafe { ARef::from_raw(raw) })
-    }
-
-    /// Sends the uevent of a device that was wedged (`drm_dev_wedged_event()`). No effect before it
-    /// is registered.
-    pub(crate) fn report_wedged(&self, how: Wedged) {
-        if self.registered.load(Relaxed) == 0 {
-            return;
-        }
-        // SAFETY: The device is initialized by its type invariant. Its primary minor and the device
-        // of that exist until it is freed. There is no information about a task.
-        let sent = unsafe {
-            bindings::drm_dev_wedged_event(self.raw.get(), how.methods(), ptr::null_mut())
-        };
-        if let Err(e) = to_result(sent) {
-            dev_warn!(self.parent(), "no event of the reset: {e:?}\n");
-        }
     }
 
     /// Returns the kind of `minor`, a minor of the device or of an alias.
