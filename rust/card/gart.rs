@@ -16,6 +16,8 @@ use kernel::{
     sync::{barrier, Arc, Mutex},
 };
 
+use rkfd_abi::pte::HOLE_START;
+
 use super::{
     hub::Hub,
     vram::{Vram, VramRange, VramUser},
@@ -33,8 +35,6 @@ const SIZE: u64 = 512 * SZ_1M as u64;
 /// Bytes of a PTE.
 const PTE_BYTES: usize = 8;
 const FOUR_GIB: u64 = 4 * SZ_1G as u64;
-/// First address of the hole in the middle of the address space (`AMDGPU_GMC_HOLE_START`).
-const HOLE_START: u64 = 0x8000_0000_0000;
 
 /// Pages of the aperture.
 struct PageTable {

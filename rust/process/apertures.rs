@@ -2,6 +2,8 @@
 
 //! GPU virtual addresses of the LDS, scratch and memory apertures of a process.
 
+use rkfd_abi::pte::HOLE_START;
+
 use crate::hw::Caps;
 
 /// LDS and scratch apertures lie above the address space of memory; each is 4 GiB long
@@ -11,8 +13,6 @@ const SCRATCH_BASE: u64 = 2 << 48;
 const APERTURE_LAST: u64 = (1 << 32) - 1;
 /// Start of user mappings: a null pointer with a small offset faults.
 const GPUVM_BASE: u64 = 1 << 16;
-/// Start of the hole of a 48-bit address space, above which addresses are sign-extended.
-const HOLE_START: u64 = 1 << 47;
 
 /// The apertures of a process on a GPU; limits are the last byte.
 #[derive(Clone, Copy)]
