@@ -25,15 +25,6 @@ static void expect_reset(struct kfd *k, uint32_t event)
 	EXPECT_EQ(expect_hang_event(k, event, WAIT_MS), 1);
 }
 
-static int update(struct kfd_queue *q)
-{
-	struct kfd_ioctl_update_queue_args args = { .queue_id = q->id,
-						    .queue_percentage = 0,
-						    .queue_priority = 7 };
-
-	return kfd_ioctl(q->k->fd, AMDKFD_IOC_UPDATE_QUEUE, &args);
-}
-
 TEST_TIMEOUT(idle, 120)
 {
 	device_need_reset();
@@ -59,7 +50,7 @@ TEST_TIMEOUT(queue_owner_gets_reset_event, 120)
 	event = listen_for_resets(&f.k);
 	device_reset();
 	expect_reset(&f.k, event);
-	EXPECT_RET(update(&f.q), -EACCES);
+	EXPECT_RET(fixture_update_queue(&f.q, 0), -EACCES);
 	EXPECT_RET(kfd_queue_create(&f.k, &another, 64), -EIO);
 	EXPECT_OK(kfd_queue_destroy(&f.q));
 	ASSERT_OK(ktap_in_child(fixture_lives, NULL));
@@ -108,10 +99,7 @@ static void *wait_for_job(void *data)
 /* Pending jobs and waits on them end; new jobs can be submitted. */
 TEST_TIMEOUT(pending_jobs_are_cancelled, 120)
 {
-	const uint64_t both = AMDGPU_CTX_QUERY2_FLAGS_RESET | AMDGPU_CTX_QUERY2_FLAGS_VRAMLOST;
 	struct waiter w = { 0 };
-	uint64_t flags = 0;
-	uint32_t status;
 	pthread_t thread;
 	struct cs cs;
 
@@ -124,16 +112,7 @@ TEST_TIMEOUT(pending_jobs_are_cancelled, 120)
 	usleep(100000);
 	device_reset();
 	pthread_join(thread, NULL);
-	ASSERT_OK(cs_ctx_state(cs.fd, AMDGPU_CTX_OP_QUERY_STATE2, cs.ctx, &flags, &status));
-	EXPECT_EQ(flags & both, both);
-	/* The old context failed; a new one has not. */
-	ASSERT_OK(cs_ctx_alloc(cs.fd, &cs.ctx));
-	ASSERT_OK(cs_ctx_state(cs.fd, AMDGPU_CTX_OP_QUERY_STATE2, cs.ctx, &flags, &status));
-	EXPECT_EQ(flags, 0);
-	cs.data.words[0] = 0;
-	ASSERT_OK(cs_run(&cs, 0, cs_write(&cs, cs.data.va, 7), &w.handle));
-	cs_done(&cs, 0, w.handle);
-	EXPECT_EQ(cs.data.words[0], 7);
+	cs_expect_lost(&cs);
 }
 
 static void *reset_again(void *data)
@@ -144,18 +123,6 @@ static void *reset_again(void *data)
 		usleep(20000);
 	}
 	return NULL;
-}
-
-static void open_and_exit(void *data)
-{
-	struct kfd_queue q;
-	struct kfd k;
-
-	(void)data;
-	fixture_open(&k);
-	/* CREATE_QUEUE may fail or succeed: it races with the resets. */
-	if (kfd_queue_create(&k, &q, 64) == 0)
-		kfd_queue_destroy(&q);
 }
 
 /* A context whose jobs had ended is of no use either: VRAM has lost its contents. */
@@ -185,7 +152,7 @@ TEST_TIMEOUT(open_and_exit_during_reset, 120)
 	device_need_reset();
 	ASSERT(pthread_create(&thread, NULL, reset_again, NULL) == 0);
 	for (int i = 0; i < 8; i++)
-		EXPECT_OK(ktap_in_child(open_and_exit, NULL));
+		EXPECT_OK(ktap_in_child(fixture_tries_queue, NULL));
 	pthread_join(thread, NULL);
 	ASSERT_OK(ktap_in_child(fixture_lives, NULL));
 }

@@ -93,6 +93,11 @@ int cs_run(struct cs *cs, uint32_t ring, struct cs_ib ib, uint64_t *handle);
 int cs_wait(struct cs *cs, uint32_t ring, uint64_t handle, uint64_t timeout, uint64_t *busy);
 /* Waits for a job without a timeout; a failure is a failure of the test. */
 void cs_done(struct cs *cs, uint32_t ring, uint64_t handle);
+/*
+ * Expects that a reset with loss of VRAM has failed the context. Replaces it by a new one, and
+ * expects that this has not failed and works.
+ */
+void cs_expect_lost(struct cs *cs);
 uint64_t cs_now(void);
 /* FENCE_TO_HANDLE of a job on the first ring. */
 int cs_to_handle(struct cs *cs, uint64_t job, uint32_t what, uint32_t *handle);

@@ -365,3 +365,20 @@ int syncobj_timeline_wait(int fd, uint32_t handle, uint64_t point, int64_t timeo
 
 	return kfd_ioctl(fd, DRM_IOCTL_SYNCOBJ_TIMELINE_WAIT, &args);
 }
+
+void cs_expect_lost(struct cs *cs)
+{
+	const uint64_t both = AMDGPU_CTX_QUERY2_FLAGS_RESET | AMDGPU_CTX_QUERY2_FLAGS_VRAMLOST;
+	uint64_t handle, flags = 0;
+	uint32_t status;
+
+	ASSERT_OK(cs_ctx_state(cs->fd, AMDGPU_CTX_OP_QUERY_STATE2, cs->ctx, &flags, &status));
+	EXPECT_EQ(flags & both, both);
+	ASSERT_OK(cs_ctx_alloc(cs->fd, &cs->ctx));
+	ASSERT_OK(cs_ctx_state(cs->fd, AMDGPU_CTX_OP_QUERY_STATE2, cs->ctx, &flags, &status));
+	EXPECT_EQ(flags, 0);
+	cs->data.words[0] = 0;
+	ASSERT_OK(cs_run(cs, 0, cs_write(cs, cs->data.va, 7), &handle));
+	cs_done(cs, 0, handle);
+	EXPECT_EQ(cs->data.words[0], 7);
+}

@@ -156,19 +156,6 @@ TEST(payload_is_per_queue)
 	EXPECT_OK(kfd_queue_destroy(&q));
 }
 
-static int update(struct kfd_queue *q)
-{
-	struct kfd_ioctl_update_queue_args args = {
-		.ring_base_address = kfd_va(q->ring->va),
-		.queue_id = q->id,
-		.ring_size = (uint32_t)q->ring->size,
-		.queue_percentage = 100,
-		.queue_priority = 7,
-	};
-
-	return kfd_ioctl(q->k->fd, AMDKFD_IOC_UPDATE_QUEUE, &args);
-}
-
 /* MES removes the queue while all are suspended, for good. Others go on. */
 TEST(invalid_packet_unmaps_the_queue)
 {
@@ -193,7 +180,7 @@ TEST(invalid_packet_unmaps_the_queue)
 	EXPECT_EQ(watch_count(text, "op=ADD_QUEUE "), 0);
 	free(text);
 	watch_start_only("rkfd_mes_submit", NULL);
-	EXPECT_OK(update(&bad));
+	EXPECT_OK(fixture_update_queue(&bad, 100));
 	EXPECT_OK(kfd_queue_destroy(&bad));
 	text = watch_stop();
 	EXPECT_EQ(watch_count(text, "op=ADD_QUEUE "), 0);

@@ -127,6 +127,19 @@ int fixture_fill(struct fixture *f, struct kfd_queue *q, uint32_t *data, uint32_
 	return kfd_signal_wait(&f->k, &f->signal, WAIT_MS);
 }
 
+int fixture_update_queue(struct kfd_queue *q, uint32_t percent)
+{
+	struct kfd_ioctl_update_queue_args args = {
+		.ring_base_address = kfd_va(q->ring->va),
+		.queue_id = q->id,
+		.ring_size = (uint32_t)q->ring->size,
+		.queue_percentage = percent,
+		.queue_priority = 7,
+	};
+
+	return kfd_ioctl(q->k->fd, AMDKFD_IOC_UPDATE_QUEUE, &args);
+}
+
 bool fixture_works(struct fixture *f)
 {
 	uint32_t *words = f->data->va;
@@ -262,6 +275,17 @@ void fixture_lives(void *unused)
 	fixture_launch(&f);
 	EXPECT(fixture_works(&f));
 	EXPECT_OK(kfd_queue_destroy(&f.q));
+}
+
+void fixture_tries_queue(void *unused)
+{
+	struct kfd_queue q;
+	struct kfd k;
+
+	(void)unused;
+	fixture_open(&k);
+	if (!kfd_queue_create(&k, &q, 64))
+		kfd_queue_destroy(&q);
 }
 
 void fixture_opens(void *unused)

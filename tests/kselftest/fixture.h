@@ -49,6 +49,8 @@ int fixture_fill(struct fixture *f, struct kfd_queue *q, uint32_t *data, uint32_
 /* Dispatches the fill kernel without waiting. `slot` selects one of 64 kernarg slots. */
 void fixture_fill_start(struct fixture *f, struct kfd_queue *q, struct kfd_signal *signal,
 			unsigned int slot, uint32_t *data, uint32_t count, uint32_t value);
+/* UPDATE_QUEUE with the ring that the queue has. Returns 0 or a negative errno. */
+int fixture_update_queue(struct kfd_queue *q, uint32_t percent);
 /* Fills and compares; a mismatch is a failure of the test. */
 bool fixture_works(struct fixture *f);
 /*
@@ -60,6 +62,11 @@ void fixture_endless(struct fixture *f, unsigned int groups);
 void fixture_lives(void *unused);
 /* Waits for the end of a reset, in which no queue can be created; for ktap_in_child. */
 void fixture_wait_for_reset(void *unused);
+/*
+ * Creates a queue and destroys it, for ktap_in_child. That may fail: it races with the loss of the
+ * GPU.
+ */
+void fixture_tries_queue(void *unused);
 /* Only opens the GPU and acquires its VM, for ktap_in_child. */
 void fixture_opens(void *unused);
 /* Whether allocations fail (fail-nth.sh): a process works without its files in sysfs then. */

@@ -347,30 +347,46 @@ TEST_TIMEOUT(gtt_bos, 120)
 	expect_linear(cost_of_gtt_bos, BUFFERS / 8);
 }
 
+/* Allocates BOs of one page. */
+static struct kfd_bo **alloc_bos(uint32_t count, uint32_t flags)
+{
+	struct kfd_bo **bos = calloc(count, sizeof(*bos));
+
+	ASSERT(bos);
+	for (uint32_t i = 0; i < count; i++)
+		ASSERT_OK(kfd_bo_alloc(&gpu, PAGE, flags, &bos[i]));
+	return bos;
+}
+
+/* Frees the BOs that are left (not NULL). */
+static void free_bos(struct kfd_bo **bos, uint32_t count)
+{
+	for (uint32_t i = 0; i < count; i++)
+		if (bos[i])
+			ASSERT_OK(kfd_bo_free(&gpu, bos[i]));
+	free(bos);
+}
+
 /* Of the mapping of a BO of `count` pages in as many pieces of VRAM. */
 static uint64_t cost_of_pieces(uint32_t count)
 {
-	struct kfd_bo **bos = calloc(2 * count, sizeof(*bos)), *rest, *bo;
+	struct kfd_bo **bos, *rest, *bo;
 	uint64_t available, start, cost;
-	uint32_t all = 0;
 
-	ASSERT(bos);
 	ASSERT_OK(kfd_available(&gpu, &available));
 	ASSERT_OK(kfd_bo_alloc(&gpu, available - 2 * count * PAGE, KFD_FLAGS_VRAM, &rest));
-	while (all < 2 * count && !kfd_bo_alloc(&gpu, PAGE, KFD_FLAGS_VRAM, &bos[all]))
-		all++;
-	ASSERT(all == 2 * count, "%u of %u", all, 2 * count);
-	for (uint32_t i = 0; i < all; i += 2)
+	bos = alloc_bos(2 * count, KFD_FLAGS_VRAM);
+	for (uint32_t i = 0; i < 2 * count; i += 2) {
 		ASSERT_OK(kfd_bo_free(&gpu, bos[i]));
+		bos[i] = NULL;
+	}
 	ASSERT_OK(kfd_bo_alloc(&gpu, count * PAGE, KFD_FLAGS_VRAM, &bo));
 	start = used_now();
 	ASSERT_OK(kfd_bo_map_gpu(&gpu, bo));
 	cost = used_now() - start;
 	ASSERT_OK(kfd_bo_free(&gpu, bo));
-	for (uint32_t i = 1; i < all; i += 2)
-		ASSERT_OK(kfd_bo_free(&gpu, bos[i]));
+	free_bos(bos, 2 * count);
 	ASSERT_OK(kfd_bo_free(&gpu, rest));
-	free(bos);
 	return cost;
 }
 
@@ -384,12 +400,9 @@ TEST_TIMEOUT(pieces_of_a_bo, 120)
 /* Of the reuse of the lowest handle, with `count` BOs. */
 static uint64_t cost_of_handles(uint32_t count)
 {
-	struct kfd_bo **bos = calloc(count, sizeof(*bos)), *more;
+	struct kfd_bo **bos = alloc_bos(count, KFD_FLAGS_GTT), *more;
 	uint64_t start, cost;
 
-	ASSERT(bos);
-	for (uint32_t i = 0; i < count; i++)
-		ASSERT_OK(kfd_bo_alloc(&gpu, PAGE, KFD_FLAGS_GTT, &bos[i]));
 	start = used_now();
 	for (int i = 0; i < 100; i++) {
 		ASSERT_OK(kfd_bo_free(&gpu, bos[0]));
@@ -398,9 +411,7 @@ static uint64_t cost_of_handles(uint32_t count)
 		ASSERT_OK(kfd_bo_free(&gpu, more));
 	}
 	cost = used_now() - start;
-	for (uint32_t i = 0; i < count; i++)
-		ASSERT_OK(kfd_bo_free(&gpu, bos[i]));
-	free(bos);
+	free_bos(bos, count);
 	return cost;
 }
 

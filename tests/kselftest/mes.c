@@ -141,19 +141,6 @@ TEST(dispatch_sends_no_frame)
 	EXPECT_EQ(seen.count, 0);
 }
 
-static int update(struct kfd_queue *q, uint32_t percentage)
-{
-	struct kfd_ioctl_update_queue_args args = {
-		.ring_base_address = kfd_va(q->ring->va),
-		.queue_id = q->id,
-		.ring_size = q->packets * (uint32_t)sizeof(struct aql_dispatch),
-		.queue_percentage = percentage,
-		.queue_priority = 7,
-	};
-
-	return kfd_ioctl(q->k->fd, AMDKFD_IOC_UPDATE_QUEUE, &args);
-}
-
 /* Other queues are not touched, however many there are. */
 TEST(update_removes_and_adds_one_queue)
 {
@@ -165,12 +152,12 @@ TEST(update_removes_and_adds_one_queue)
 	for (int i = 0; i < 4; i++)
 		ASSERT_OK(kfd_queue_create(&k, &q[i], 64));
 	watch_start();
-	EXPECT_OK(update(&q[1], 100));
+	EXPECT_OK(fixture_update_queue(&q[1], 100));
 	stop_and_read();
 	EXPECT_EQ(frames_of("REMOVE_QUEUE"), 1);
 	EXPECT_EQ(frames_of("ADD_QUEUE"), 1);
 	watch_start();
-	EXPECT_OK(update(&q[1], 0));
+	EXPECT_OK(fixture_update_queue(&q[1], 0));
 	stop_and_read();
 	EXPECT_EQ(frames_of("REMOVE_QUEUE"), 1);
 	EXPECT_EQ(frames_of("ADD_QUEUE"), 0);

@@ -112,15 +112,6 @@ TEST_TIMEOUT(idle, 200)
 	ASSERT_OK(ktap_in_child(fixture_lives, NULL));
 }
 
-static int update(struct kfd_queue *q)
-{
-	struct kfd_ioctl_update_queue_args args = { .queue_id = q->id,
-						    .queue_percentage = 0,
-						    .queue_priority = 7 };
-
-	return kfd_ioctl(q->k->fd, AMDKFD_IOC_UPDATE_QUEUE, &args);
-}
-
 /* The queue is lost, with an event; a new process works. */
 TEST_TIMEOUT(fatal_error_is_a_reset, 200)
 {
@@ -136,7 +127,7 @@ TEST_TIMEOUT(fatal_error_is_a_reset, 200)
 	recover_from(PCI_ERR_UNC_DLP);
 	EXPECT(uevents_have(uevents, "WEDGED=none", WAIT_MS));
 	EXPECT_EQ(expect_hang_event(&f.k, event, WAIT_MS), 1);
-	EXPECT_RET(update(&f.q), -EACCES);
+	EXPECT_RET(fixture_update_queue(&f.q, 0), -EACCES);
 	EXPECT_OK(kfd_queue_destroy(&f.q));
 	ASSERT_OK(ktap_in_child(fixture_lives, NULL));
 }
@@ -157,16 +148,14 @@ TEST_TIMEOUT(other_error_loses_nothing, 200)
 	ASSERT(fixture_works(&f));
 	EXPECT_EQ(((volatile uint32_t *)vram->va)[63], 5);
 	EXPECT_EQ(event_result(&f.k, event, 100), KFD_IOC_WAIT_RESULT_TIMEOUT);
-	EXPECT_OK(update(&f.q));
+	EXPECT_OK(fixture_update_queue(&f.q, 0));
 	EXPECT_OK(kfd_queue_destroy(&f.q));
 }
 
 /* A job that does not end by itself is cancelled. Its context has failed, a new one works. */
 TEST_TIMEOUT(pending_jobs_are_cancelled, 200)
 {
-	const uint64_t both = AMDGPU_CTX_QUERY2_FLAGS_RESET | AMDGPU_CTX_QUERY2_FLAGS_VRAMLOST;
-	uint64_t handle, busy, flags = 0;
-	uint32_t status;
+	uint64_t handle, busy;
 	struct cs cs;
 
 	need_errors();
@@ -175,12 +164,7 @@ TEST_TIMEOUT(pending_jobs_are_cancelled, 200)
 	usleep(100000);
 	recover_from(PCI_ERR_UNC_DLP);
 	cs_wait(&cs, 0, handle, FOREVER, &busy);
-	ASSERT_OK(cs_ctx_state(cs.fd, AMDGPU_CTX_OP_QUERY_STATE2, cs.ctx, &flags, &status));
-	EXPECT_EQ(flags & both, both);
-	ASSERT_OK(cs_ctx_alloc(cs.fd, &cs.ctx));
-	ASSERT_OK(cs_run(&cs, 0, cs_write(&cs, cs.data.va, 3), &handle));
-	cs_done(&cs, 0, handle);
-	EXPECT_EQ(cs.data.words[0], 3);
+	cs_expect_lost(&cs);
 }
 
 static void *inject_errors(void *data)
@@ -193,18 +177,6 @@ static void *inject_errors(void *data)
 	return NULL;
 }
 
-static void open_and_exit(void *data)
-{
-	struct kfd_queue q;
-	struct kfd k;
-
-	(void)data;
-	fixture_open(&k);
-	/* CREATE_QUEUE may fail or succeed: it races with the errors. */
-	if (!kfd_queue_create(&k, &q, 64))
-		kfd_queue_destroy(&q);
-}
-
 /* Errors beside processes, and beside resets of the function. */
 TEST_TIMEOUT(errors_at_any_time, 300)
 {
@@ -213,7 +185,7 @@ TEST_TIMEOUT(errors_at_any_time, 300)
 	need_errors();
 	ASSERT(!pthread_create(&thread, NULL, inject_errors, NULL));
 	for (int i = 0; i < 8; i++)
-		EXPECT_OK(ktap_in_child(open_and_exit, NULL));
+		EXPECT_OK(ktap_in_child(fixture_tries_queue, NULL));
 	pthread_join(thread, NULL);
 	ASSERT(!pthread_create(&thread, NULL, inject_errors, NULL));
 	for (int i = 0; i < 4; i++)
@@ -241,7 +213,7 @@ TEST_TIMEOUT(card_does_not_come_back, 400)
 	EXPECT_EQ(expect_hang_event(&f.k, event, WAIT_MS), 1);
 	EXPECT(wait_for_line(log, "AER: device recovery failed", GONE_SECONDS));
 	EXPECT(uevents_have(uevents, "WEDGED=rebind,bus-reset", WAIT_MS));
-	EXPECT_RET(update(&f.q), -EIO);
+	EXPECT_RET(fixture_update_queue(&f.q, 0), -EIO);
 	ASSERT_OK(device_remove());
 	knob_set("pci.gone", 0);
 	ASSERT_OK(device_rescan());

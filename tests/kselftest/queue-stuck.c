@@ -10,19 +10,6 @@
 
 #include "userptr.h"
 
-static int update(struct kfd_queue *q, uint32_t percent)
-{
-	struct kfd_ioctl_update_queue_args args = {
-		.ring_base_address = kfd_va(q->ring->va),
-		.queue_id = q->id,
-		.ring_size = (uint32_t)q->ring->size,
-		.queue_percentage = percent,
-		.queue_priority = 7,
-	};
-
-	return kfd_ioctl(q->k->fd, AMDKFD_IOC_UPDATE_QUEUE, &args);
-}
-
 static void get_stuck(void *data)
 {
 	struct kfd_queue second;
@@ -39,7 +26,7 @@ static void get_stuck(void *data)
 	/* The other queue works. */
 	EXPECT_OK(fixture_fill(&f, &second, f.data->va, 64, 7));
 	EXPECT_EQ(((volatile uint32_t *)f.data->va)[63], 7);
-	EXPECT_RET(update(&f.q, 0), -EACCES);
+	EXPECT_RET(fixture_update_queue(&f.q, 0), -EACCES);
 	EXPECT_OK(kfd_queue_destroy(&f.q));
 }
 
@@ -68,8 +55,8 @@ TEST_TIMEOUT(lost_queue_is_not_preempted_again, 120)
 	start = seconds_now();
 	/* Its MMU notifier evicts the queues of the process. */
 	ASSERT(munmap(pages.cpu, MIB) == 0);
-	EXPECT_RET(update(&f.q, 0), -EACCES);
-	EXPECT_RET(update(&f.q, 100), -EACCES);
+	EXPECT_RET(fixture_update_queue(&f.q, 0), -EACCES);
+	EXPECT_RET(fixture_update_queue(&f.q, 100), -EACCES);
 	EXPECT_OK(kfd_queue_destroy(&f.q));
 	EXPECT(seconds_now() - start < ktap_time_factor(), "%.1f s", seconds_now() - start);
 }

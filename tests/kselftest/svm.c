@@ -441,6 +441,16 @@ TEST(killed_with_missing_userfaultfd_pages)
 	EXPECT(WIFSIGNALED(status), "status %#x", status);
 }
 
+/* As svm_launch(), with 16 pages for the GPU. Returns a userfaultfd for those that are missing. */
+static int launch_with_userfaultfd(struct fixture *f, struct pages *p, int flags)
+{
+	svm_launch(f);
+	*p = svm_pages(anonymous(16 * KFD_PAGE), 16 * KFD_PAGE);
+	memset(p->cpu, 1, p->size);
+	ASSERT_OK(svm_access(&f->k, p->cpu, p->size));
+	return fixture_hold_for(p->cpu, p->size, UFFDIO_REGISTER_MODE_MISSING, flags);
+}
+
 /* Pages that another thread provides later: the queues wait for them. */
 TEST(pages_come_by_userfaultfd)
 {
@@ -449,11 +459,7 @@ TEST(pages_come_by_userfaultfd)
 	struct pages p;
 	int file;
 
-	svm_launch(&f);
-	p = svm_pages(anonymous(16 * KFD_PAGE), 16 * KFD_PAGE);
-	memset(p.cpu, 1, p.size);
-	ASSERT_OK(svm_access(&f.k, p.cpu, p.size));
-	file = fixture_hold(p.cpu, p.size, UFFDIO_REGISTER_MODE_MISSING);
+	file = launch_with_userfaultfd(&f, &p, 0);
 	ASSERT(!madvise(p.cpu, p.size, MADV_DONTNEED));
 	usleep(100000);
 	zero.range.start = p.gpu;
@@ -469,11 +475,7 @@ TEST(pages_of_a_userfaultfd_for_user_space)
 	struct pages p;
 	int file;
 
-	svm_launch(&f);
-	p = svm_pages(anonymous(16 * KFD_PAGE), 16 * KFD_PAGE);
-	memset(p.cpu, 1, p.size);
-	ASSERT_OK(svm_access(&f.k, p.cpu, p.size));
-	file = fixture_hold_for(p.cpu, p.size, UFFDIO_REGISTER_MODE_MISSING, UFFD_USER_MODE_ONLY);
+	file = launch_with_userfaultfd(&f, &p, UFFD_USER_MODE_ONLY);
 	ASSERT(!madvise(p.cpu, p.size / 2, MADV_DONTNEED));
 	usleep(100000);
 	EXPECT(fixture_works(&f));
