@@ -61,15 +61,12 @@ struct Table {
 /// neither allocate nor clear a table.
 type Kept = [Option<KBox<Table>>; ROOT as usize];
 
-/// Preallocated tables of level 0.
+/// Empty tables outside of a tree, for an update: preallocated ones of level 0, or those that a
+/// failed update detached, for its repetition.
+#[derive(Default)]
 pub(super) struct Spare(KVVec<KBox<Table>>);
 
 impl Spare {
-    /// Returns no tables.
-    pub(super) const fn none() -> Self {
-        Self(KVVec::new())
-    }
-
     /// Allocates `count` tables in a memory partition, or anywhere, without eviction: for callers
     /// that evict. `ENOMEM` without memory.
     pub(super) fn new(gpu: &Gpu, memory: Option<u32>, count: usize) -> Result<Self> {
@@ -83,6 +80,29 @@ impl Spare {
         }
         Ok(Self(tables))
     }
+
+    /// Adds tables; without memory for the list they are freed.
+    pub(super) fn add(&mut self, tables: Self) {
+        if self.0.is_empty() {
+            *self = tables;
+            return;
+        }
+        if self.0.reserve(tables.0.len(), GFP_KERNEL).is_ok() {
+            for table in tables.0 {
+                let _ = self.0.push_within_capacity(table);
+            }
+        }
+    }
+}
+
+/// Removes and returns an empty table of this level, if there is one.
+fn take_empty(tables: &mut KVVec<KBox<Table>>, level: Level) -> Option<KBox<Table>> {
+    // A table replaced by a 2 MiB page still holds PTEs.
+    let is_empty = |table: &KBox<Table>| table.level == level && table.used == 0;
+    let i = tables.iter().rposition(is_empty)?;
+    let last = tables.len() - 1;
+    tables.swap(i, last);
+    tables.pop()
 }
 
 impl Table {
@@ -394,10 +414,10 @@ pub(super) struct Update<'a> {
 impl<'a> Update<'a> {
     /// Starts an update of `bytes` of addresses.
     pub(super) fn new(gpu: &'a Arc<Gpu>, bytes: u64) -> Self {
-        Self::with_spare(gpu, bytes, Spare::none())
+        Self::with_spare(gpu, bytes, Spare::default())
     }
 
-    /// As [`Self::new`], with preallocated tables for 2 MiB pages that are split.
+    /// As [`Self::new`], with tables that are used before others are allocated.
     pub(super) fn with_spare(gpu: &'a Arc<Gpu>, bytes: u64, spare: Spare) -> Self {
         Self {
             gpu,
@@ -421,10 +441,10 @@ impl<'a> Update<'a> {
     }
 
     /// Starts an update whose PTEs are written by [`Self::write_all`] only.
-    pub(super) fn deferred(gpu: &'a Arc<Gpu>) -> Self {
+    pub(super) fn deferred(gpu: &'a Arc<Gpu>, spare: Spare) -> Self {
         Self {
             ptes: Writer::deferred(gpu),
-            ..Self::by_cpu(gpu)
+            ..Self::with_spare(gpu, 0, spare)
         }
     }
 
@@ -443,10 +463,17 @@ impl<'a> Update<'a> {
         if let Some(table) = self.kept[level as usize].take() {
             return Ok(table);
         }
-        match self.spare.0.pop() {
-            Some(table) if level == 0 => Ok(table),
-            _ => Table::new(self.gpu, self.memory, level),
+        match take_empty(&mut self.spare.0, level) {
+            Some(table) => Ok(table),
+            None => Table::new(self.gpu, self.memory, level),
         }
+    }
+
+    /// Returns the empty tables that are left of an update that has ended.
+    pub(super) fn into_spare(mut self) -> Spare {
+        self.garbage.retain(|table| table.used == 0);
+        self.spare.add(Spare(self.garbage));
+        self.spare
     }
 
     /// Returns whether tables were detached, so that the TLBs have to be flushed.
@@ -587,13 +614,12 @@ impl Tree {
         result
     }
 
-    /// Ends an update after the TLB flush. An empty table of each level is kept, others are freed.
+    /// Ends an update after the TLB flush: an empty table of each level is kept. Others are freed
+    /// with the update.
     pub(super) fn end(&mut self, update: &mut Update<'_>) {
-        while let Some(table) = update.garbage.pop() {
-            let kept = &mut self.kept[table.level as usize];
-            // A table replaced by a 2 MiB page still holds PTEs.
-            if table.used == 0 && kept.is_none() {
-                *kept = Some(table);
+        for (level, kept) in self.kept.iter_mut().enumerate() {
+            if kept.is_none() {
+                *kept = take_empty(&mut update.garbage, level as Level);
             }
         }
     }

@@ -5,7 +5,7 @@
 //! Mappings are always valid: when a BO moves, the PTEs of all address spaces that map it are
 //! updated before the old memory is freed.
 
-use core::ops::Range;
+use core::{mem, ops::Range};
 
 use kernel::{
     new_mutex,
@@ -49,6 +49,19 @@ pub(super) struct Mapping {
 }
 
 impl Mapping {
+    /// Returns a mapping of `len` bytes of `bo` from `offset` on at `va`.
+    pub(super) fn new(va: u64, len: u64, bo: &BoRef, offset: u64, access: Access) -> Self {
+        Self {
+            va,
+            len,
+            pins: 0,
+            offset,
+            access,
+            peer: None,
+            bo: bo.clone(),
+        }
+    }
+
     /// Returns the length in bytes.
     pub(super) fn len(&self) -> u64 {
         self.len
@@ -199,17 +212,10 @@ impl Space {
         Ok(peer.map(|peer| Arc::new(peer, GFP_KERNEL)).transpose()?)
     }
 
-    /// Maps `len` bytes of `bo` in `placement` from `offset` on at `va`. `EINVAL` when the range is
-    /// mapped already, `ENOMEM` without memory.
-    pub(super) fn map(
-        &self,
-        va: u64,
-        bo: &BoRef,
-        placement: &Placement,
-        offset: u64,
-        len: u64,
-        access: Access,
-    ) -> Result {
+    /// Adds a mapping of a BO in `placement`. `EINVAL` when the range is mapped already, `ENOMEM`
+    /// without memory: `spare` has the page tables for a repetition.
+    pub(super) fn map(&self, new: &Mapping, placement: &Placement, spare: &mut Spare) -> Result {
+        let (va, len, bo) = (new.va, new.len, &new.bo);
         let peer = self.peer_use(bo.inner(), placement)?;
         let mut guard = self.inner.lock();
         let inner: &mut Option<Inner> = &mut guard;
@@ -222,78 +228,85 @@ impl Space {
             let target = Target {
                 placement,
                 peer: peer.as_deref(),
-                attrs: bo.inner().attrs(placement, access, self.memory),
-                offset,
+                attrs: bo.inner().attrs(placement, new.access, self.memory),
+                offset: new.offset,
             };
+            let tree = &mut inner.tree;
             match bo.inner().user() {
-                Some(memory) => self.write_user(&mut inner.tree, va, len, &target, memory)?,
-                None => self.write(&mut inner.tree, va, len, &target)?,
+                Some(memory) => self.write_user(tree, (va, len), &target, memory, spare)?,
+                None => self.write(tree, (va, len), &target, spare)?,
             }
         }
         let new = Mapping {
-            va,
-            len,
-            pins: 0,
-            offset,
-            access,
             peer,
-            bo: bo.clone(),
+            ..Mapping::new(va, len, bo, new.offset, new.access)
         };
         inner.mappings.insert(node.into_node(va, new));
         Ok(())
     }
 
-    /// Writes the PTEs of a mapping where none are valid; after an error none are.
-    fn write(&self, tree: &mut Tree, va: u64, len: u64, target: &Target<'_>) -> Result {
-        let mut update = Update::new(&self.gpu, len);
+    /// Writes the PTEs of a mapping where none are valid; after an error none are, and `spare` has
+    /// the page tables for a repetition.
+    fn write(
+        &self,
+        tree: &mut Tree,
+        (va, len): (u64, u64),
+        target: &Target<'_>,
+        spare: &mut Spare,
+    ) -> Result {
+        let mut update = Update::with_spare(&self.gpu, len, mem::take(spare));
         if let Err(e) = tree.map(&mut update, va, len, target) {
             // PTEs written so far must not stay.
             update.discard_rows();
             tree.unmap(&mut update, va, len)?;
             self.finish(tree, &mut update, Before::Valid)?;
+            *spare = update.into_spare();
             return Err(e);
         }
         self.finish(tree, &mut update, Before::Invalid)
     }
 
     /// Writes the PTEs of a userptr mapping if its pages are still current; else, and after an
-    /// error, zaps them.
+    /// error, zaps them. `spare` has the page tables for a repetition.
     fn write_user(
         &self,
         tree: &mut Tree,
-        va: u64,
-        len: u64,
+        (va, len): (u64, u64),
         target: &Target<'_>,
         memory: &UserMemory,
+        spare: &mut Spare,
     ) -> Result {
         // Valid PTEs may lie in page tables that this update frees.
         let before = match self.zap_mapped(va)? {
             true => Before::Valid,
             false => Before::Invalid,
         };
-        let mut update = Update::deferred(&self.gpu);
+        let mut update = Update::deferred(&self.gpu, mem::take(spare));
         let mapped = tree.map(&mut update, va, len, target);
         let written = mapped.and_then(|()| self.write_if_current(&mut update, va, target, memory));
         match written {
             Ok(true) => self.finish(tree, &mut update, before),
             Ok(false) => {
                 // The notifier schedules another refresh.
-                self.clear(tree, va, len)
+                self.clear(tree, va, len).map(drop)
             }
             Err(e) => {
-                self.clear(tree, va, len)?;
+                *spare = self.clear(tree, va, len)?;
+                spare.add(update.into_spare());
                 Err(e)
             }
         }
     }
 
-    /// Maps the pages in `placement`, or none, at `va` if `bo` is mapped there.
+    /// Maps the pages in `placement`, or none, at `va` if `bo` is mapped there. `ENOMEM` without
+    /// memory: `spare` has the page tables for a repetition.
     fn try_map_user(
         &self,
         va: u64,
         bo: &BoInner,
         placement: &Placement,
         peer: Option<&Arc<PeerUse>>,
+        spare: &mut Spare,
     ) -> Result {
         let mut guard = self.inner.lock();
         let Some(inner) = &mut *guard else {
@@ -310,12 +323,13 @@ impl Space {
             offset: mapping.offset,
         };
         // Dropped, and with it the former pages unmapped, when no PTE points there any more.
-        let _before = core::mem::replace(&mut mapping.peer, peer.cloned());
+        let _before = mem::replace(&mut mapping.peer, peer.cloned());
+        let tree = &mut inner.tree;
         match bo.user() {
             Some(memory) if !matches!(placement, Placement::Nowhere) => {
-                self.write_user(&mut inner.tree, va, len, &target, memory)
+                self.write_user(tree, (va, len), &target, memory, spare)
             }
-            _ => self.clear(&mut inner.tree, va, len),
+            _ => self.clear(tree, va, len).map(drop),
         }
     }
 
@@ -360,11 +374,13 @@ impl Space {
         tree.unmap(update, va, len)
     }
 
-    /// Invalidates all PTEs of a range and flushes the TLBs.
-    fn clear(&self, tree: &mut Tree, va: u64, len: u64) -> Result {
+    /// Invalidates all PTEs of a range and flushes the TLBs. Returns the page tables that became
+    /// empty.
+    fn clear(&self, tree: &mut Tree, va: u64, len: u64) -> Result<Spare> {
         let mut update = Update::new(&self.gpu, len);
         self.invalidate(tree, &mut update, va, len)?;
-        self.finish(tree, &mut update, Before::Valid)
+        self.finish(tree, &mut update, Before::Valid)?;
+        Ok(update.into_spare())
     }
 
     /// Unmaps exactly this range. `EINVAL` when it is not a mapping, `EBUSY` when it is pinned.
@@ -515,7 +531,8 @@ impl PageTables for Space {
                 offset: mapping.offset,
             };
             if let Some(memory) = bo.user() {
-                self.write_user(&mut inner.tree, va, len, &target, memory)?;
+                let (tree, mut spare) = (&mut inner.tree, Spare::default());
+                self.write_user(tree, (va, len), &target, memory, &mut spare)?;
                 continue;
             }
             // The page tables exist: this only writes entries.
@@ -572,8 +589,9 @@ impl BoMapper for Space {
             Ok(peer) => (placement, peer, Ok(())),
             Err(e) => (&nowhere, None, Err(e)),
         };
+        let mut spare = Spare::default();
         let mapped = self.gpu.alloc_or_evict(self.memory, || {
-            self.try_map_user(va, bo, placement, peer.as_ref())
+            self.try_map_user(va, bo, placement, peer.as_ref(), &mut spare)
         });
         mapped.and(usable)
     }

@@ -10,6 +10,7 @@ use super::{
     bo::{self, BoRef},
     inner::{EvictionHandler, QueueOwner},
     peer::PeerUse,
+    pgtable::Spare,
     placement::{Access, BoKind, Placement, SystemPages},
     space::{Inner, Mapping, Space},
 };
@@ -135,8 +136,10 @@ impl Vm {
         }
         let placement = bo.inner().placement();
         bo.inner().add_mapping(self.space.clone(), va)?;
+        let new = Mapping::new(va, len, bo, offset, access);
+        let mut spare = Spare::default();
         let mapped = gpu.alloc_or_evict(self.space.memory(), || {
-            self.space.map(va, bo, &placement, offset, len, access)
+            self.space.map(&new, &placement, &mut spare)
         });
         if mapped.is_err() {
             bo.inner().remove_mapping(&*self.space, va);

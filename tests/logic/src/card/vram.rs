@@ -43,6 +43,8 @@ struct State {
     seen: BTreeSet<u64>,
     /// Tables that were allocated so far.
     allocations: u64,
+    /// How many tables there may be.
+    room: usize,
     /// The memory partition that tables have to be in.
     memory: Option<u32>,
 }
@@ -97,6 +99,7 @@ impl Vram {
                 root: None,
                 seen: BTreeSet::new(),
                 allocations: 0,
+                room: usize::MAX,
                 memory: None,
             }),
         })
@@ -116,6 +119,11 @@ impl Vram {
         Bar(self)
     }
 
+    /// Limits the number of tables.
+    pub(crate) fn set_room(&self, tables: usize) {
+        self.state().room = tables;
+    }
+
     /// Allocates a table.
     pub(crate) fn alloc_table(
         self: &Arc<Self>,
@@ -126,6 +134,9 @@ impl Vram {
         allocate(GFP_KERNEL)?;
         let mut state = self.state();
         assert_eq!(memory, state.memory, "memory partition of a table");
+        if state.tables().count() >= state.room {
+            return Err(ENOMEM);
+        }
         let start = state.freed.pop().unwrap_or_else(|| {
             state.fresh += PAGE;
             state.fresh - PAGE

@@ -196,6 +196,36 @@ fn failing_allocations(generation: Generation) {
     world.close();
 }
 
+/// A map that lacks tables is repeated each time that there is room for one more, as when BOs are
+/// evicted: it allocates each table once.
+fn repeated_map(generation: Generation) {
+    let mut world = World::new(generation);
+    let len = BLOCKS * BLOCK;
+    for op in [
+        Op::Map(BASE, len, Memory::System, false),
+        Op::Map(BASE, len, Memory::System, true),
+        Op::MapUser(BASE, len, Memory::System),
+    ] {
+        let (before, used) = (world.gpu.vram().allocations(), world.gpu.vram().tables());
+        let mut room = used;
+        world.gpu.vram().set_room(room);
+        while world.apply(op).is_err() {
+            room += 1;
+            world.gpu.vram().set_room(room);
+            assert!(room < used + 100, "{op:?} does not end");
+        }
+        let allocated = world.gpu.vram().allocations() - before;
+        assert!(allocated >= BLOCKS, "{op:?}: {allocated} tables");
+        assert_eq!(allocated, (room - used) as u64, "tables of {op:?}");
+        world.gpu.vram().set_room(usize::MAX);
+        world.check(false);
+        world.unmap_all();
+        world.close();
+        world.open();
+    }
+    world.close();
+}
+
 /// Random operations on all blocks, one of four with a failing allocation.
 fn random_operations(generation: Generation) {
     let mut random = Random::new();
@@ -272,6 +302,16 @@ fn failing_allocations_gfx9() {
 #[test]
 fn failing_allocations_gfx12() {
     failing_allocations(Generation::Gfx12);
+}
+
+#[test]
+fn repeated_map_gfx9() {
+    repeated_map(Generation::Gfx9);
+}
+
+#[test]
+fn repeated_map_gfx12() {
+    repeated_map(Generation::Gfx12);
 }
 
 #[test]

@@ -2,7 +2,10 @@
 
 //! An address space with its page tables, and the map of pages that they are compared with.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    mem,
+};
 
 use gpu_model::{
     chips::Generation,
@@ -53,6 +56,8 @@ pub(super) struct World {
     pub(super) pinned: BTreeMap<u64, (u64, BTreeMap<u64, Found>)>,
     /// Pages at which accesses are refused.
     pub(super) refused: BTreeSet<u64>,
+    /// Tables of a map that failed, for its repetition.
+    spare: Spare,
     /// The operations, for messages.
     pub(super) history: String,
 }
@@ -97,6 +102,7 @@ impl World {
             mappings: BTreeMap::new(),
             pinned: BTreeMap::new(),
             refused: BTreeSet::new(),
+            spare: Spare::default(),
             history: String::new(),
         };
         world.open();
@@ -114,6 +120,7 @@ impl World {
     pub(super) fn close(&mut self) {
         self.gpu.vram().set_root(None);
         self.tree = None;
+        self.spare = Spare::default();
         self.mappings.clear();
         self.pinned.clear();
         self.refused.clear();
@@ -142,41 +149,43 @@ impl World {
     }
 
     /// As `Space::finish()`.
-    fn finish(&mut self, mut update: Update<'_>, valid: bool) {
+    fn finish(&mut self, update: &mut Update<'_>, valid: bool) {
         update.write_out().expect("a card");
         if valid || update.has_garbage() {
             self.gpu.vram().flush();
         }
-        self.tree().end(&mut update);
+        self.tree().end(update);
     }
 
     /// As `Space::write()`.
     fn write(&mut self, va: u64, len: u64, memory: Memory, bytes: u64) -> Result {
         let gpu = self.gpu.clone();
         let placement = memory.placement(len);
-        let mut update = Update::new(&gpu, bytes);
+        let mut update = Update::with_spare(&gpu, bytes, mem::take(&mut self.spare));
         let target = target(&placement, memory);
         if let Err(e) = self.tree().map(&mut update, va, len, &target) {
             update.discard_rows();
             self.tree()
                 .unmap(&mut update, va, len)
                 .expect("no part of a 2 MiB page");
-            self.finish(update, true);
+            self.finish(&mut update, true);
+            self.spare = update.into_spare();
             return Err(e);
         }
-        self.finish(update, false);
+        self.finish(&mut update, false);
         Ok(())
     }
 
     /// As `Space::clear()`.
-    pub(super) fn clear(&mut self, va: u64, len: u64, bytes: u64) {
+    pub(super) fn clear(&mut self, va: u64, len: u64, bytes: u64) -> Spare {
         let gpu = self.gpu.clone();
         let mut update = Update::new(&gpu, bytes);
         update.set_zapped(self.zap(va));
         self.tree()
             .unmap(&mut update, va, len)
             .expect("no part of a 2 MiB page");
-        self.finish(update, true);
+        self.finish(&mut update, true);
+        update.into_spare()
     }
 
     /// As `Space::zap_mapped()`.
@@ -195,12 +204,12 @@ impl World {
         let gpu = self.gpu.clone();
         let placement = memory.placement(len);
         let target = target(&placement, memory);
-        let mut update = Update::deferred(&gpu);
+        let mut update = Update::deferred(&gpu, mem::take(&mut self.spare));
         let mapped = self.tree().map(&mut update, va, len, &target);
         match mapped.and_then(|()| update.spans()) {
             Ok(spans) => {
                 update.write_all().expect("a card");
-                self.finish(update, valid);
+                self.finish(&mut update, valid);
                 let mapping = self.mappings.entry(va).or_insert(Mapping {
                     len,
                     memory,
@@ -212,7 +221,8 @@ impl World {
                 Ok(())
             }
             Err(e) => {
-                self.clear(va, len, 0);
+                self.spare = self.clear(va, len, 0);
+                self.spare.add(update.into_spare());
                 Err(e)
             }
         }
@@ -294,7 +304,7 @@ impl World {
                 if let Err(e) = self.tree().map(&mut update, va, len, &target) {
                     panic!("a move after {}: {e:?}", self.history);
                 }
-                self.finish(update, true);
+                self.finish(&mut update, true);
                 assert_eq!(gpu.vram().allocations(), prepared, "tables of an update");
                 self.mappings.get_mut(&va).expect("a mapping").memory = memory;
             }
@@ -303,7 +313,7 @@ impl World {
                 let result = self.tree().pin(&mut update, block);
                 // `Mirror::new()` drops the update of a call that failed.
                 let table = result?;
-                self.finish(update, false);
+                self.finish(&mut update, false);
                 self.pinned.insert(block, (table, BTreeMap::new()));
             }
             Op::Mirror(va) => {
@@ -334,12 +344,12 @@ impl World {
                 self.tree()
                     .unpin(&mut update, block)
                     .expect("a pinned table");
-                self.finish(update, false);
+                self.finish(&mut update, false);
             }
             Op::Refuse(va) => {
                 let mut update = Update::by_cpu(&gpu);
                 self.tree().refuse(&mut update, va)?;
-                self.finish(update, true);
+                self.finish(&mut update, true);
                 self.refused.insert(va);
             }
             Op::Reset => {
