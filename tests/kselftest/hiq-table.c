@@ -138,10 +138,15 @@ TEST_TIMEOUT(hang, 600)
 	table_run(stopped, COUNT(stopped), packets.hang);
 }
 
-TEST_TIMEOUT(bring_up, 600)
+TEST_TIMEOUT(bring_up_drop, 600)
 {
 	open_control();
 	table_rebind(dropped_at_bring_up, COUNT(dropped_at_bring_up), packets.faults[0], true);
+}
+
+TEST_TIMEOUT(bring_up_hang, 600)
+{
+	open_control();
 	table_rebind(stopped_at_bring_up, COUNT(stopped_at_bring_up), packets.hang, true);
 }
 
