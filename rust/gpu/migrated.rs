@@ -56,6 +56,12 @@ pub(crate) struct MoveInfo {
 
 /// Informed about migrations. May be called with any locks held.
 pub(crate) trait MoveReport: Send + Sync {
+    /// VRAM of a GPU is allocated for migrated memory.
+    fn vram_allocated(&self, gpu: u32, bytes: u64);
+
+    /// It is freed.
+    fn vram_freed(&self, gpu: u32, bytes: u64);
+
     /// A migration starts.
     fn begin(&self, info: &MoveInfo);
 
@@ -110,6 +116,30 @@ pub(super) trait Host: Send + Sync {
     fn region(&self) -> &Region<Migrated>;
 }
 
+/// Counted VRAM.
+struct Counted {
+    vram: VramRange,
+    gpu: u32,
+    report: Arc<dyn MoveReport>,
+}
+
+impl Counted {
+    fn new(vram: VramRange, place: &Place) -> Self {
+        place.report.vram_allocated(place.gpu, vram.size());
+        Self {
+            vram,
+            gpu: place.gpu,
+            report: place.report.clone(),
+        }
+    }
+}
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        self.report.vram_freed(self.gpu, self.vram.size());
+    }
+}
+
 /// VRAM with pages of a process.
 pub(crate) struct Migrated {
     host: Arc<dyn Host>,
@@ -122,7 +152,7 @@ pub(crate) struct Migrated {
     /// Offset and bytes of each part of the VRAM.
     parts: KVec<(u64, u64)>,
     /// `None` once all pages are free. A leaf.
-    vram: Pin<KBox<Mutex<Option<VramRange>>>>,
+    vram: Pin<KBox<Mutex<Option<Counted>>>>,
     freed: Pin<KBox<Completion>>,
 }
 
@@ -135,8 +165,9 @@ impl Migrated {
         resets: u32,
         vram: VramRange,
     ) -> Result<Self> {
+        let vram = Counted::new(vram, place);
         let mut parts = KVec::new();
-        parts.extend_from_slice(vram.pieces(), GFP_KERNEL)?;
+        parts.extend_from_slice(vram.vram.pieces(), GFP_KERNEL)?;
         Ok(Self {
             host,
             pages,
@@ -203,7 +234,8 @@ impl EvictableBo for Block<Migrated> {
 
     fn is_within(&self, range: &Range<u64>) -> bool {
         let vram = self.vram.lock();
-        vram.as_ref().is_some_and(|vram| vram.overlaps(range))
+        vram.as_ref()
+            .is_some_and(|counted| counted.vram.overlaps(range))
     }
 
     /// CPU and GPUs can access it in system memory, too: the restore of a BO may evict it.

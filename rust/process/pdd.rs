@@ -72,8 +72,6 @@ pub(crate) struct ProcessDevice {
     apertures: Apertures,
     /// PASID of the address space, 0 while there is none. Read by the interrupt thread.
     pasid: Atomic<u32>,
-    /// VRAM usage in bytes, for sysfs.
-    vram_usage: Atomic<u64>,
     counters: Arc<Counters>,
     /// The GPU is being unplugged or the process has ended.
     detached: AtomicFlag,
@@ -105,7 +103,6 @@ impl ProcessDevice {
                 node,
                 apertures,
                 pasid: Atomic::new(0),
-                vram_usage: Atomic::new(0),
                 counters,
                 detached: AtomicFlag::new(false),
                 fault: SetOnce::new(),
@@ -153,17 +150,17 @@ impl ProcessDevice {
 
     /// Returns the VRAM usage in bytes.
     pub(super) fn vram_usage(&self) -> u64 {
-        self.vram_usage.load(Relaxed)
+        self.counters.vram.load(Relaxed)
     }
 
     /// Adds to the VRAM usage, in bytes.
     pub(super) fn add_vram_usage(&self, bytes: u64) {
-        self.vram_usage.fetch_add(bytes, Relaxed);
+        self.counters.vram.fetch_add(bytes, Relaxed);
     }
 
     /// Subtracts from the VRAM usage, in bytes.
     pub(super) fn sub_vram_usage(&self, bytes: u64) {
-        self.vram_usage.fetch_sub(bytes, Relaxed);
+        self.counters.vram.fetch_sub(bytes, Relaxed);
     }
 
     /// Returns for how many ms the queues have been evicted.

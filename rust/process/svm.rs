@@ -38,6 +38,8 @@ pub(super) fn create_workqueue() -> Result<WorkqueueGuard> {
 
 /// Numbers of a process on a GPU, for sysfs.
 pub(super) struct Counters {
+    /// VRAM usage in bytes: BOs and migrated memory.
+    pub(super) vram: Atomic<u64>,
     /// Retry faults that were handled, successfully or not.
     pub(super) faults: Atomic<u64>,
     /// Pages that were moved to VRAM.
@@ -50,6 +52,7 @@ impl Counters {
     /// Returns zeroes.
     pub(super) fn new() -> Result<Arc<Self>> {
         let this = Self {
+            vram: Atomic::new(0),
             faults: Atomic::new(0),
             page_in: Atomic::new(0),
             page_out: Atomic::new(0),
@@ -70,9 +73,26 @@ impl Moves {
     pub(super) fn new(pids: Pids, counters: KVec<(u32, Arc<Counters>)>) -> Result<Arc<Self>> {
         Ok(Arc::new(Self { pids, counters }, GFP_KERNEL)?)
     }
+
+    fn counters_of(&self, gpu: u32) -> Option<&Counters> {
+        let mut counters = self.counters.iter();
+        counters.find(|(id, _)| *id == gpu).map(|(_, c)| &**c)
+    }
 }
 
 impl MoveReport for Moves {
+    fn vram_allocated(&self, gpu: u32, bytes: u64) {
+        if let Some(counters) = self.counters_of(gpu) {
+            counters.vram.fetch_add(bytes, Relaxed);
+        }
+    }
+
+    fn vram_freed(&self, gpu: u32, bytes: u64) {
+        if let Some(counters) = self.counters_of(gpu) {
+            counters.vram.fetch_sub(bytes, Relaxed);
+        }
+    }
+
     fn begin(&self, info: &MoveInfo) {
         let what = if info.to_vram {
             c"migrate_to_vram"
@@ -84,8 +104,7 @@ impl MoveReport for Moves {
     }
 
     fn end(&self, info: &MoveInfo, pages: u64, result: Result) {
-        let mut counters = self.counters.iter();
-        if let Some((_, counters)) = counters.find(|(id, _)| *id == info.gpu) {
+        if let Some(counters) = self.counters_of(info.gpu) {
             let counter = if info.to_vram {
                 &counters.page_in
             } else {

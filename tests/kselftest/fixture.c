@@ -161,8 +161,8 @@ uint64_t process_number(struct kfd *k, const char *folder, const char *file)
 	char path[160];
 	FILE *f;
 
-	snprintf(path, sizeof(path), "/sys/devices/virtual/kfd/kfd/proc/%d/%s_%u/%s", getpid(),
-		 folder, k->node.gpu_id, file);
+	snprintf(path, sizeof(path), "/sys/devices/virtual/kfd/kfd/proc/%d/%s_%u%s%s", getpid(),
+		 folder, k->node.gpu_id, file ? "/" : "", file ? file : "");
 	f = fopen(path, "r");
 	ASSERT(f != NULL, "%s", path);
 	EXPECT(fscanf(f, "%llu", &number) == 1);

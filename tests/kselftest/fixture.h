@@ -99,7 +99,10 @@ void pattern(uint32_t *words, size_t bytes, uint32_t seed);
 /* Expects that memory has a pattern; returns whether it has. */
 bool has_pattern(const uint32_t *words, size_t bytes, uint32_t seed);
 int fixture_kernel(struct fixture *f, const char *name, struct kfd_kernel *kernel);
-/* Returns the number in a file of this process in sysfs; `folder` is without the id of the GPU. */
+/*
+ * Returns the number in a file of this process in sysfs; `folder` is without the id of the GPU.
+ * Without `file` it is a file itself.
+ */
 uint64_t process_number(struct kfd *k, const char *folder, const char *file);
 /* Returns how long the queues of this process were evicted, in ms, from sysfs. */
 uint64_t evicted_ms(struct kfd *k);

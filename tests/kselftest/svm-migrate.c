@@ -101,6 +101,34 @@ TEST_TIMEOUT(pages_are_counted, 120)
 	EXPECT_EQ(process_number(&f.k, "counters", "faults"), 0);
 }
 
+/* The C driver frees the VRAM of a range in a work item. */
+static void expect_vram(struct fixture *f, uint64_t bytes)
+{
+	for (int i = 0; i < 100 && process_number(&f->k, "vram", NULL) != bytes; i++)
+		usleep(20000);
+	EXPECT_EQ(process_number(&f->k, "vram", NULL), bytes);
+}
+
+/* sysfs counts the VRAM of migrated memory, until it is free. */
+TEST_TIMEOUT(vram_is_counted, 120)
+{
+	const size_t size = 3 * MIB;
+	uint32_t *words;
+	struct fixture f;
+	uint64_t before;
+
+	svm_launch(&f);
+	before = process_number(&f.k, "vram", NULL);
+	words = words_in_vram(&f, size);
+	EXPECT_EQ(process_number(&f.k, "vram", NULL), before + size);
+	compare(words, 0, size / 4);
+	expect_vram(&f, before);
+	ASSERT_OK(svm_to_vram(&f.k, words, size));
+	EXPECT_EQ(process_number(&f.k, "vram", NULL), before + size);
+	ASSERT(munmap(words, size) == 0);
+	expect_vram(&f, before);
+}
+
 /* Parts of memory in VRAM are unmapped, dropped and made read-only; the rest keeps its content. */
 TEST_TIMEOUT(parts_change, 120)
 {
