@@ -5,7 +5,8 @@ multiple of 8.
 
 Checked are comments in Rust, C, OpenCL, HIP, assembler, Python, shell and make, docstrings, and
 prose in .rst and .md files. Exempt are code, tables and literal blocks in .rst and .md, text
-without a blank to break at (links), and generated register definitions.
+without a blank to break at (links), and generated register definitions. An .rst file also has to
+begin with a heading, and each underline is on a line of its own.
 
 Takes the names of the files to check, relative to the checkout, on standard input.
 """
@@ -26,6 +27,9 @@ SKIPPED = re.compile(r"LICENSES/|COPYING$|.*\.lock$|.*\.toml$|.*\.png$")
 # A term of a definition list that rkfd-compare reads: patterns on one line.
 RST_KEYS = re.compile(r"(``[^`]+``(, )?)+")
 RST_BORDER = re.compile(r"=+( +=+)+\s*$")
+# An underline that was wrapped into its heading.
+RST_WRAPPED = re.compile(r"\w.* ([-=~])\1{3,}")
+RST_TITLE = re.compile(r"(=+\n)?\S.*\n=+\n")
 
 
 def width(line):
@@ -103,7 +107,15 @@ def main():
         path = ROOT / name
         if GENERATED.fullmatch(name) or SKIPPED.match(name) or not path.is_file():
             continue
-        lines = path.read_text().split("\n")
+        text = path.read_text()
+        lines = text.split("\n")
+        if path.suffix == ".rst":
+            wrapped = [n for n, line in enumerate(lines, 1) if RST_WRAPPED.fullmatch(line)]
+            if not RST_TITLE.match(re.sub(r"^(\.\. .*\n|\n)*", "", text)):
+                wrapped.insert(0, 1)
+            for number in wrapped:
+                print(f"{name}:{number}: a heading without its underline below")
+            failed = failed or bool(wrapped)
         if all(width(line) <= COLUMNS for line in lines):
             continue
         for number in sorted(set(lines_to_check(path, lines))):
