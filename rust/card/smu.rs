@@ -83,6 +83,15 @@ struct State {
 /// (`smu_v13_0_6_set_soft_freq_limited_range`).
 const BEFORE_DETERMINISM: Delta = Delta::from_micros(500);
 
+/// Separates errors of a response from those without one, which the outer result has: `ETIMEDOUT`,
+/// and `ENODEV` when the device is unplugged.
+fn accepted(result: Result) -> Result<Result> {
+    match result {
+        Err(e) if e == ETIMEDOUT || e == ENODEV => Err(e),
+        other => Ok(other),
+    }
+}
+
 impl Smu {
     /// Creates the state of a card's SMU; sends no message.
     pub(crate) fn new(hal: &'static dyn SmuHal) -> Result<Pin<KBox<Self>>> {
@@ -99,8 +108,8 @@ impl Smu {
 
     /// Enables all features and reads the properties of the card, once. PSP, memory hubs and GART
     /// run. Without metrics in time clocks, serial numbers and limits are unknown until metrics are
-    /// read later, as in the C driver (`smu_v13_0_6_set_default_dpm_table`). `EIO` when firmware
-    /// does not run, `ETIMEDOUT` when it does not respond.
+    /// read later, as in the C driver (`smu_v13_0_6_set_default_dpm_table`). Settings that firmware
+    /// rejects are dropped. `EIO` when firmware does not run, `ETIMEDOUT` when it does not respond.
     pub(crate) fn start(&self, mmio: &Mmio, gart: &Arc<Gart>) -> Result {
         let state = &mut *self.state.lock();
         if state.table.is_none() {
@@ -114,8 +123,8 @@ impl Smu {
             if state.known {
                 break;
             }
-            self.hal.write_metrics(mmio)?;
-            state.known = self.read_facts(mmio, table)?;
+            let written = accepted(self.hal.write_metrics(mmio))?;
+            state.known = written.is_ok() && self.read_facts(mmio, table)?;
             if !state.known {
                 fsleep(INTERVAL);
             }
@@ -141,19 +150,24 @@ impl Smu {
         }
     }
 
-    /// Restores the settings in firmware that was started with the defaults of the card. A policy
-    /// that firmware rejects is dropped with a warning. Errors of firmware.
+    /// Restores the settings in firmware that was started with the defaults of the card. Those that
+    /// firmware rejects are dropped with a warning. Errors as [`accepted`].
     fn restore(&self, mmio: &Mmio, state: &mut State, facts: &SmuFacts) -> Result {
         if let Some(watts) = state.settings.power {
-            self.hal.set_power_limit(mmio, watts)?;
+            if let Err(e) = accepted(self.hal.set_power_limit(mmio, watts))? {
+                pr_warn!("the SMU rejects the power limit of {watts} W: {e:?}\n");
+                state.settings.power = None;
+            }
         }
         if let Some(limits) = state.settings.limits.take() {
-            self.limit(mmio, state, facts, limits)?;
+            if let Err(e) = accepted(self.limit(mmio, state, facts, limits))? {
+                pr_warn!("the SMU rejects the limits of the clocks: {e:?}\n");
+            }
         }
         for policy in Policy::ALL {
             let selected = &mut state.settings.policies[policy as usize];
             if let Some(level) = *selected {
-                if let Err(e) = self.hal.select(mmio, policy, level) {
+                if let Err(e) = accepted(self.hal.select(mmio, policy, level))? {
                     let (name, _) = policy.names();
                     pr_warn!("the SMU rejects level {level} of policy {name:?}: {e:?}\n");
                     *selected = None;

@@ -42,7 +42,8 @@ fn send(mmio: &Mmio, message: u32, argument: u32) -> Result {
 /// `ETIMEDOUT` without a response, `EIO` when it failed, `EOPNOTSUPP` for an unknown message,
 /// `EINVAL` when a prerequisite is missing, `EBUSY` when firmware is busy, `EREMOTEIO` for other
 /// responses (`smu_msg_v1_decode_response`, `smu_cmn.c`). If the previous message has timed out,
-/// waits for its response first, with the same timeout: the mailbox does not distinguish responses.
+/// waits for its response first, with the same timeout, as the mailbox does not distinguish
+/// responses; a reset is sent without it (`SMU_MSG_NO_PRECHECK`).
 fn ask(mmio: &Mmio, message: u32, argument: u32) -> Result<u32> {
     let b = mmio.block(hwid::MP1, 0)?;
     let mut is_pending = mmio.lock_mailbox();
@@ -54,8 +55,7 @@ fn ask(mmio: &Mmio, message: u32, argument: u32) -> Result<u32> {
             Delta::from_millis(TIMEOUT_MS),
         )
     };
-    // Once: a reset of the card drops the message.
-    if core::mem::take(&mut *is_pending) {
+    if core::mem::take(&mut *is_pending) && message != msg::GFX_DRIVER_RESET {
         response()?;
     }
     b.wr(RESPONSE, 0)?;
@@ -234,6 +234,8 @@ impl SmuHal for Smu {
         if mmio.read(SMU_FLAGS_SMN / 4)? & INTERRUPTS_ENABLED == 0 {
             return Err(EIO);
         }
+        // A message from before a reset has no response.
+        *mmio.lock_mailbox() = false;
         send(mmio, msg::SET_DRIVER_DRAM_ADDR_HIGH, hi32(table))?;
         send(mmio, msg::SET_DRIVER_DRAM_ADDR_LOW, lo32(table))?;
         send(mmio, msg::ENABLE_ALL_SMU_FEATURES, 0)?;
