@@ -158,6 +158,8 @@ pub(crate) struct Gpu {
     sdma: SetOnce<KBox<Sdma>>,
     /// The product data from [`Gpu::start`] on, if the board has a FRU EEPROM.
     product: SetOnce<KBox<Product>>,
+    /// Number of records in the table of bad pages, from [`Gpu::start`] on, if the card has one.
+    bad_pages: SetOnce<u32>,
     /// A leaf.
     #[pin]
     reset_handler: Mutex<Option<Arc<dyn ResetHandler>>>,
@@ -222,6 +224,7 @@ impl Gpu {
                 mes: SetOnce::new(),
                 sdma: SetOnce::new(),
                 product: SetOnce::new(),
+                bad_pages: SetOnce::new(),
                 reset_handler <- new_mutex!(None, "rkfd_reset_handler"),
                 user_queues <- new_mutex!(AllUserQueues::default(), "rkfd_user_queues"),
                 partitions: Atomic::new(partitions),

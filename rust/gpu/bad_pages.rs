@@ -10,7 +10,7 @@ use rkfd_abi::{
 };
 
 use super::Gpu;
-use crate::asic::bytes::array_at;
+use crate::{asic::bytes::array_at, hw::ras::RasHal};
 
 /// Bytes of a page.
 const PAGE: u64 = SZ_4K as u64;
@@ -21,7 +21,8 @@ fn dword(bytes: &[u8], at: usize) -> Option<usize> {
 }
 
 impl Gpu {
-    /// Takes the pages that the EEPROM lists as bad out of use. Idempotent.
+    /// Takes the pages that the EEPROM lists as bad out of use, once, and reports their number to
+    /// the SMU after each start of it.
     ///
     /// `EIO` when the EEPROM does not respond, `EINVAL` for a table that is not valid
     /// (`ras_core_hw_init`).
@@ -33,9 +34,27 @@ impl Gpu {
         if self.config().ras_blocks >> ras_block::UMC & 1 == 0 {
             return Ok(());
         }
+        if self.bad_pages.as_ref().is_none() {
+            let records = self.retire_pages_of(ras)?;
+            self.bad_pages.populate(records);
+        }
+        if let Some(records) = self.bad_pages.copy().filter(|records| *records != 0) {
+            if let Err(e) = smu.set_bad_pages(mmio, records) {
+                dev_err!(
+                    self.dev(),
+                    "the SMU rejects the number of bad pages: {e:?}\n"
+                );
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes the pages out of use. Returns the number of records in the table.
+    fn retire_pages_of(&self, ras: &dyn RasHal) -> Result<u32> {
+        let mmio = self.mmio()?;
         let Some(table) = self.read_bad_pages(ras.table())? else {
             dev_info!(self.dev(), "the EEPROM has no table of bad pages\n");
-            return Ok(());
+            return Ok(0);
         };
         let records = table.chunks_exact(record::SIZE);
         let count = records.len();
@@ -73,15 +92,7 @@ impl Gpu {
                 "the EEPROM has {count} records of bad pages, {retired} pages are not used\n"
             );
         }
-        if count != 0 {
-            if let Err(e) = smu.set_bad_pages(mmio, u32::try_from(count)?) {
-                dev_err!(
-                    self.dev(),
-                    "the SMU rejects the number of bad pages: {e:?}\n"
-                );
-            }
-        }
-        Ok(())
+        Ok(u32::try_from(count)?)
     }
 
     /// Reads the records of the table at an address, `None` if there is no table.
