@@ -192,7 +192,11 @@ impl PspVersion for Psp {
     }
 
     fn wait_bootloader(b: Block<'_>) -> Result {
-        wait_ready(b, psp::MAILBOX, Self::BOOTLOADER_MASK)?;
+        // Only a warning in the C driver, too (`psp_v13_0_wait_for_bootloader_steady_state`), which
+        // waits for a register without other bits.
+        if let Err(e) = wait_ready(b, psp::MAILBOX, psp::READY) {
+            pr_warn!("the mailbox of the boot loader is not ready: {e:?}\n");
+        }
         wait_ready(b, psp::BOOTLOADER, Self::BOOTLOADER_MASK)
     }
 
