@@ -79,5 +79,10 @@ pub(super) fn decimal(text: &[u8]) -> Result<u32> {
 pub(super) fn with_smu<T>(gpu: &Gpu, f: impl FnOnce(&Smu, &Mmio) -> Result<T>) -> Result<T> {
     gpu.check_usable().map_err(|_| EBUSY)?;
     let smu = gpu.smu().ok_or(EOPNOTSUPP)?;
-    f(smu, gpu.mmio()?).map_err(|e| if e == ENODEV { EBUSY } else { e })
+    let result = gpu.mmio().and_then(|mmio| f(smu, mmio));
+    // A reset that begins meanwhile makes all accesses fail.
+    result.map_err(|e| match gpu.check_usable() {
+        Ok(()) if e != ENODEV => e,
+        _ => EBUSY,
+    })
 }

@@ -16,7 +16,12 @@ pub(super) fn folder(dev: &device::Device, node: &Node) -> Result<Dir> {
     let show = move |out: &mut Text<'_>| {
         gpu.check_usable().map_err(|_| ENODEV)?;
         let smu = gpu.smu().ok_or(EOPNOTSUPP)?;
-        out.push_bytes(&smu.user_metrics(gpu.mmio()?, Some(&xccs))?)
+        let metrics = gpu
+            .mmio()
+            .and_then(|mmio| smu.user_metrics(mmio, Some(&xccs)));
+        // A reset that begins meanwhile makes all accesses fail.
+        let metrics = metrics.map_err(|e| gpu.check_usable().map_or(ENODEV, |()| e))?;
+        out.push_bytes(&metrics)
     };
     let mut files = KVec::with_capacity(1, GFP_KERNEL)?;
     files.push(File::new(c"xcp_metrics", show)?, GFP_KERNEL)?;
