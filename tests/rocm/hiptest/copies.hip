@@ -339,8 +339,8 @@ void host_register()
 
 /*
  * As launched(), but sleeps between polls: every page that the kernel copies causes a TLB shootdown
- * IPI to a spinning thread, which takes milliseconds in an emulator on a busy host. (HIP's own
- * blocking wait does not sleep: Documentation/testing.rst.)
+ * IPI to a spinning thread, which takes milliseconds in an emulator on a busy host. (A change to
+ * HIP's blocking waits hangs the streams that exist: Documentation/testing.rst.)
  */
 static void launched_asleep()
 {
