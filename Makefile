@@ -80,6 +80,6 @@ help: ## print this list
 	@echo "  ROOT=trixie     Debian release of the ROCm in 'make vm' and 'make demo WORKLOAD=hip': forky (default), trixie, rocm7 (forky with ROCm 7.2), libraries (the same with rocBLAS and others) or gdb (forky with GDB); ROOT=none: 'make vm' without ROCm, ROOT=tinygrad: with tinygrad, ROOT=podman: with podman"
 	@echo "  CHIP=mi300x     chip of the GPU model: mi300x, mi300x-1xcc (one XCC), mi308x, mi325x, rx9070; without it 'make check' tests the boots of all"
 	@echo "  DRIVER=amdgpu   load the stock driver instead of rkfd in 'make check' and 'make vm'"
-	@echo "  KERNEL=debug    boot a kernel with lockdep, kmemleak and more; built at its first use (10 to 30 minutes)"
+	@echo "  KERNEL=debug    boot a kernel with lockdep, kmemleak and more; built at its first use (10 to 30 minutes); kasan: the same with KASAN"
 	@echo "  GPU_SOCKET=path use this vfio-user device instead of the GPU model"
 	@echo "  RKFD_CACHE=dir  folder of downloads and slow products (default ~/.cache/rkfd)"

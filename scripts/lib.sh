@@ -107,8 +107,8 @@ CHIPS="mi300x mi300x-1xcc mi308x mi325x rx9070"
 case " $CHIPS " in *" ${CHIP:-mi300x} "*) ;; *) die "unknown chip CHIP=$CHIP: use one of $CHIPS" ;; esac
 
 # Kernels that a VM can boot: Debian's, or one built from the same source with
-# tests/vm/debug.config.
-KERNELS="stock debug"
+# tests/vm/debug.config, or with KASAN (tests/vm/kasan.config).
+KERNELS="stock debug kasan"
 KERNEL=${KERNEL:-stock}
 case " $KERNELS " in *" $KERNEL "*) ;; *) die "unknown kernel KERNEL=$KERNEL: use one of $KERNELS" ;; esac
 export KERNEL
@@ -175,25 +175,38 @@ package_dir() { printf '%s/package-%s' "$RKFD_CACHE" "$(package_packages | sha25
 kernel_release() { cat "$RKFD_CACHE/kernel-$RKFD_SERIES.release" 2>/dev/null || true; }
 kernel_dir() { printf '%s/kernel-%s' "$RKFD_CACHE" "$(kernel_release)"; }
 
-# Folder of the debug kernel, named by release and a hash of its configuration: `vmlinux`, `build`
-# (the tree for KDIR), `ready`.
-debug_kernel_dir() {
-	printf '%s-debug-%s' "$(kernel_dir)" "$(sed '/^#/d; /^$/d' "$RKFD_SRC/tests/vm/debug.config" | sha256sum | cut -c1-12)"
+# Prints the configuration of the kernel that KERNEL selects, debug or kasan: lines of kasan.config
+# replace those of debug.config.
+kernel_config() {
+	local configs=("$RKFD_SRC/tests/vm/debug.config")
+	[ "$KERNEL" = debug ] || configs=("$RKFD_SRC/tests/vm/$KERNEL.config" "${configs[@]}")
+	awk -F= '/^CONFIG_/ && !seen[$1]++' "${configs[@]}"
+}
+# Folder of that kernel, named by release and a hash of its configuration: `vmlinux`, `build` (the
+# tree for KDIR), `ready`.
+built_kernel_dir() { printf '%s-%s-%s' "$(kernel_dir)" "$KERNEL" "$(kernel_config | sha256sum | cut -c1-12)"; }
+# Prints its compilers as arguments of make. With Rust, KASAN needs clang.
+kernel_compilers() {
+	if [ "$KERNEL" = kasan ]; then
+		printf '%s\n' LLVM=-19 CC=clang-19 HOSTCC=clang-19
+	else
+		printf '%s\n' CC=x86_64-linux-gnu-gcc-14 HOSTCC=gcc-14
+	fi
 }
 
 # Selected by KERNEL: the tree that the module is built against, the module's folder below
 # $RKFD_OUT.
-kernel_tree() { if [ "$KERNEL" = debug ]; then debug_kernel_dir; else kernel_dir; fi; }
-module_folder() { if [ "$KERNEL" = debug ]; then echo module-debug; else echo "module${COVERAGE:+-coverage}"; fi; }
+kernel_tree() { if [ "$KERNEL" = stock ]; then kernel_dir; else built_kernel_dir; fi; }
+module_folder() { if [ "$KERNEL" = stock ]; then echo "module${COVERAGE:+-coverage}"; else echo "module-$KERNEL"; fi; }
 # make_in_kernel TREE TARGET [ARGUMENT...]: builds a target from the sources of the module in TREE
 # for the kernel that KERNEL selects.
 make_in_kernel() {
 	local tree=$1 target=$2 rel version=()
 	shift 2
 	rel=$(kernel_release)
-	[ "$KERNEL" = debug ] || version=(LOCALVERSION="${rel#"${rel%%+*}"}")
-	"$RKFD_SRC/scripts/in-root" make -C "$(kernel_tree)/build" M="$tree" CC=x86_64-linux-gnu-gcc-14 HOSTCC=gcc-14 \
-		"${version[@]}" "$@" "$target"
+	[ "$KERNEL" != stock ] || version=(LOCALVERSION="${rel#"${rel%%+*}"}")
+	# shellcheck disable=SC2046
+	"$RKFD_SRC/scripts/in-root" make -C "$(kernel_tree)/build" M="$tree" $(kernel_compilers) "${version[@]}" "$@" "$target"
 }
 make_module() { make_in_kernel "$1" modules "${@:2}"; }
 

@@ -24,14 +24,19 @@ LIST = os.path.join(TESTS, "vm/outcomes")
 DOCUMENT = "Documentation/testing.rst"
 SHOWN = 20
 PASS, SKIP, FAIL = "passed", "skipped", "failed"
+# Tests of `init` by the kernel's suffix of the boot's name.
+KERNEL_TESTS = {
+    "-debug": ["lockdep_is_on", "no_dma_api_error", "no_leak", "no_report_in_the_log"],
+    "-kasan": ["kasan_is_on", "no_report_in_the_log"],
+}
 HEAD = """\
 # SPDX-License-Identifier: GPL-2.0
 #
 # The tests of the boots of vm/boots and vm/boots-amdgpu: BOOT... | PROGRAM | TEST...
 #
 # A test passes, or is skipped where its name has a `-` in front; `.` is a program without tests of
-# its own. A boot on the debug kernel has the tests of the stock kernel, those of `init`, and those
-# listed for itself; a boot named long-* those of the one without. Written by `scripts/check
+# its own. A boot with KERNEL=debug or kasan has the tests of the stock kernel, those of `init`, and
+# those listed for itself; a boot named long-* those of the one without. Written by `scripts/check
 # --record`.
 
 """
@@ -85,8 +90,9 @@ def write_list(boots):
 
 def base_of(boot):
     """Returns the boot whose tests this one has, or None."""
-    if boot.endswith("-debug"):
-        return boot[: -len("-debug")]
+    for kernel in KERNEL_TESTS:
+        if boot.endswith(kernel):
+            return boot[: -len(kernel)]
     if boot.startswith("long-"):
         return boot[len("long-"):]
     return None
@@ -95,8 +101,9 @@ def base_of(boot):
 def expected(boots, boot):
     base = base_of(boot)
     programs = dict(expected(boots, base)) if base else {}
-    if boot.endswith("-debug"):
-        programs["kernel"] = ["lockdep_is_on", "no_dma_api_error", "no_leak", "no_report_in_the_log"]
+    for kernel, tests in KERNEL_TESTS.items():
+        if boot.endswith(kernel):
+            programs["kernel"] = tests
     return {**programs, **boots.get(boot, {})}
 
 
@@ -181,7 +188,7 @@ def lint():
             boots = {f"{name}-{chip}{suffix}" for chip in chips.split()}
             # The list of NAME may be that of long-NAME only.
             named = boots | {base for base in map(base_of, boots) if base}
-            exist |= named | {f"{boot}-debug" for boot in named}
+            exist |= named | {boot + kernel for boot in named for kernel in KERNEL_TESTS}
             # A program that is not run by run-tests.sh has its exit status only.
             if "run-tests.sh" in command:
                 findings += [f"no tests of {b}" for b in sorted(boots) if not expected(listed, b)]
