@@ -75,14 +75,23 @@ void device_set(const char *pattern, const char *text)
 	EXPECT(!ret, "%s: %s", pattern, strerror(-ret));
 }
 
-void device_get(const char *pattern, char *text, size_t size)
+int device_try_get(const char *pattern, char *text, size_t size)
 {
-	int fd = open_file(pattern, O_RDONLY);
+	int fd = open_file(pattern, O_RDONLY), ret = 0;
 	ssize_t n = read(fd, text, size - 1);
 
-	EXPECT(n > 0, "%s: %s", pattern, strerror(errno));
+	if (n < 0)
+		ret = -errno;
 	text[n > 0 ? n : 0] = 0;
 	close(fd);
+	return ret;
+}
+
+void device_get(const char *pattern, char *text, size_t size)
+{
+	int ret = device_try_get(pattern, text, size);
+
+	EXPECT(!ret && text[0], "%s: %s", pattern, strerror(-ret));
 }
 
 static int tell_driver(const char *what)

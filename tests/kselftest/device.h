@@ -13,8 +13,9 @@ const char *device_name(void);
 /* Writes and reads a file of the device, named by a glob pattern; fails the test on failure. */
 void device_set(const char *pattern, const char *text);
 void device_get(const char *pattern, char *text, size_t size);
-/* Writes a file. Returns 0 or a negative errno; fails the test if there is no such file. */
+/* Write and read a file. Return 0 or a negative errno; fail the test if there is no such file. */
 int device_try_set(const char *pattern, const char *text);
+int device_try_get(const char *pattern, char *text, size_t size);
 /* Returns whether the device has a file. */
 bool device_has(const char *name);
 /* Unbinds and binds the driver. Return 0 or a negative errno. */

@@ -89,6 +89,12 @@ knobs! {
         "MS: the SMU has the first sample of its metrics MS milliseconds after its features were \
         enabled";
     smu_no_policy = "smu.no_policy", "N: the next N messages to the SMU that select a policy fail";
+    smu_silent = "smu.silent",
+        "N: the next N messages to the SMU but mode-1 resets are not executed and have no response";
+    smu_no_limit = "smu.no_limit",
+        "N: the next N messages to the SMU that limit power or clocks fail";
+    smu_no_metrics = "smu.no_metrics",
+        "N: the next N messages to the SMU for its metrics fail, as the firmware is busy";
     smu_i2c_busy = "smu.i2c_busy",
         "N: the next N I2C transactions of the SMU fail, as another master has the bus";
     fru_bad_checksum = "fru.bad_checksum",
@@ -120,8 +126,7 @@ knobs! {
     psp_no_fence = "psp.no_fence",
         "N: the fence of the N-th command in the PSP ring is never written";
     psp_flags = "psp.flags",
-        "N: C2PMSG_33 has these bits in addition to bit 31 until the first mode-1 reset (applies at \
-        start)";
+        "N: C2PMSG_33 has these bits in addition to bit 31 (applies at start and at mode-1 resets)";
     psp_other_os = "psp.other_os",
         "1: the secure OS that runs on a warm card (--boot warm) is of another version than the \
         file's (applies at start)";

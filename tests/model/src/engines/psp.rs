@@ -187,12 +187,13 @@ impl Psp {
         let ready = if busy.is_some() { 0 } else { READY };
         state.busy = busy;
         match kind {
-            Reset::PowerOn => state.flags = gpu.knobs.psp_flags.get() as u32,
-            Reset::Mode1 => state.flags = 0,
+            Reset::PowerOn | Reset::Mode1 => {
+                state.flags = gpu.knobs.psp_flags.get() as u32;
+                if state.flags != 0 {
+                    gpu.knobs.psp_flags.hit();
+                }
+            }
             Reset::Flr => {}
-        }
-        if state.flags != 0 {
-            gpu.knobs.psp_flags.hit();
         }
         put(gpu, mailbox::MAILBOX, ready | state.flags);
         put(gpu, mailbox::BOOTLOADER, ready);

@@ -205,6 +205,9 @@ pub fn throttle(gpu: &Gpu) {
 
 fn message(gpu: &Gpu, message: u32) {
     let argument = MAILBOX.receive(gpu, message);
+    if message != msg::GFX_DRIVER_RESET && gpu.knobs.smu_silent.take() {
+        return;
+    }
     match message {
         // The upper half contains whether a fatal error was the reason (smu_v13_0_6_mode1_reset).
         msg::GFX_DRIVER_RESET if argument & 0xffff == MODE_1 && argument >> 17 == 0 => {
@@ -232,6 +235,21 @@ fn message(gpu: &Gpu, message: u32) {
 fn run(gpu: &Gpu, state: &mut State, message: u32, argument: u32) -> Result<u32, u32> {
     let (high, low) = (argument >> 16, argument & 0xffff);
     let mut returned = argument;
+    let limits = matches!(
+        message,
+        msg::SET_PPT_LIMIT
+            | msg::SET_SOFT_MIN_GFX_CLK
+            | msg::SET_SOFT_MAX_GFX_CLK
+            | msg::SET_SOFT_MIN_BY_FREQ
+            | msg::SET_SOFT_MAX_BY_FREQ
+            | msg::ENABLE_DETERMINISM
+    );
+    if limits && gpu.knobs.smu_no_limit.take() {
+        return Err(response::FAILED);
+    }
+    if message == msg::GET_METRICS_TABLE && gpu.knobs.smu_no_metrics.take() {
+        return Err(response::REJECTED_BUSY);
+    }
     match message {
         msg::TEST_MESSAGE => returned = argument.wrapping_add(1),
         msg::GET_SMU_VERSION => returned = SMU_VERSION,

@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: GPL-2.0 OR MIT
+/*
+ * Tests faults of the power firmware (SMU) and of the firmware around it, also before and during a
+ * reset of the card, on an MI300: the card works afterwards. Sets knobs of the GPU model.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "device.h"
+#include "fixture.h"
+#include "knobs.h"
+#include "listen.h"
+
+static void open_control(void)
+{
+	if (gpu_is_gfx12())
+		SKIP("the driver does not manage the SMU of this card");
+	knobs_open();
+	device_need_reset();
+}
+
+/* A message of a monitoring program has no response, and none comes later. */
+static void lose_a_message(void)
+{
+	unsigned int before = knob_hits("smu.silent");
+	char text[64];
+
+	knob_set("smu.silent", 1);
+	EXPECT(device_try_get("gpu_busy_percent", text, sizeof(text)) < 0);
+	EXPECT_EQ(knob_hits("smu.silent"), before + 1);
+}
+
+/* Its exit destroys the queue. */
+static void leave_a_queue(void *data)
+{
+	struct fixture f;
+
+	(void)data;
+	fixture_launch(&f);
+	EXPECT(fixture_works(&f));
+}
+
+/* The scheduler does not preempt the queue of a process that ends: the card is reset. */
+static void hang(void)
+{
+	int resets = listen_for_resets();
+
+	knob_set("hws.no_preempt", 1);
+	ASSERT_OK(ktap_in_child(leave_a_queue, NULL));
+	expect_reset(resets);
+	knob_set("hws.no_preempt", 0);
+}
+
+TEST_TIMEOUT(function_reset_after_a_lost_message, 120)
+{
+	open_control();
+	lose_a_message();
+	device_reset();
+	ASSERT_OK(ktap_in_child(fixture_lives, NULL));
+}
+
+TEST_TIMEOUT(hang_after_a_lost_message, 180)
+{
+	open_control();
+	lose_a_message();
+	hang();
+	ASSERT_OK(ktap_in_child(fixture_lives, NULL));
+}
+
+/* After a later message has its response, the lost one is forgotten. */
+TEST_TIMEOUT(messages_after_a_lost_one, 120)
+{
+	char text[64];
+
+	open_control();
+	lose_a_message();
+	device_try_get("gpu_busy_percent", text, sizeof(text));
+	EXPECT_OK(device_try_get("gpu_busy_percent", text, sizeof(text)));
+}
+
+/* The firmware, which has lost the limit, keeps that of the card. */
+TEST_TIMEOUT(limit_is_rejected_after_a_hang, 180)
+{
+	char most[64], text[64];
+
+	open_control();
+	device_get("hwmon/hwmon*/power1_cap_max", most, sizeof(most));
+	device_set("hwmon/hwmon*/power1_cap", "300000000");
+	knob_set("smu.no_limit", 1);
+	hang();
+	ASSERT_OK(ktap_in_child(fixture_lives, NULL));
+	EXPECT_EQ(knob_hits("smu.no_limit"), 1);
+	device_get("hwmon/hwmon*/power1_cap", text, sizeof(text));
+	EXPECT(!strcmp(text, most), "%s instead of %s", text, most);
+	device_set("hwmon/hwmon*/power1_cap", most);
+}
+
+TEST_TIMEOUT(clocks_are_rejected_after_a_reset, 120)
+{
+	open_control();
+	device_set("power_dpm_force_performance_level", "manual");
+	device_set("pp_od_clk_voltage", "s 1 1500");
+	device_set("pp_od_clk_voltage", "c");
+	knob_set("smu.no_limit", 1);
+	device_reset();
+	ASSERT_OK(ktap_in_child(fixture_lives, NULL));
+	device_set("power_dpm_force_performance_level", "auto");
+}
+
+/* The first messages for metrics fail at a probe. */
+TEST_TIMEOUT(metrics_fail_at_a_probe, 120)
+{
+	char text[64];
+
+	open_control();
+	ASSERT_OK(device_unbind());
+	knob_set("smu.no_metrics", 3);
+	ASSERT_OK(device_bind());
+	ASSERT_OK(ktap_in_child(fixture_lives, NULL));
+	EXPECT_EQ(knob_hits("smu.no_metrics"), 3);
+	EXPECT_OK(device_try_get("gpu_busy_percent", text, sizeof(text)));
+}
+
+/* The boot loader reports more than that it is ready. */
+TEST_TIMEOUT(boot_loader_flags_after_a_reset, 180)
+{
+	open_control();
+	knob_set("psp.flags", 0x10);
+	hang();
+	EXPECT(knob_hits("psp.flags") >= 1);
+	knob_set("psp.flags", 0);
+	ASSERT_OK(ktap_in_child(fixture_lives, NULL));
+}
+
+/* The EEPROM, whose bad pages are known, does not respond during a reset. */
+TEST_TIMEOUT(bad_pages_are_known_at_a_reset, 120)
+{
+	if (!getenv("BAD_PAGES"))
+		SKIP("needs $BAD_PAGES, a card with an EEPROM");
+	open_control();
+	knob_set("smu.i2c_busy", 100);
+	device_reset();
+	knob_set("smu.i2c_busy", 0);
+	ASSERT_OK(ktap_in_child(fixture_lives, NULL));
+}
