@@ -13,10 +13,11 @@ use kernel::{
 };
 
 use crate::{
-    drm,
+    compat, drm,
     gpu::Gpu,
     kapi::{
         self,
+        kobject::DeviceLink,
         pci_driver::{Channel, Hooks, Verdict},
         vma,
         workqueue::Delayed, //
@@ -83,6 +84,7 @@ struct Listed {
     partitions: Option<Arc<Partitions>>,
     files: Option<partition::Files>,
     monitor: Option<monitor::Files>,
+    link: Option<DeviceLink>,
 }
 
 impl Up {
@@ -112,6 +114,10 @@ impl Up {
             // The GPU works without them.
             Err(e) => dev_warn!(pdev, "no files for monitoring: {e:?}\n"),
         }
+        match compat::list(pdev.as_ref()) {
+            Ok(link) => listed.link = Some(link),
+            Err(e) => dev_warn!(pdev, "it is not below /sys/module/amdgpu: {e:?}\n"),
+        }
         Ok(())
     }
 
@@ -120,6 +126,7 @@ impl Up {
         // Waits for writers, which need everything else.
         drop(listed.files);
         drop(listed.monitor);
+        drop(listed.link);
         if let Some(recovery) = &self.recovery {
             recovery.end();
         }

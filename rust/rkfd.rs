@@ -62,6 +62,7 @@ impl Statics {
         process::init();
         topology::init();
         drm::init();
+        compat::init();
         Ok(Self)
     }
 }

@@ -21,7 +21,8 @@ use core::{
 };
 
 use kernel::{
-    bindings, device, error::to_result, page::PAGE_SIZE, prelude::*, str::CString, types::Opaque,
+    bindings, device, error::to_result, page::PAGE_SIZE, prelude::*, str::CString, sync::Arc,
+    types::Opaque,
 };
 
 use super::module_use::ModuleUse;
@@ -328,6 +329,48 @@ impl Dir {
                 name.as_char_ptr(),
             )
         })
+    }
+}
+
+/// A symbolic link to a device. Dropping it removes it.
+///
+/// # Invariants
+///
+/// The directory has a link of this name, which only this object removes.
+pub(crate) struct DeviceLink {
+    dir: Arc<Dir>,
+    name: CString,
+}
+
+impl DeviceLink {
+    /// Creates a link to `dev` with its name in `dir`. `EEXIST` if there is an entry of this name,
+    /// `ENOMEM` without memory.
+    pub(crate) fn new(dir: &Arc<Dir>, dev: &device::Device) -> Result<Self> {
+        let name = CString::try_from(dev.name())?;
+        // SAFETY: By the type invariant the directory was added to sysfs, as was the device, which
+        // is bound or being bound; both stay so during the borrows. The name is NUL-terminated.
+        to_result(unsafe {
+            bindings::sysfs_create_link(
+                Parent::Dir(dir).raw(),
+                Parent::Device(dev).raw(),
+                name.as_char_ptr(),
+            )
+        })?;
+        // INVARIANT: Created above.
+        Ok(Self {
+            dir: dir.clone(),
+            name,
+        })
+    }
+}
+
+impl Drop for DeviceLink {
+    fn drop(&mut self) {
+        // SAFETY: The directory is in sysfs until its last reference is dropped, and by the type
+        // invariant has the link.
+        unsafe {
+            bindings::sysfs_remove_link(Parent::Dir(&self.dir).raw(), self.name.as_char_ptr())
+        };
     }
 }
 

@@ -439,3 +439,16 @@ TEST(ip_discovery)
 			  card_fact(&k, gc0, "revision", 10),
 		  ip.ip_discovery_version);
 }
+
+/* AMD's device plugin for Kubernetes looks for devices here. */
+TEST(device_below_the_module)
+{
+	char path[128], real[PATH_MAX], device[PATH_MAX];
+
+	device_find();
+	snprintf(path, sizeof(path), "/sys/module/amdgpu/drivers/pci:amdgpu/%s", device_name());
+	ASSERT(realpath(path, real), "%s: %s", path, strerror(errno));
+	snprintf(path, sizeof(path), "/sys/bus/pci/devices/%s", device_name());
+	ASSERT(realpath(path, device), "%s: %s", path, strerror(errno));
+	EXPECT(!strcmp(real, device), "%s", real);
+}

@@ -18,9 +18,14 @@
 
 TEST_TIMEOUT(idle, 120)
 {
+	char listed[128];
+
 	device_find();
+	snprintf(listed, sizeof(listed), "/sys/module/amdgpu/drivers/pci:amdgpu/%s", device_name());
 	for (int i = 0; i < 3; i++) {
+		EXPECT(!access(listed, F_OK));
 		ASSERT_OK(device_unbind());
+		EXPECT(access(listed, F_OK) && errno == ENOENT);
 		ASSERT_OK(device_bind());
 		ASSERT_OK(ktap_in_child(fixture_lives, NULL));
 	}
