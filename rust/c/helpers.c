@@ -39,6 +39,7 @@
 #include <linux/wait_bit.h>
 #include <linux/workqueue.h>
 
+#include <drm/drm_auth.h>
 #include <drm/drm_device.h>
 #include <drm/drm_file.h>
 #include <drm/drm_gem.h>
@@ -58,6 +59,11 @@ void rkfd_helper_drm_gem_object_get(struct drm_gem_object *obj)
 void rkfd_helper_drm_gem_object_put(struct drm_gem_object *obj)
 {
 	drm_gem_object_put(obj);
+}
+
+bool rkfd_helper_drm_is_current_master(struct drm_file *file)
+{
+	return drm_is_current_master(file);
 }
 
 /* drm_gem_object_is_shared_for_memory_stats(), without a lock. */

@@ -17,6 +17,7 @@ struct mmu_notifier_range;
 void rkfd_helper_drm_gem_object_get(struct drm_gem_object *obj);
 void rkfd_helper_drm_gem_object_put(struct drm_gem_object *obj);
 bool rkfd_helper_drm_gem_is_shared(struct drm_gem_object *obj);
+bool rkfd_helper_drm_is_current_master(struct drm_file *file);
 struct drm_gem_object *rkfd_helper_drm_gem_next(struct drm_file *file, int *handle);
 void rkfd_helper_drm_gem_hold(struct drm_gem_object *obj, struct dma_buf *buf);
 void rkfd_helper_drm_gem_let_go(struct drm_gem_object *obj);

@@ -18,14 +18,7 @@ use super::{
     ctx_entity::{CtxEntity, Spent},
     partition::FilePartition,
 };
-use crate::{
-    gpu::Gpu,
-    kapi::{
-        capability::{capable, Capability},
-        sched::Priority,
-    },
-    uapi,
-};
+use crate::{gpu::Gpu, kapi::sched::Priority, uapi};
 
 /// Rings of each engine type, by `AMDGPU_HW_IP_*` (`amdgpu_ctx_num_entities`, `amdgpu_ctx.c`).
 const RINGS: [u32; uapi::AMDGPU_HW_IP_NUM as usize] = {
@@ -101,16 +94,13 @@ pub(super) fn losses(gpu: &Gpu) -> u32 {
 }
 
 impl Ctx {
-    /// Returns a new context. `EACCES` if a priority above normal needs `CAP_SYS_NICE`.
+    /// Returns a new context.
     pub(super) fn new(
         partition: &Arc<FilePartition>,
         owner: usize,
         spent: &Arc<Spent>,
         priority: i32,
     ) -> Result<Arc<Self>> {
-        if priority > uapi::AMDGPU_CTX_PRIORITY_NORMAL as i32 && !capable(Capability::SysNice) {
-            return Err(EACCES);
-        }
         let gpu = partition.gpu();
         let now = resets(gpu);
         Arc::pin_init(

@@ -20,13 +20,24 @@ use super::{
 };
 use crate::{
     gpu::Gpu,
-    kapi::{drm, fence::Timeout, task},
+    kapi::{
+        capability::{capable, Capability},
+        drm,
+        fence::Timeout,
+        task,
+    },
     mmu::Vm,
     process::FileVm,
 };
 
 /// The DRM driver; [`super::device`] implements its operations.
 pub(super) struct Render;
+
+/// Returns whether contexts and queues of a file may have a high priority: its task has
+/// `CAP_SYS_NICE`, or it is the DRM master (`amdgpu_ctx_priority_permit`).
+pub(super) fn may_be_urgent(file: &drm::File<Render>) -> bool {
+    capable(Capability::SysNice) || file.is_master()
+}
 
 /// Driver data of an open file.
 #[pin_data]

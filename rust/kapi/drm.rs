@@ -727,6 +727,12 @@ impl<D: Driver> File<D> {
         self.header().handles.lock().contains(&object)
     }
 
+    /// Returns whether it is the current master of its device.
+    pub(crate) fn is_master(&self) -> bool {
+        // SAFETY: The file is open during the borrow by the type invariant.
+        unsafe { crate::bindings::rkfd_helper_drm_is_current_master(self.raw()) }
+    }
+
     pub(super) fn raw(&self) -> *mut bindings::drm_file {
         self.raw.get()
     }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 /* Tests command submission: contexts, BO lists, jobs, and argument checks. */
 #define _GNU_SOURCE
+#include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -68,6 +69,20 @@ TEST(high_priority_needs_privilege)
 	ASSERT(setresuid(65534, 65534, 65534) == 0);
 	EXPECT_RET(cs_ctx(fd, AMDGPU_CTX_OP_ALLOC_CTX, 0, AMDGPU_CTX_PRIORITY_HIGH, &id), -EACCES);
 	EXPECT_OK(cs_ctx(fd, AMDGPU_CTX_OP_ALLOC_CTX, 0, AMDGPU_CTX_PRIORITY_NORMAL, &id));
+}
+
+TEST(master_may_have_high_priority)
+{
+	/* The first file of the node is its master. */
+	int fd = open("/dev/dri/card0", O_RDWR | O_CLOEXEC);
+	uint32_t id = 0;
+
+	if (fd < 0)
+		SKIP("no /dev/dri/card0");
+	ASSERT(setresuid(65534, 65534, 65534) == 0);
+	EXPECT_OK(cs_ctx(fd, AMDGPU_CTX_OP_ALLOC_CTX, 0, AMDGPU_CTX_PRIORITY_HIGH, &id));
+	ASSERT_OK(kfd_ioctl(fd, DRM_IOCTL_DROP_MASTER, 0));
+	EXPECT_RET(cs_ctx(fd, AMDGPU_CTX_OP_ALLOC_CTX, 0, AMDGPU_CTX_PRIORITY_HIGH, &id), -EACCES);
 }
 
 static int list(int fd, uint32_t op, uint32_t *handle, const void *entries, uint32_t count,

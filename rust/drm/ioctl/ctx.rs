@@ -7,7 +7,7 @@ use kernel::prelude::*;
 use crate::{
     drm::{
         ctx::{valid_priority, Ctx},
-        file::Render,
+        file::{may_be_urgent, Render},
     },
     kapi::drm::{Device, File, Handler},
     uapi,
@@ -34,6 +34,9 @@ impl Handler<Render> for CtxOp {
         match input.op {
             uapi::AMDGPU_CTX_OP_ALLOC_CTX => {
                 let priority = valid_priority(input.priority);
+                if priority > uapi::AMDGPU_CTX_PRIORITY_NORMAL as i32 && !may_be_urgent(file) {
+                    return Err(EACCES);
+                }
                 let ctx = Ctx::new(&data.partition, data.owner, &data.spent, priority)?;
                 *arg = uapi::ctx_alloc_out(data.contexts.lock().add(ctx)?);
             }

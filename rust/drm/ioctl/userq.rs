@@ -12,14 +12,11 @@ use rkfd_abi::mes::priority;
 
 use crate::{
     drm::{
-        file::{FileData, Render},
+        file::{may_be_urgent, FileData, Render},
         userq::{self, Request},
         userq_fence::UserFences,
     },
-    kapi::{
-        capability::{capable, Capability},
-        drm::{Device, File, Handler},
-    },
+    kapi::drm::{Device, File, Handler},
     mmu::gem::Object,
     uapi,
 };
@@ -67,16 +64,14 @@ fn is_free(input: &uapi::drm_amdgpu_userq_in) -> bool {
     rest.iter().all(|value| *value == 0)
 }
 
-/// Returns the MES priority of a queue. `EACCES` for a high one that the task may not use.
-fn level(flags: u32) -> Result<u8> {
+/// Returns the MES priority of a queue. `EACCES` for a high one that the file may not use.
+fn level(file: &File<Render>, flags: u32) -> Result<u8> {
     let wanted = (flags & uapi::AMDGPU_USERQ_CREATE_FLAGS_QUEUE_PRIORITY_MASK)
         >> uapi::AMDGPU_USERQ_CREATE_FLAGS_QUEUE_PRIORITY_SHIFT;
     match wanted {
         uapi::AMDGPU_USERQ_CREATE_FLAGS_QUEUE_PRIORITY_LOW => Ok(priority::LOW),
         uapi::AMDGPU_USERQ_CREATE_FLAGS_QUEUE_PRIORITY_NORMAL_HIGH => Ok(priority::MEDIUM),
-        uapi::AMDGPU_USERQ_CREATE_FLAGS_QUEUE_PRIORITY_HIGH if !capable(Capability::SysNice) => {
-            Err(EACCES)
-        }
+        uapi::AMDGPU_USERQ_CREATE_FLAGS_QUEUE_PRIORITY_HIGH if !may_be_urgent(file) => Err(EACCES),
         uapi::AMDGPU_USERQ_CREATE_FLAGS_QUEUE_PRIORITY_HIGH => Ok(priority::HIGH),
         _ => Ok(priority::NORMAL),
     }
@@ -86,7 +81,7 @@ fn level(flags: u32) -> Result<u8> {
 /// that are not readable.
 fn create(file: &File<Render>, input: &uapi::drm_amdgpu_userq_in) -> Result<u32> {
     let data = file.data();
-    let level = level(input.flags)?;
+    let level = level(file, input.flags)?;
     // No secure memory.
     let secure = input.flags & uapi::AMDGPU_USERQ_CREATE_FLAGS_QUEUE_SECURE != 0;
     if secure || supported(data)? >> input.ip_type & 1 == 0 {
