@@ -61,6 +61,8 @@ struct Inner {
     sched: KBox<dyn SchedOps>,
     queues: Queues,
     running: bool,
+    /// No more queues are added, see [`Dqm::end`].
+    ended: bool,
     /// Nesting depth of [`UserQueues::suspend`].
     suspended: u32,
     /// Bits of the watchpoints in use.
@@ -158,6 +160,7 @@ impl Dqm {
                     sched,
                     queues: Queues::new(places),
                     running: false,
+                    ended: false,
                     suspended: 0,
                     watchpoints: 0,
                     watched: [0; WATCHPOINTS],
@@ -182,7 +185,12 @@ impl Dqm {
     /// Stops the scheduler for good, see [`Dqm::stop`]. `ETIME` when it does not respond.
     pub(crate) fn end(&self) -> Result {
         let result = self.stop();
-        self.lock().queues.end_files();
+        {
+            let mut inner = self.lock();
+            // Ioctls of the render nodes may be on their way to `add`.
+            inner.ended = true;
+            inner.queues.end_files();
+        }
         let watchdog = self.watchdog.lock().take();
         if let Some(watchdog) = watchdog {
             watchdog.end();
@@ -371,6 +379,9 @@ impl Dqm {
     pub(crate) fn add(&self, queue: &Arc<DqmQueue>) -> Result {
         let mut inner = self.lock();
         self.gpu.check_usable()?;
+        if inner.ended {
+            return Err(ENODEV);
+        }
         if queue.process.state.lock().lost {
             return Err(EIO);
         }
