@@ -390,14 +390,16 @@ pub(crate) fn add(node: &Arc<Node>) -> Result {
     Ok(())
 }
 
-/// Removes a node, if it was added. It is freed with the last process that uses it.
-pub(crate) fn remove(node: &Arc<Node>) {
-    let mut list = LIST.lock();
-    if let Some(i) = list.iter().position(|n| Arc::ptr_eq(n, node)) {
-        let removed = list.remove(i);
-        account::vram_removed(node.memory().size());
-        drop(list);
-        drop(removed);
+/// Removes the nodes of a device, as far as they were added. Each is freed with the last process
+/// that uses it.
+pub(crate) fn remove_all(gpu: &Gpu) {
+    let remove_last = || {
+        let mut list = LIST.lock();
+        let i = list.iter().rposition(|node| node.is_of(gpu))?;
+        list.remove(i).ok()
+    };
+    while let Some(removed) = remove_last() {
+        account::vram_removed(removed.memory().size());
     }
 }
 

@@ -102,13 +102,8 @@ impl Partitions {
 
     /// Removes the nodes from topology and list, as far as they are in them.
     fn hide(&self) {
-        match self.nodes.list() {
-            Ok(nodes) => {
-                topology::remove_gpus(&nodes);
-                nodes.iter().rev().for_each(node::remove);
-            }
-            Err(e) => dev_err!(self.gpu().dev(), "nodes are not removed: {e:?}\n"),
-        }
+        topology::remove_gpus(self.gpu());
+        node::remove_all(self.gpu());
     }
 
     /// Sets the mode; `text` starts with its name.

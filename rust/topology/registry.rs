@@ -13,6 +13,7 @@ use kernel::{
         atomic::{Atomic, Relaxed},
         Arc,
     },
+    time::{delay::fsleep, Delta},
 };
 
 use super::{
@@ -21,7 +22,7 @@ use super::{
     nodes::{self, TopologyGpu},
     sysfs::SysfsTree,
 };
-use crate::{kapi::global::global_mutex, node};
+use crate::{gpu::Gpu, kapi::global::global_mutex, node};
 
 /// Count of changes. Read without a lock: removing a sysfs file waits for its readers.
 static GENERATION: Atomic<u32> = Atomic::new(0);
@@ -51,18 +52,40 @@ global_mutex! {
 }
 
 impl TopologyState {
-    /// Rebuilds all nodes and replaces those in sysfs and debugfs.
+    /// Rebuilds all nodes and replaces those in sysfs and debugfs. Errors as [`Self::show`].
     fn rebuild(&mut self) -> Result {
         let nodes = nodes::build(&self.gpus)?;
+        let shown = self.show(&nodes);
+        // Also if a part was replaced only.
+        GENERATION.fetch_add(1, Relaxed);
+        shown?;
+        self.nodes = nodes;
+        Ok(())
+    }
+
+    /// Replaces the nodes in sysfs and debugfs. An error leaves a part of them.
+    fn show(&mut self, nodes: &[Arc<Node>]) -> Result {
         if let Some(tree) = &mut self.sysfs {
-            tree.replace(&nodes)?;
+            tree.replace(nodes)?;
         }
         if let Some(tree) = &mut self.debugfs {
-            tree.replace(&nodes)?;
+            tree.replace(nodes)?;
         }
-        self.nodes = nodes;
-        GENERATION.fetch_add(1, Relaxed);
         Ok(())
+    }
+
+    /// Rebuilds all nodes after a removal, which cannot fail: repeated without memory.
+    fn restore(&mut self) {
+        /// Attempts, and the pause between two.
+        const ATTEMPTS: u32 = 10;
+        const PAUSE: Delta = Delta::from_millis(20);
+        for _ in 0..ATTEMPTS {
+            match self.rebuild() {
+                Ok(()) => return,
+                Err(_) => fsleep(PAUSE),
+            }
+        }
+        pr_err!("no memory for the topology: nodes are missing until it changes again\n");
     }
 }
 
@@ -124,7 +147,7 @@ impl Drop for DebugfsRegistration {
 }
 
 /// Adds the GPUs of nodes, each with the minor number of its render node, by one rebuild. On
-/// failure none of them is listed.
+/// failure none of them is listed, and the others are again.
 pub(crate) fn add_gpus(gpus: &[(Arc<node::Node>, u32)]) -> Result {
     let mut state = STATE.lock();
     let listed = state.gpus.len();
@@ -144,26 +167,19 @@ pub(crate) fn add_gpus(gpus: &[(Arc<node::Node>, u32)]) -> Result {
     let result = state.rebuild();
     if result.is_err() {
         state.gpus.truncate(listed);
+        state.restore();
     }
     result
 }
 
-/// Removes the GPUs of nodes, as far as they are listed, by one rebuild.
-pub(crate) fn remove_gpus(nodes: &[Arc<node::Node>]) {
+/// Removes the nodes of a device, as far as they are listed, by one rebuild.
+pub(crate) fn remove_gpus(gpu: &Gpu) {
     let mut state = STATE.lock();
     let listed = state.gpus.len();
-    // The caller has references, so that no node is dropped with the lock held.
-    state
-        .gpus
-        .retain(|entry| !nodes.iter().any(|node| Arc::ptr_eq(&entry.node, node)));
-    if state.gpus.len() == listed {
-        return;
-    }
-    if let (Err(e), Some(node)) = (state.rebuild(), nodes.first()) {
-        dev_err!(
-            node.gpu().dev(),
-            "topology not rebuilt after removal: {e:?}\n"
-        );
+    // `NodeSet` has references, so that no node is dropped with the lock held.
+    state.gpus.retain(|entry| !entry.node.is_of(gpu));
+    if state.gpus.len() != listed {
+        state.restore();
     }
 }
 
