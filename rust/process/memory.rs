@@ -189,11 +189,13 @@ pub(super) fn release(devices: &[Arc<ProcessDevice>], device: &ProcessDevice) {
 }
 
 /// Unmaps the buffers of `owner` that are mapped on `on`. A failure is logged only: the mapping
-/// ends with the address space.
+/// ends with the address space. A program can cause `EBUSY`: user queues of the render node pin the
+/// mappings of their rings.
 fn unmap_for_release(owner: &ProcessDevice, on: &ProcessDevice) {
     let Ok(vm) = on.vm() else { return };
     let unmap = |ranges: &[(u64, u64)]| {
-        if let Err(e) = vm.unmap_all(ranges) {
+        let result = vm.unmap_all(ranges);
+        if let Err(e) = result.or_else(|e| if e == EBUSY { Ok(()) } else { Err(e) }) {
             dev_err!(
                 on.gpu().dev(),
                 "GPU {:#x}: some of {} buffers were not unmapped: {e:?}\n",
