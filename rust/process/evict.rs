@@ -135,15 +135,16 @@ impl Evictor {
         drop(evicted);
     }
 
-    /// Calls `f` while the queues are not evicted; waits until they are restored. `ERESTARTSYS`
-    /// after a signal, `EIO` when the GPU is hung, `ENODEV` when it is unplugged.
-    pub(crate) fn while_running<R>(this: &Arc<Delayed<Self>>, f: impl FnOnce() -> R) -> Result<R> {
-        loop {
-            let state = this.state.lock();
-            if state.since.is_none() {
-                return Ok(f());
-            }
-            drop(state);
+    /// Calls `f` if the queues are not evicted; they are not during the call. `None` if they are.
+    pub(crate) fn if_running<R>(this: &Arc<Delayed<Self>>, f: impl FnOnce() -> R) -> Option<R> {
+        let state = this.state.lock();
+        state.since.is_none().then(f)
+    }
+
+    /// Waits until the queues are restored. `ERESTARTSYS` after a signal, `EIO` when the GPU is
+    /// hung, `ENODEV` when it is unplugged. The caller holds no lock of a BO.
+    pub(crate) fn await_running(this: &Arc<Delayed<Self>>) -> Result {
+        while Self::if_running(this, || ()).is_none() {
             // They are not restored on such a card.
             this.node.gpu().check_usable()?;
             if kernel::current!().signal_pending() {
@@ -151,6 +152,7 @@ impl Evictor {
             }
             fsleep(POLL);
         }
+        Ok(())
     }
 
     /// Schedules the worker, unless it is.

@@ -123,6 +123,63 @@ static void store_in_all(struct uq *q, struct cs_bo *chunks, uint32_t count, uin
 }
 
 /* The queue of a file whose buffers exceed VRAM runs: some are in system memory. */
+static volatile bool done;
+
+static void *fill_again(void *data)
+{
+	uint64_t bytes = *(uint64_t *)data;
+
+	while (!done) {
+		struct cs_bo fill;
+		struct cs other;
+
+		cs_open(&other);
+		for (uint64_t used = 0; used < bytes && !done; used += CHUNK) {
+			cs_bo_new(&other, &fill, CHUNK, AMDGPU_GEM_DOMAIN_VRAM);
+			fill.words[0] = 1;
+		}
+		close(other.fd);
+	}
+	return NULL;
+}
+
+/*
+ * A program may ring the doorbell after USERQ_SIGNAL, which reads the write pointer. An eviction
+ * meanwhile, of a buffer that gets the fence, does not wait for it.
+ */
+TEST_TIMEOUT(doorbell_after_the_signal, 300)
+{
+	double end = seconds_now() + 30;
+	struct cs_bo vram;
+	pthread_t thread;
+	uint64_t before, bytes;
+	uint32_t sync;
+	struct cs cs;
+	struct uq q;
+
+	bytes = open_queue(&cs, &q);
+	uq_bo_new(&cs, &vram, 96 * MIB, AMDGPU_GEM_DOMAIN_VRAM);
+	ASSERT_OK(syncobj_create(cs.fd, 0, &sync));
+	before = evictions(cs.fd);
+	ASSERT(!pthread_create(&thread, NULL, fill_again, &bytes));
+	for (uint32_t value = 1; seconds_now() < end; value++) {
+		double start = seconds_now();
+
+		uq_open_gate(&cs, value);
+		uq_put_job(&q, value);
+		__atomic_store_n((volatile uint64_t *)q.wptr.words, q.next, __ATOMIC_RELEASE);
+		ASSERT_OK(uq_signal(&q, &sync, 1, NULL, &vram.handle));
+		uq_ring(&q);
+		ASSERT_OK(uq_wait_ms(&cs, sync, 20000 * ktap_time_factor()));
+		ASSERT_EQ(cs.data.words[UQ_DONE], value);
+		ASSERT(seconds_now() - start < 8 * ktap_time_factor(), "round %u", value);
+	}
+	EXPECT(evictions(cs.fd) > before, "nothing was evicted");
+	done = true;
+	pthread_join(thread, NULL);
+	EXPECT(uq_works(&q));
+}
+
 TEST_TIMEOUT(more_than_vram, 300)
 {
 	struct cs_bo chunks[MAX_CHUNKS];

@@ -56,7 +56,9 @@ enum { UQ_GATE = 0, UQ_DONE = 4 };
 
 /* Returns the address of a dword of `cs->data`. */
 uint64_t uq_word(struct cs *cs, uint32_t n);
-/* Submits packets that wait for the gate, set UQ_DONE to `value`, and signal. */
+/* Appends packets that wait for the gate, set UQ_DONE to `value`, and signal. */
+void uq_put_job(struct uq *q, uint32_t value);
+/* Submits them. */
 void uq_submit(struct uq *q, uint32_t value);
 /* Ends the wait of packets for `value`. */
 void uq_open_gate(struct cs *cs, uint32_t value);

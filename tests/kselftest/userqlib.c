@@ -166,7 +166,7 @@ uint64_t uq_word(struct cs *cs, uint32_t n)
 	return cs->data.va + n * 4;
 }
 
-void uq_submit(struct uq *q, uint32_t value)
+void uq_put_job(struct uq *q, uint32_t value)
 {
 	uint32_t words[32], n;
 
@@ -175,6 +175,11 @@ void uq_submit(struct uq *q, uint32_t value)
 	n += pm4_release_mem(words + n, 0, 0, 0, 0);
 	n += pm4_signal(words + n);
 	uq_put(q, words, n);
+}
+
+void uq_submit(struct uq *q, uint32_t value)
+{
+	uq_put_job(q, value);
 	uq_ring(q);
 }
 

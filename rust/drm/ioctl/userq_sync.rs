@@ -62,8 +62,9 @@ impl Buffers {
         Iterator::chain(reads, writes)
     }
 
-    /// Publishes a fence in all buffers. `EINTR` on a signal, `ENOMEM` without memory.
-    fn publish(&self, fence: &Fence) -> Result {
+    /// Calls `f` with all buffers locked, and with a function that adds a fence to all of them.
+    /// `EINTR` on a signal, `ENOMEM` without memory.
+    fn locked<R>(&self, f: impl FnOnce(&dyn Fn(&Fence)) -> R) -> Result<R> {
         let mut resvs = KVVec::new();
         let mut usages = KVVec::new();
         for (object, usage) in self.each() {
@@ -76,19 +77,21 @@ impl Buffers {
         for guard in locks.iter() {
             guard.reserve(1)?;
         }
-        for guard in locks.iter() {
-            let key = Arc::as_ptr(guard.resv()).addr();
-            let first = usages.partition_point(|(other, _)| *other < key);
-            let same = usages
-                .iter()
-                .skip(first)
-                .take_while(|(other, _)| *other == key);
-            // A write includes a read.
-            if let Some(usage) = same.map(|(_, usage)| *usage).min() {
-                guard.add_fence(fence, usage);
+        let publish = |fence: &Fence| {
+            for guard in locks.iter() {
+                let key = Arc::as_ptr(guard.resv()).addr();
+                let first = usages.partition_point(|(other, _)| *other < key);
+                let same = usages
+                    .iter()
+                    .skip(first)
+                    .take_while(|(other, _)| *other == key);
+                // A write includes a read.
+                if let Some(usage) = same.map(|(_, usage)| *usage).min() {
+                    guard.add_fence(fence, usage);
+                }
             }
-        }
-        Ok(())
+        };
+        Ok(f(&publish))
     }
 }
 
@@ -124,9 +127,20 @@ impl Handler<Render> for Signal {
             evictor,
         } = signals.ok_or(ENOENT)?;
         let wptr = data.vm()?.peek64(wptr)?;
-        // Not while the queue is evicted: BOs wait for the fence before they are restored.
-        let fence = Evictor::while_running(&evictor, || UserFences::emit(&fences, wptr))??;
-        buffers.publish(&fence)?;
+        // Not while the queue is evicted: BOs wait for the fence before they are restored. With the
+        // buffers locked, as an eviction of one of them waits for the fence: the program may write
+        // the doorbell after this call.
+        let emit = |publish: &dyn Fn(&Fence)| {
+            Evictor::if_running(&evictor, || {
+                UserFences::emit(&fences, wptr).inspect(|fence| publish(fence))
+            })
+        };
+        let fence = loop {
+            if let Some(fence) = buffers.locked(emit)? {
+                break fence?;
+            }
+            Evictor::await_running(&evictor)?;
+        };
         for syncobj in &syncobjs {
             syncobj.replace(Some(&fence));
         }
