@@ -50,7 +50,13 @@ pub(crate) fn mm_of(task: &Task) -> Option<ARef<MmWithUserAsync>> {
 
 /// Runs `f` with this user memory (`kthread_use_mm()`), for as long as page faults take. `EINVAL`
 /// unless called by a kernel thread without user memory.
-pub(crate) fn with_memory<T>(mm: &MmWithUserAsync, f: impl FnOnce() -> T) -> Result<T> {
+///
+/// `CurrentTask::mm()` relies on `Send`: with it no `CurrentTask`, which is not `Send`, gets into
+/// the scope or out of it.
+pub(crate) fn with_memory<T: Send>(
+    mm: &MmWithUserAsync,
+    f: impl FnOnce() -> T + Send,
+) -> Result<T> {
     // A user task that is exiting has no memory either, but must not call `kthread_use_mm()`.
     if !super::task::is_kthread() {
         return Err(EINVAL);
@@ -69,7 +75,9 @@ pub(crate) fn with_memory<T>(mm: &MmWithUserAsync, f: impl FnOnce() -> T) -> Res
 /// (`memalloc_noreclaim_save()`).
 ///
 /// Locks that [`super::hmm::Watch::invalidate`] takes must be held in such a scope: otherwise an
-/// allocation could wait for the invalidation, which waits for the lock.
+/// allocation could wait for the invalidation, which waits for the lock. The flag does not prevent
+/// `cma_alloc()` from migrating pages of processes, which invalidates, too: only allocations of
+/// [`super::dma::Coherent`] may reach it, and they do not within a scope.
 pub(crate) struct NoReclaim {
     flags: c_uint,
     /// The flags are those of one task.

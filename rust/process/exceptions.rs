@@ -185,7 +185,7 @@ fn add_to_payload(area: u64, exceptions: Exceptions) -> u32 {
 impl Process {
     /// Runs `f` with the memory of the process as user memory. `ESRCH` if the address space
     /// is being torn down.
-    pub(super) fn with_memory<T>(&self, f: impl FnOnce() -> T) -> Result<T> {
+    pub(super) fn with_memory<T: Send>(&self, f: impl FnOnce() -> T + Send) -> Result<T> {
         // Not that of the leader, which may have exited before other threads.
         let user = self.svm().user()?;
         sched_mm::with_memory(&user, f)
