@@ -8,7 +8,7 @@
 use core::ops::Range;
 
 use kernel::{
-    mm::{virt::VmaRef, MmWithUser},
+    mm::MmWithUser,
     page::PAGE_SHIFT,
     prelude::*,
     sync::{atomic::Relaxed, Arc},
@@ -26,6 +26,7 @@ use crate::{
     kapi::{
         devmem::{Filling, Region},
         migrate::{self, Migration},
+        vma::LockedArea,
     },
 };
 
@@ -138,7 +139,12 @@ impl Gpu {
     }
 
     /// Migrates pages of an area into VRAM of `block`. Returns how many were moved.
-    fn fill(&self, block: &Filling<Migrated>, area: &VmaRef, pages: Range<u64>) -> Result<u64> {
+    fn fill(
+        &self,
+        block: &Filling<Migrated>,
+        area: &LockedArea<'_>,
+        pages: Range<u64>,
+    ) -> Result<u64> {
         let start = usize::try_from(pages.start << PAGE_SHIFT)?;
         let count = (pages.end - pages.start) as usize;
         let first = (pages.start - block.first()) as usize;

@@ -25,9 +25,7 @@ use core::{marker::PhantomData, mem::ManuallyDrop, ops::Deref, ptr, ptr::NonNull
 use kernel::{
     bindings,
     error::from_err_ptr,
-    impl_has_work,
-    mm::virt::VmaRef,
-    new_mutex, new_work,
+    impl_has_work, new_mutex, new_work,
     page::PAGE_SIZE,
     prelude::*,
     sync::{
@@ -42,6 +40,7 @@ use super::{
     hmm::{FoundPage, Key},
     module_use::ModuleUse,
     sched::Reaper,
+    vma::LockedArea,
 };
 use crate::bindings as ours;
 
@@ -64,15 +63,15 @@ pub(crate) trait Owner: Sized + Send + Sync + 'static {
 
 /// An access of the CPU to a device-private page.
 pub(crate) struct CpuFault<'a> {
-    pub(super) area: &'a VmaRef,
+    pub(super) area: LockedArea<'a>,
     pub(super) addr: usize,
     pub(super) page: NonNull<bindings::page>,
 }
 
 impl CpuFault<'_> {
     /// Returns the area of the address.
-    pub(crate) fn area(&self) -> &VmaRef {
-        self.area
+    pub(crate) fn area(&self) -> &LockedArea<'_> {
+        &self.area
     }
 
     /// Returns the address.
@@ -478,8 +477,8 @@ impl<T: Owner> Region<T> {
         // dropped here.
         let block = ManuallyDrop::new(unsafe { Arc::from_raw(data.cast_const().cast()) });
         let fault = CpuFault {
-            // SAFETY: The mmap lock is held during the call.
-            area: unsafe { VmaRef::from_raw(area) },
+            // SAFETY: The area exists and the mmap lock is held during the call.
+            area: unsafe { LockedArea::from_raw(area) },
             addr,
             page,
         };

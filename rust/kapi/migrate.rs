@@ -29,7 +29,7 @@ use core::{
 use kernel::{
     error::to_result,
     mm::{
-        virt::{flags, vm_flags_t, VmaRef},
+        virt::{flags, vm_flags_t},
         MmapReadGuard,
     },
     page::{PAGE_SHIFT, PAGE_SIZE},
@@ -41,6 +41,7 @@ use super::{
     devmem::{CpuFault, Filling, Owner, Region},
     dma::{self, Extent, Mapping},
     hmm::Mapped,
+    vma::LockedArea,
 };
 use crate::bindings as ours;
 
@@ -48,7 +49,7 @@ const VALID: c_ulong = ours::MIGRATE_PFN_VALID as c_ulong;
 const MIGRATE: c_ulong = ours::MIGRATE_PFN_MIGRATE as c_ulong;
 
 /// Returns whether pages of an area can be migrated: those of anonymous memory.
-fn is_movable(area: &VmaRef) -> bool {
+fn is_movable(area: &LockedArea<'_>) -> bool {
     const SPECIAL: vm_flags_t = flags::IO | flags::PFNMAP | flags::MIXEDMAP | flags::DONTEXPAND;
     // SAFETY: The area exists and does not change: a lock is held by its type.
     let anonymous = unsafe { ours::rkfd_helper_vma_is_anonymous(area.as_ptr()) };
@@ -60,17 +61,17 @@ fn is_movable(area: &VmaRef) -> bool {
 pub(crate) fn for_each_movable(
     locked: &MmapReadGuard<'_>,
     pages: Range<u64>,
-    mut f: impl FnMut(&VmaRef, Range<u64>) -> Result,
+    mut f: impl FnMut(&LockedArea<'_>, Range<u64>) -> Result,
 ) -> Result {
     let mut first = pages.start;
     while first < pages.end {
-        let Some(area) = locked.vma_lookup(usize::try_from(first << PAGE_SHIFT)?) else {
+        let Some(area) = LockedArea::at(locked, usize::try_from(first << PAGE_SHIFT)?) else {
             first += 1;
             continue;
         };
         let end = ((area.end() >> PAGE_SHIFT) as u64).min(pages.end);
-        if is_movable(area) {
-            f(area, first..end)?;
+        if is_movable(&area) {
+            f(&area, first..end)?;
         }
         first = end;
     }
@@ -101,7 +102,7 @@ pub(crate) struct Migration<'a> {
     to_system: bool,
     committed: bool,
     /// The mmap lock is held.
-    _area: PhantomData<&'a VmaRef>,
+    _area: PhantomData<&'a LockedArea<'a>>,
 }
 
 impl<'a> Migration<'a> {
@@ -117,7 +118,7 @@ impl<'a> Migration<'a> {
     }
 
     fn in_area<T: Owner>(
-        area: &'a VmaRef,
+        area: &'a LockedArea<'_>,
         start: usize,
         pages: usize,
         region: &Region<T>,
@@ -157,7 +158,7 @@ impl<'a> Migration<'a> {
     /// page. `EINVAL` beyond the area or for one that cannot be migrated, `ENOMEM` without memory.
     /// MMU notifiers run.
     pub(crate) fn to_device<T: Owner>(
-        area: &'a VmaRef,
+        area: &'a LockedArea<'_>,
         start: usize,
         pages: usize,
         region: &Region<T>,
@@ -168,7 +169,7 @@ impl<'a> Migration<'a> {
     /// Collects pages of the region of `pages` addresses from `start` on. Errors as
     /// [`Self::to_device`].
     pub(crate) fn to_system<T: Owner>(
-        area: &'a VmaRef,
+        area: &'a LockedArea<'_>,
         start: usize,
         pages: usize,
         region: &Region<T>,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! PCI BARs in user mappings of the character device.
+//! Areas of user memory, and PCI BARs in those of the character device.
 //!
 //! The fault handler inserts the page at the address that [`DeviceMemory::phys`] returns.
 //! [`zap_all`] zaps all mappings when memory is revoked.
@@ -23,12 +23,12 @@
 //! area.map_device(gpu.pdev(), Arc::new(Doorbells { gpu, phys }, GFP_KERNEL)?)
 //! ```
 
-use core::{marker::PhantomData, ptr::NonNull};
+use core::{marker::PhantomData, ops::Deref, ptr::NonNull};
 
 use kernel::{
     bindings,
     error::{from_err_ptr, to_result},
-    mm::virt::VmaRef,
+    mm::{virt::VmaRef, MmapReadGuard},
     page::PAGE_SIZE,
     pci,
     prelude::*,
@@ -46,6 +46,40 @@ use crate::bindings as ours;
 pub(crate) fn is_heap_or_stack(area: &VmaRef) -> bool {
     // SAFETY: The area exists, and its mmap lock or its own lock is held, by its type.
     unsafe { ours::rkfd_helper_vma_is_heap_or_stack(area.as_ptr()) }
+}
+
+/// An area whose mmap lock is held. A [`VmaRef`] may be held by its own lock only.
+///
+/// # Invariants
+///
+/// The mmap lock is held by the current task, for the lifetime `'a`.
+pub(crate) struct LockedArea<'a>(&'a VmaRef);
+
+impl<'a> LockedArea<'a> {
+    /// Returns the area at an address; `None` without one.
+    pub(crate) fn at(locked: &'a MmapReadGuard<'_>, addr: usize) -> Option<Self> {
+        // INVARIANT: The guard holds the mmap lock.
+        locked.vma_lookup(addr).map(Self)
+    }
+
+    /// Returns an area.
+    ///
+    /// # Safety
+    ///
+    /// The area exists, and the current task holds its mmap lock, during `'a`.
+    pub(in crate::kapi) unsafe fn from_raw(area: *const bindings::vm_area_struct) -> Self {
+        // INVARIANT: By the safety requirement.
+        // SAFETY: By the safety requirement.
+        Self(unsafe { VmaRef::from_raw(area) })
+    }
+}
+
+impl Deref for LockedArea<'_> {
+    type Target = VmaRef;
+
+    fn deref(&self) -> &VmaRef {
+        self.0
+    }
 }
 
 /// Device memory that user space may map.
