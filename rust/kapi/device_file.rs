@@ -10,7 +10,10 @@ use kernel::{
     bindings, device, error::to_result, prelude::*, str::CString, sync::aref::ARef, types::Opaque,
 };
 
-use super::kobject::{show_text, store_text, Show, Store};
+use super::{
+    kobject::{show_text, store_text, Show, Store},
+    module_use::ModuleUse, //
+};
 use crate::bindings as ours;
 
 /// The C side of a file, with the Rust side.
@@ -20,6 +23,8 @@ struct Attribute {
     name: CString,
     show: KBox<dyn Show>,
     store: Option<KBox<dyn Store>>,
+    // Until the file is removed the module cannot be unloaded: the handlers are part of it.
+    _use: ModuleUse,
 }
 
 /// A file of a device. Dropping it removes it and waits for its readers and writers.
@@ -39,8 +44,8 @@ unsafe impl Sync for DeviceFile {}
 
 impl DeviceFile {
     /// Creates a file that is readable by all (mode 0444) and, with `store`, writable by root
-    /// (0644). The owner drops the file before the module is unloaded. `EEXIST` if there
-    /// is one of this name, `ENOMEM` without memory.
+    /// (0644). `EEXIST` if there is one of this name, `ENOMEM` without memory, `ENODEV` when the
+    /// module is about to exit.
     pub(crate) fn new(
         dev: &device::Device,
         name: &CStr,
@@ -70,6 +75,7 @@ impl DeviceFile {
                 name,
                 show: KBox::new(show, GFP_KERNEL)?,
                 store,
+                _use: ModuleUse::new()?,
             },
             GFP_KERNEL,
         )?;

@@ -8,7 +8,7 @@ use core::ptr::NonNull;
 
 use kernel::{device, error::from_err_ptr, prelude::*};
 
-use super::device_file::DeviceFile;
+use super::{device_file::DeviceFile, module_use::ModuleUse};
 use crate::bindings as ours;
 
 /// A hardware monitoring device. Dropping it removes its files, then the device.
@@ -19,6 +19,8 @@ use crate::bindings as ours;
 pub(crate) struct Hwmon {
     dev: NonNull<kernel::bindings::device>,
     files: KVec<DeviceFile>,
+    // Until the device is removed the module cannot be unloaded: the name is part of it.
+    _use: ModuleUse,
 }
 
 // SAFETY: A device may be removed by any task that can sleep; its files are `Send`.
@@ -28,8 +30,9 @@ unsafe impl Sync for Hwmon {}
 
 impl Hwmon {
     /// Registers a device below `parent` with a file `name` that contains `name`. `ENOMEM` without
-    /// memory.
+    /// memory, `ENODEV` when the module is about to exit.
     pub(crate) fn new(parent: &device::Device, name: &'static CStr) -> Result<Self> {
+        let token = ModuleUse::new()?;
         // SAFETY: The parent is valid during the borrow and outlives its child, as the child has a
         // reference; the name is static. There are neither driver data nor groups.
         let dev = from_err_ptr(unsafe {
@@ -44,6 +47,7 @@ impl Hwmon {
         Ok(Self {
             dev: NonNull::new(dev).ok_or(EINVAL)?,
             files: KVec::new(),
+            _use: token,
         })
     }
 

@@ -51,6 +51,7 @@ use kernel::{
     workqueue::{DelayedWork, Queue, RawWorkItem, Work, WorkItem},
 };
 
+use super::module_use::ModuleUse;
 use crate::bindings as ours;
 
 /// Flags and limits of a work queue that is to be created.
@@ -100,8 +101,20 @@ impl Builder {
         self
     }
 
-    /// Creates the queue; `ENOMEM` on failure. `name` is that of the worker in `ps` and `wq_dump`.
+    /// Creates the queue. `name` is that of the worker in `ps` and `wq_dump`. `ENOMEM` on failure,
+    /// `ENODEV` when the module is about to exit.
     pub(crate) fn build(self, name: &CStr) -> Result<OwnedQueue> {
+        let token = ModuleUse::new()?;
+        self.build_with(name, Some(token))
+    }
+
+    /// Creates the queue of the owner of the [`Barrier`](super::module_use::Barrier), which cannot
+    /// wait for it: the owner drops both. `ENOMEM` on failure.
+    pub(in crate::kapi) fn build_for_barrier(self, name: &CStr) -> Result<OwnedQueue> {
+        self.build_with(name, None)
+    }
+
+    fn build_with(self, name: &CStr, module_use: Option<ModuleUse>) -> Result<OwnedQueue> {
         let idle = Arc::pin_init(Completion::new(), GFP_KERNEL)?;
         let token = Arc::new(Token(idle.clone()), GFP_KERNEL)?;
         // SAFETY: `name` is NUL-terminated, valid for the call, and copied by it; flags and limit
@@ -115,6 +128,7 @@ impl Builder {
             raw: NonNull::new(raw.cast()).ok_or(ENOMEM)?,
             token: Some(token),
             idle,
+            _use: module_use,
         })
     }
 }
@@ -143,6 +157,9 @@ pub(crate) struct OwnedQueue {
     /// `None` only while the queue is dropped.
     token: Option<Arc<Token>>,
     idle: Arc<Completion>,
+    // Until the queue is destroyed the module cannot be unloaded: functions of items are part of
+    // it. `None` for the queue of the barrier.
+    _use: Option<ModuleUse>,
 }
 
 // SAFETY: `destroy_workqueue()` may be called by any task that can sleep.

@@ -39,7 +39,7 @@ pub(crate) struct WorkqueueGuard {
 impl WorkqueueGuard {
     /// Creates the queue; `EBUSY` if there is one.
     pub(crate) fn new() -> Result<Self> {
-        let queue = Builder::unbound().build(c"rkfd_jobs")?;
+        let queue = Builder::unbound().build_for_barrier(c"rkfd_jobs")?;
         QUEUE
             .cmpxchg(0, queue.as_raw() as usize, Full)
             .map_err(|_| EBUSY)?;
