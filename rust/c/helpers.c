@@ -3,6 +3,7 @@
  * Wrappers of inline functions and macros of the kernel, for Rust.
  */
 
+#include <linux/cpu.h>
 #include <linux/cpumask.h>
 #include <linux/devcoredump.h>
 #include <linux/device.h>
@@ -193,19 +194,24 @@ int rkfd_helper_node_distance(int from, int to)
 	return node_distance(from, to);
 }
 
-int rkfd_helper_first_cpu_of_node(int node)
-{
-	return cpumask_first(cpumask_of_node(node));
-}
-
 unsigned int rkfd_helper_cpus_of_node(int node)
 {
 	return cpumask_weight(cpumask_of_node(node));
 }
 
-unsigned int rkfd_helper_apicid(int cpu)
+/* Returns the APIC id of the first online CPU of a node, or -1 if it has none. */
+s64 rkfd_helper_first_apicid_of_node(int node)
 {
-	return cpu_data(cpu).topo.apicid;
+	unsigned int cpu;
+	s64 id = -1;
+
+	/* The mask has online CPUs only. */
+	cpus_read_lock();
+	cpu = cpumask_first(cpumask_of_node(node));
+	if (cpu < nr_cpu_ids)
+		id = cpu_data(cpu).topo.apicid;
+	cpus_read_unlock();
+	return id;
 }
 
 bool rkfd_helper_cpu_is_amd(void)

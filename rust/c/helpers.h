@@ -36,9 +36,8 @@ bool rkfd_helper_in_compat_syscall(void);
 void *rkfd_helper_alloc_workqueue(const char *name, unsigned int flags, int max_active);
 
 int rkfd_helper_node_distance(int from, int to);
-int rkfd_helper_first_cpu_of_node(int node);
 unsigned int rkfd_helper_cpus_of_node(int node);
-unsigned int rkfd_helper_apicid(int cpu);
+s64 rkfd_helper_first_apicid_of_node(int node);
 bool rkfd_helper_cpu_is_amd(void);
 bool rkfd_helper_in_guest(void);
 u64 rkfd_helper_node_bytes(int node);

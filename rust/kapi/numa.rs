@@ -46,15 +46,11 @@ impl Node {
         unsafe { ours::rkfd_helper_cpus_of_node(self.0) }
     }
 
-    /// Returns the APIC id of the first CPU of the node; `None` if it has no CPU.
+    /// Returns the APIC id of the first online CPU of the node; `None` if it has none. May sleep.
     pub(crate) fn first_apic_id(self) -> Option<u32> {
-        if self.cpus() == 0 {
-            return None;
-        }
-        // SAFETY: By the type invariant the number is below `MAX_NUMNODES`.
-        let cpu = unsafe { ours::rkfd_helper_first_cpu_of_node(self.0) };
-        // SAFETY: The CPU was in the mask of the node: a possible CPU, which has per-CPU data.
-        Some(unsafe { ours::rkfd_helper_apicid(cpu) })
+        // SAFETY: By the type invariant the number is below `MAX_NUMNODES`. No lock is held that a
+        // CPU going online or offline waits for.
+        u32::try_from(unsafe { ours::rkfd_helper_first_apicid_of_node(self.0) }).ok()
     }
 
     /// Returns the memory of the node that the kernel manages, in bytes.
