@@ -13,6 +13,7 @@
 #include <linux/dma-mapping.h>
 #include <linux/dma-resv.h>
 #include <linux/fs.h>
+#include <linux/fsnotify.h>
 #include <linux/hmm.h>
 #include <linux/idr.h>
 #include <linux/io.h>
@@ -547,14 +548,33 @@ ssize_t rkfd_helper_write_nowait(struct file *file, const void *data, size_t len
 	struct kvec vec = { .iov_base = (void *)data, .iov_len = len };
 	struct iov_iter from;
 	struct kiocb iocb;
+	ssize_t ret;
 
 	/* Other files may ignore the flag. Named pipes have no FMODE_NOWAIT. */
 	if (!(file->f_mode & FMODE_NOWAIT) && !S_ISFIFO(file_inode(file)->i_mode))
 		return -EOPNOTSUPP;
+	/* rw_verify_area() waits for a listener of pre-content events. */
+	if (FMODE_FSNOTIFY_HSM(file->f_mode))
+		return -EOPNOTSUPP;
+	if (!(file->f_mode & FMODE_WRITE) || !file->f_op->write_iter)
+		return -EBADF;
 	init_sync_kiocb(&iocb, file);
 	iocb.ki_flags |= IOCB_NOWAIT;
 	iov_iter_kvec(&from, ITER_SOURCE, &vec, 1, len);
-	return vfs_iocb_iter_write(file, &iocb, &from);
+	ret = rw_verify_area(WRITE, file, &iocb.ki_pos, len);
+	if (ret)
+		return ret;
+	/*
+	 * Not vfs_iocb_iter_write(): while the file system is frozen it waits, also for a named
+	 * pipe.
+	 */
+	if (!file_start_write_trylock(file))
+		return -EAGAIN;
+	ret = file->f_op->write_iter(&iocb, &from);
+	file_end_write(file);
+	if (ret > 0)
+		fsnotify_modify(file);
+	return ret;
 }
 
 int rkfd_helper_pci_domain_nr(struct pci_bus *bus)
