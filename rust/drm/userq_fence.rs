@@ -282,6 +282,10 @@ pub(super) struct UserFences {
     timeline: Timeline,
     /// Number of pending fences.
     count: Atomic<u32>,
+    /// Held while a fence is removed from the pending ones and signaled, by any of several tasks: a
+    /// fence is not signaled before an earlier one. Taken where `state` is, outside of that.
+    #[pin]
+    signaling: Mutex<()>,
     /// Taken by the interrupt thread, and inside the lock of the device queue manager: no fence is
     /// signaled or dropped, and no memory allocated under it.
     #[pin]
@@ -297,6 +301,7 @@ impl UserFences {
             fence_slot,
             timeline: Timeline::new(c"userq"),
             count: Atomic::new(0),
+            signaling <- new_mutex!((), "rkfd_userq_signaling"),
             state <- new_mutex!(
                 State {
                     pending: Fifo::default(),
@@ -376,11 +381,6 @@ impl UserFences {
             .map_or(wptr, |last| last.seqno().max(wptr));
         let fence = this.timeline.emit_at(memory, seqno);
         let out = fence.fence().clone();
-        if state.ended {
-            drop(state);
-            fence.fail(ECANCELED);
-            return Ok(out);
-        }
         let pending = Pending {
             since: Instant::now(),
             fence,
@@ -390,7 +390,7 @@ impl UserFences {
         state.pending.push(KBox::write(room, pending));
         let before = state.last.replace(out.clone());
         this.count.fetch_add(1, Relaxed);
-        if let Some(timeout) = hang_timeout() {
+        if let Some(timeout) = hang_timeout().filter(|_| !state.ended) {
             // Fails if it is queued already. Not after `end()`, which is followed by a flush.
             let _ = this.pool.hangs.enqueue_delayed(this.clone(), timeout);
         }
@@ -400,30 +400,48 @@ impl UserFences {
         Ok(out)
     }
 
-    /// Removes the first fence if its seqno is not above `position`.
-    fn pop(&self, position: u64) -> Option<KBox<Pending>> {
+    /// Removes the first fence if its seqno is not above `position`, or if the queue has ended:
+    /// then the second value is `true`. The caller holds `signaling`.
+    fn pop(&self, position: u64) -> Option<(KBox<Pending>, bool)> {
         let mut state = self.state.lock();
-        if state.pending.first()?.fence.fence().seqno() > position {
+        let ended = state.ended;
+        let first = state.pending.first()?;
+        if !ended && first.fence.fence().seqno() > position {
             return None;
         }
         state.progress = Instant::now();
         self.count.fetch_sub(1, Relaxed);
-        state.pending.pop()
+        Some((state.pending.pop()?, ended))
     }
 
-    /// Signals the fences that the queue has reached.
-    fn check(&self) {
-        let Ok(position) = self.fence_slot.read() else {
-            return;
+    /// Signals the first fence if the queue has reached `position` and that is enough for it, or if
+    /// the queue has ended, which is an error. Returns whether it did.
+    fn signal_first(&self, position: u64) -> bool {
+        let signaling = self.signaling.lock();
+        let Some((pending, ended)) = self.pop(position) else {
+            return false;
         };
-        while let Some(pending) = self.pop(position) {
-            KBox::into_inner(pending).fence.signal();
+        if ended {
+            pending.fence.fail(ECANCELED);
+        } else {
+            pending.fence.signal();
         }
+        // What the fence holds is dropped without the lock.
+        drop(signaling);
+        true
     }
 
-    /// Ends the queue: pending and later fences fail. Writes the last seqno to the slot, so that
-    /// queues that poll it continue.
+    /// Signals the fences that the queue has reached, all if it has ended.
+    fn check(&self) {
+        // An unplugged device has no queue that is at a position.
+        let position = self.fence_slot.read().unwrap_or(0);
+        while self.signal_first(position) {}
+    }
+
+    /// Ends the queue: fences that it has not reached, and later ones, fail. Writes the last seqno
+    /// to the slot, so that queues that poll it continue.
     pub(super) fn end(&self) {
+        self.check();
         let (last, uses) = {
             let mut state = self.state.lock();
             state.ended = true;
@@ -436,9 +454,7 @@ impl UserFences {
             let position = self.fence_slot.read().unwrap_or(0);
             let _ = self.fence_slot.write(position.max(last));
         }
-        while let Some(pending) = self.pop(u64::MAX) {
-            KBox::into_inner(pending).fence.fail(ECANCELED);
-        }
+        self.check();
     }
 
     /// Returns whether a fence is not signaled.
