@@ -23,7 +23,7 @@ use core::{any::TypeId, ops::Deref, ptr::NonNull};
 use kernel::{
     bindings,
     error::to_result,
-    fs,
+    fs::{self, LocalFile},
     page::PAGE_SIZE,
     prelude::*,
     sync::aref::{ARef, AlwaysRefCounted},
@@ -483,14 +483,21 @@ impl<T: DriverObject> Object<T> {
             })
             .unwrap_or(bindings::vm_fault_reason_VM_FAULT_SIGBUS);
         if moves {
+            // The file keeps the module loaded. Its last reference is dropped by task work, after
+            // this function has returned; that of the object may be dropped below.
+            // SAFETY: The area has the file of its `mmap()`, which it holds. A call that uses the
+            // position of the file without a lock is one of this task: there are two references.
+            let file: ARef<LocalFile> = unsafe { LocalFile::from_raw_file((*vma).vm_file) }.into();
             let object: ARef<Self> = this.into();
             // The process may map memory during the move, which may take seconds.
-            // SAFETY: The fault is valid and may be retried. Its area, and the reference of that to
-            // the object, are not used below.
+            // SAFETY: The fault is valid and may be retried. Its area, and the references of that
+            // to the object and to the file, are not used below.
             if unsafe { ours::rkfd_helper_fault_unlock(vmf) } {
                 // A signal is handled before the access is repeated.
                 let _ = object.wait_for_move();
             }
+            drop(object);
+            drop(file);
         }
         result
     }
