@@ -763,4 +763,9 @@ void rkfd_helper_noreclaim_restore(unsigned int flags)
 	memalloc_noreclaim_restore(flags);
 }
 
+bool rkfd_helper_in_noreclaim(void)
+{
+	return current->flags & PF_MEMALLOC;
+}
+
 MODULE_VERSION("0.2.0");

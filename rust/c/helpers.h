@@ -130,5 +130,6 @@ bool rkfd_helper_vma_is_heap_or_stack(const struct vm_area_struct *vma);
 u64 rkfd_helper_untagged_addr(u64 addr);
 unsigned int rkfd_helper_noreclaim_save(void);
 void rkfd_helper_noreclaim_restore(unsigned int flags);
+bool rkfd_helper_in_noreclaim(void);
 
 #endif

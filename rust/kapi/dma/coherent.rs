@@ -13,7 +13,10 @@ use kernel::{
 };
 
 use super::device::{Device, Memory, Registered};
-use crate::kapi::raw_device as raw;
+use crate::{
+    bindings as ours,
+    kapi::raw_device as raw, //
+};
 
 /// Bytes that are accessed in one RCU read-side section, for which the unbind waits.
 const CHUNK: usize = 64 * 1024;
@@ -38,14 +41,32 @@ unsafe impl Send for Coherent {}
 // the device and with other CPUs: the kernel's memory model makes each of them atomic.
 unsafe impl Sync for Coherent {}
 
+/// Returns the flags of an allocation for a device.
+///
+/// With `cma=`, `dma_alloc_contiguous()` migrates pages of processes unless the allocation must not
+/// block: MMU notifiers run, which wait for locks that are held with a
+/// [`NoReclaim`](crate::kapi::sched_mm::NoReclaim). The page allocator does not reclaim within that
+/// in either case, and uses its reserves. With an IOMMU the function is not called if the
+/// allocation may block; if not, all pages would have to be contiguous.
+fn gfp(device: &Device) -> bindings::gfp_t {
+    // SAFETY: Reads flags of the current task.
+    if device.is_direct() && unsafe { ours::rkfd_helper_in_noreclaim() } {
+        bindings::GFP_NOWAIT
+    } else {
+        bindings::GFP_KERNEL
+    }
+}
+
 impl Coherent {
     /// Allocates `size` bytes, rounded up to whole pages. `ENOMEM` on failure, `ENODEV` after the
-    /// unbind.
+    /// unbind. MMU notifiers may run, unless there is a
+    /// [`NoReclaim`](crate::kapi::sched_mm::NoReclaim).
     pub(crate) fn new(device: &Arc<Device>, size: usize) -> Result<Self> {
         let size = size
             .max(1)
             .checked_next_multiple_of(PAGE_SIZE)
             .ok_or(EINVAL)?;
+        let gfp = gfp(device) | bindings::__GFP_ZERO;
         let mut dma = 0;
         let mut cpu = NonNull::dangling();
         // SAFETY: The closure returns what it has allocated for its argument.
@@ -53,13 +74,7 @@ impl Coherent {
             Registered::new(device, |dev| {
                 // SAFETY: `dev` is valid, and bound with a mask that does not change; the size is
                 // not zero, and NULL is handled below.
-                let addr = bindings::dma_alloc_attrs(
-                    raw(dev),
-                    size,
-                    &mut dma,
-                    bindings::GFP_KERNEL | bindings::__GFP_ZERO,
-                    0,
-                );
+                let addr = bindings::dma_alloc_attrs(raw(dev), size, &mut dma, gfp, 0);
                 cpu = NonNull::new(addr.cast::<u8>()).ok_or(ENOMEM)?;
                 Ok(Memory::Coherent { cpu, dma, size })
             })?

@@ -76,6 +76,11 @@ impl Device {
         core::ptr::eq(self, other) || (self.direct && other.direct)
     }
 
+    /// Returns whether DMA addresses of system memory are physical addresses.
+    pub(super) fn is_direct(&self) -> bool {
+        self.direct
+    }
+
     /// Fails with `ENODEV` after the unbind. The caller is a reader of RCU or of `acquiring`.
     fn check_bound(&self) -> Result {
         // Relaxed: after the store the unbind waits for readers, which may see either value.
