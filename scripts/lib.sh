@@ -9,7 +9,10 @@ set -euo pipefail
 
 RKFD_SRC=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd -P)
 RKFD_CACHE=${RKFD_CACHE:-$HOME/.cache/rkfd}
-RKFD_OUT=${RKFD_OUT:-$RKFD_SRC/build}
+# A checkout has its products in build/. Other trees are those of the package rkfd-vm: without git,
+# and read-only.
+if [ -e "$RKFD_SRC/.git" ]; then RKFD_CHECKOUT=1; else RKFD_CHECKOUT=; fi
+if [ -n "$RKFD_CHECKOUT" ]; then RKFD_OUT=${RKFD_OUT:-$RKFD_SRC/build}; else RKFD_OUT=${RKFD_OUT:-$RKFD_CACHE/out}; fi
 # Target folder of cargo. Clones share one and take turns; each git worktree has its own.
 if [ -f "$RKFD_SRC/.git" ]; then
 	CARGO_TARGET_DIR=${CARGO_TARGET_DIR:-$RKFD_CACHE/target-$(basename "$RKFD_SRC")}
@@ -20,7 +23,7 @@ if [ -n "${CI-}" ]; then export CARGO_INCREMENTAL=0; fi
 # The kernel series that is built and booted, and where Debian keeps it.
 RKFD_SERIES=7.3
 RKFD_SUITE=trixie
-export RKFD_SRC RKFD_CACHE RKFD_OUT RKFD_SERIES
+export RKFD_SRC RKFD_CHECKOUT RKFD_CACHE RKFD_OUT RKFD_SERIES
 
 # Packages of the build root. Changing either list makes a new root beside the old one.
 ROOT_PACKAGES="bc bindgen bison busybox-static ca-certificates cargo clang-19 cpio dwarves erofs-utils flex gcc gcc-14
@@ -121,6 +124,16 @@ root_key() {
 }
 RKFD_ROOT=$RKFD_CACHE/root-$(root_key)
 export RKFD_ROOT
+
+# source_files PATH...: prints the files below PATH, without products of a checkout, each followed
+# by a NUL byte.
+source_files() {
+	if [ -n "$RKFD_CHECKOUT" ]; then
+		git ls-files -z --cached --others --exclude-standard -- "$@"
+	else
+		find "$@" -type f -print0
+	fi
+}
 
 is_guest_root() { case " $GUEST_ROOTS $EXTRA_ROOTS " in *" $1 "*) return 0 ;; *) return 1 ;; esac; }
 
