@@ -10,8 +10,9 @@ MINUTES ?= 10
 # The version of the module, also that of dkms.conf.
 VERSION := $(shell sed -n 's/^MODULE_VERSION("\(.*\)");/\1/p' rust/c/helpers.c)
 DKMS := $(DESTDIR)/usr/src/rkfd-$(VERSION)
+DOCDIR ?= /usr/share/doc/rkfd
 
-.PHONY: all modules install install-dkms clean help setup demo check vm lint fmt doc bench compare coverage mutants fuzz
+.PHONY: all modules install install-dkms deb clean help setup demo check vm lint fmt doc bench compare coverage mutants fuzz
 
 all: modules
 
@@ -22,14 +23,17 @@ modules: ## build rkfd.ko against KDIR (default: the running kernel), as any out
 install: modules ## install rkfd.ko below DESTDIR for the kernel of KDIR, run depmod; with an example for modprobe.d
 	+@$(MAKE) -C "$(KDIR)" M="$(CURDIR)" INSTALL_MOD_PATH="$(DESTDIR)" INSTALL_MOD_DIR=updates modules_install
 	@depmod -b "$(DESTDIR)/" "$$(cat "$(KDIR)/include/config/kernel.release")"
-	@install -D -m 644 packaging/rkfd.conf "$(DESTDIR)/usr/share/doc/rkfd/examples/rkfd.conf"
+	@install -D -m 644 packaging/rkfd.conf "$(DESTDIR)$(DOCDIR)/examples/rkfd.conf"
 
 install-dkms: ## install the sources for DKMS below DESTDIR
 	@rm -rf "$(DKMS)" && mkdir -p "$(DKMS)"
 	@tar -c --exclude='*.o' --exclude='*.ko' --exclude='*.cmd' --exclude='*.d' --exclude='*.mod*' --exclude='*.rmeta' \
 		--exclude='*_generated.rs' Kbuild rust uapi COPYING LICENSES dkms.conf scripts/dkms scripts/kernel-tree.sh | \
 		tar -x -C "$(DKMS)"
-	@install -D -m 644 packaging/rkfd.conf "$(DESTDIR)/usr/share/doc/rkfd/examples/rkfd.conf"
+	@install -D -m 644 packaging/rkfd.conf "$(DESTDIR)$(DOCDIR)/examples/rkfd.conf"
+
+deb: ## build the Debian source package and the packages rkfd-dkms and rkfd-vm, in build/deb
+	@$(S)/deb
 
 clean: ## remove build products from this folder (the cache stays)
 	@$(S)/clean

@@ -177,11 +177,14 @@ guest_dir() { printf '%s/guest-%s-%s' "$RKFD_CACHE" "$1" "$(guest_content "$1" |
 # Prints the version of the module.
 module_version() { sed -n 's/^MODULE_VERSION("\(.*\)");/\1/p' "$RKFD_SRC/rust/c/helpers.c"; }
 
-# Folders of the browser root and of the root for the package: tree/, and `ready` once it is
+# Tools that build Debian packages, and those that rkfd-vm depends on (packaging/debian/control).
+DEB_PACKAGES="debhelper dh-dkms dpkg-dev lintian mmdebstrap mount"
+
+# Folders of the browser root and of the root for the packages: tree/, and `ready` once it is
 # complete.
 browser_dir() { printf '%s/browser-%s' "$RKFD_CACHE" "$(printf '%s\n' "$RKFD_SUITE" $BROWSER_PACKAGES | sha256sum | cut -c1-12)"; }
 # shellcheck disable=SC2046
-package_packages() { printf '%s\n' dkms "linux-headers-$(kernel_release)" $("$RKFD_SRC/scripts/dkms" packages); }
+package_packages() { printf '%s\n' dkms "linux-headers-$(kernel_release)" $("$RKFD_SRC/scripts/dkms" packages) $DEB_PACKAGES; }
 package_dir() { printf '%s/package-%s' "$RKFD_CACHE" "$(package_packages | sha256sum | cut -c1-12)"; }
 
 # Prints the release (uname -r) of the kernel in the cache, nothing before set-up.
