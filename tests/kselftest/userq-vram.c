@@ -4,6 +4,7 @@
  * (512 MiB).
  */
 #include <pthread.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "fixture.h"
@@ -130,15 +131,16 @@ static void *fill_again(void *data)
 	uint64_t bytes = *(uint64_t *)data;
 
 	while (!done) {
-		struct cs_bo fill;
-		struct cs other;
+		int fd = cs_open_file(), ret = 0;
 
-		cs_open(&other);
-		for (uint64_t used = 0; used < bytes && !done; used += CHUNK) {
-			cs_bo_new(&other, &fill, CHUNK, AMDGPU_GEM_DOMAIN_VRAM);
-			fill.words[0] = 1;
+		/* ENOMEM while the buffer of the queue is in use. */
+		for (uint64_t used = 0; used < bytes && !done && ret != -ENOMEM; used += CHUNK) {
+			uint32_t handle;
+
+			ret = cs_bo_create(fd, CHUNK, AMDGPU_GEM_DOMAIN_VRAM, 0, &handle);
+			EXPECT(!ret || ret == -ENOMEM, "%s", strerror(-ret));
 		}
-		close(other.fd);
+		close(fd);
 	}
 	return NULL;
 }
@@ -149,7 +151,7 @@ static void *fill_again(void *data)
  */
 TEST_TIMEOUT(doorbell_after_the_signal, 300)
 {
-	double end = seconds_now() + 30;
+	double end = seconds_now() + 15;
 	struct cs_bo vram;
 	pthread_t thread;
 	uint64_t before, bytes;
