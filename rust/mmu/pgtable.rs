@@ -64,7 +64,12 @@ type Kept = [Option<KBox<Table>>; ROOT as usize];
 /// Empty tables outside of a tree, for an update: preallocated ones of level 0, or those that a
 /// failed update detached, for its repetition.
 #[derive(Default)]
-pub(super) struct Spare(KVVec<KBox<Table>>);
+pub(super) struct Spare {
+    tables: KVVec<KBox<Table>>,
+    /// Of detached tables: [`Tree::rewrites`] at that time. A card reset since then has lost their
+    /// contents. All entries of preallocated tables are written when they are used.
+    rewrites: Option<u64>,
+}
 
 impl Spare {
     /// Allocates `count` tables in a memory partition, or anywhere, without eviction: for callers
@@ -78,18 +83,21 @@ impl Spare {
                 Err(e) => return Err(e),
             }
         }
-        Ok(Self(tables))
+        Ok(Self {
+            tables,
+            rewrites: None,
+        })
     }
 
     /// Adds tables; without memory for the list they are freed.
     pub(super) fn add(&mut self, tables: Self) {
-        if self.0.is_empty() {
+        if self.tables.is_empty() {
             *self = tables;
             return;
         }
-        if self.0.reserve(tables.0.len(), GFP_KERNEL).is_ok() {
-            for table in tables.0 {
-                let _ = self.0.push_within_capacity(table);
+        if self.tables.reserve(tables.tables.len(), GFP_KERNEL).is_ok() {
+            for table in tables.tables {
+                let _ = self.tables.push_within_capacity(table);
             }
         }
     }
@@ -463,17 +471,10 @@ impl<'a> Update<'a> {
         if let Some(table) = self.kept[level as usize].take() {
             return Ok(table);
         }
-        match take_empty(&mut self.spare.0, level) {
+        match take_empty(&mut self.spare.tables, level) {
             Some(table) => Ok(table),
             None => Table::new(self.gpu, self.memory, level),
         }
-    }
-
-    /// Returns the empty tables that are left of an update that has ended.
-    pub(super) fn into_spare(mut self) -> Spare {
-        self.garbage.retain(|table| table.used == 0);
-        self.spare.add(Spare(self.garbage));
-        self.spare
     }
 
     /// Returns whether tables were detached, so that the TLBs have to be flushed.
@@ -567,6 +568,8 @@ pub(super) struct Tree {
     memory: Option<u32>,
     root: KBox<Table>,
     kept: Kept,
+    /// How often [`Tree::rewrite`] was called.
+    rewrites: u64,
 }
 
 impl Tree {
@@ -576,6 +579,7 @@ impl Tree {
             memory,
             root: Table::new(gpu, memory, ROOT)?,
             kept: Kept::default(),
+            rewrites: 0,
         })
     }
 
@@ -608,10 +612,29 @@ impl Tree {
         f: impl FnOnce(&mut Table, &mut Update<'_>) -> Result<T>,
     ) -> Result<T> {
         cx.memory = self.memory;
+        if cx.spare.rewrites.is_some_and(|n| n != self.rewrites) {
+            cx.spare = Spare::default();
+        }
         core::mem::swap(&mut cx.kept, &mut self.kept);
         let result = f(&mut self.root, cx);
         core::mem::swap(&mut cx.kept, &mut self.kept);
         result
+    }
+
+    /// Returns the empty tables that are left of an update that has ended.
+    pub(super) fn spare_of(&self, update: Update<'_>) -> Spare {
+        let Update {
+            mut garbage,
+            mut spare,
+            ..
+        } = update;
+        garbage.retain(|table| table.used == 0);
+        spare.add(Spare {
+            tables: garbage,
+            rewrites: None,
+        });
+        spare.rewrites = Some(self.rewrites);
+        spare
     }
 
     /// Ends an update after the TLB flush: an empty table of each level is kept. Others are freed
@@ -650,7 +673,8 @@ impl Tree {
     }
 
     /// Writes all tables without PTEs, after VRAM was lost. The caller maps everything again.
-    pub(super) fn rewrite(&self, gpu: &Gpu) -> Result {
+    pub(super) fn rewrite(&mut self, gpu: &Gpu) -> Result {
+        self.rewrites += 1;
         self.root.rewrite(gpu)?;
         let mut kept = self.kept.iter().flatten();
         kept.try_for_each(|table| table.rewrite(gpu))

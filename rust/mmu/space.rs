@@ -260,7 +260,7 @@ impl Space {
             update.discard_rows();
             tree.unmap(&mut update, va, len)?;
             self.finish(tree, &mut update, Before::Valid)?;
-            *spare = update.into_spare();
+            *spare = tree.spare_of(update);
             return Err(e);
         }
         self.finish(tree, &mut update, Before::Invalid)
@@ -292,7 +292,7 @@ impl Space {
             }
             Err(e) => {
                 *spare = self.clear(tree, va, len)?;
-                spare.add(update.into_spare());
+                spare.add(tree.spare_of(update));
                 Err(e)
             }
         }
@@ -380,7 +380,7 @@ impl Space {
         let mut update = Update::new(&self.gpu, len);
         self.invalidate(tree, &mut update, va, len)?;
         self.finish(tree, &mut update, Before::Valid)?;
-        Ok(update.into_spare())
+        Ok(tree.spare_of(update))
     }
 
     /// Unmaps exactly this range. `EINVAL` when it is not a mapping, `EBUSY` when it is pinned.

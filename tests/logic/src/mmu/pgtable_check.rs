@@ -226,6 +226,30 @@ fn repeated_map(generation: Generation) {
     world.close();
 }
 
+/// A card reset between a map that lacks tables and its repetition loses the contents of those that
+/// it had.
+fn reset_before_the_repetition(generation: Generation) {
+    let mut world = World::new(generation);
+    for op in [
+        Op::Map(BASE, BLOCKS * BLOCK, Memory::System, false),
+        Op::MapUser(BASE, BLOCKS * BLOCK, Memory::System),
+    ] {
+        for room in 0..12 {
+            let used = world.gpu.vram().tables();
+            world.gpu.vram().set_room(used + room);
+            assert_eq!(world.apply(op), Err(ENOMEM), "{op:?}");
+            world.gpu.vram().set_room(usize::MAX);
+            run(&mut world, Op::Reset);
+            run(&mut world, op);
+            world.check(false);
+            world.unmap_all();
+            world.close();
+            world.open();
+        }
+    }
+    world.close();
+}
+
 /// Random operations on all blocks, one of four with a failing allocation.
 fn random_operations(generation: Generation) {
     let mut random = Random::new();
@@ -312,6 +336,16 @@ fn repeated_map_gfx9() {
 #[test]
 fn repeated_map_gfx12() {
     repeated_map(Generation::Gfx12);
+}
+
+#[test]
+fn reset_before_the_repetition_gfx9() {
+    reset_before_the_repetition(Generation::Gfx9);
+}
+
+#[test]
+fn reset_before_the_repetition_gfx12() {
+    reset_before_the_repetition(Generation::Gfx12);
 }
 
 #[test]

@@ -169,7 +169,7 @@ impl World {
                 .unmap(&mut update, va, len)
                 .expect("no part of a 2 MiB page");
             self.finish(&mut update, true);
-            self.spare = update.into_spare();
+            self.spare = self.tree().spare_of(update);
             return Err(e);
         }
         self.finish(&mut update, false);
@@ -185,7 +185,7 @@ impl World {
             .unmap(&mut update, va, len)
             .expect("no part of a 2 MiB page");
         self.finish(&mut update, true);
-        update.into_spare()
+        self.tree().spare_of(update)
     }
 
     /// As `Space::zap_mapped()`.
@@ -222,7 +222,8 @@ impl World {
             }
             Err(e) => {
                 self.spare = self.clear(va, len, 0);
-                self.spare.add(update.into_spare());
+                let left = self.tree().spare_of(update);
+                self.spare.add(left);
                 Err(e)
             }
         }
