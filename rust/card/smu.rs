@@ -162,6 +162,11 @@ impl Smu {
         if let Some(limits) = state.settings.limits.take() {
             if let Err(e) = accepted(self.limit(mmio, state, facts, limits))? {
                 pr_warn!("the SMU rejects the limits of the clocks: {e:?}\n");
+                // It may have accepted some: back to those of the card, with a message for each.
+                state.settings.limits = Some(limits);
+                if accepted(self.limit(mmio, state, facts, Limits::of(facts)))?.is_ok() {
+                    state.settings.limits = None;
+                }
             }
         }
         for policy in Policy::ALL {
