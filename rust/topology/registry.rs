@@ -54,22 +54,20 @@ global_mutex! {
 impl TopologyState {
     /// Rebuilds all nodes and replaces those in sysfs and debugfs. Errors as [`Self::show`].
     fn rebuild(&mut self) -> Result {
-        let nodes = nodes::build(&self.gpus)?;
-        let shown = self.show(&nodes);
+        self.nodes = nodes::build(&self.gpus)?;
+        let shown = self.show();
         // Also if a part was replaced only.
         GENERATION.fetch_add(1, Relaxed);
-        shown?;
-        self.nodes = nodes;
-        Ok(())
+        shown
     }
 
     /// Replaces the nodes in sysfs and debugfs. An error leaves a part of them.
-    fn show(&mut self, nodes: &[Arc<Node>]) -> Result {
+    fn show(&mut self) -> Result {
         if let Some(tree) = &mut self.sysfs {
-            tree.replace(nodes)?;
+            tree.replace(&self.nodes)?;
         }
         if let Some(tree) = &mut self.debugfs {
-            tree.replace(nodes)?;
+            tree.replace(&self.nodes)?;
         }
         Ok(())
     }
@@ -79,13 +77,16 @@ impl TopologyState {
         /// Attempts, and the pause between two.
         const ATTEMPTS: u32 = 10;
         const PAUSE: Delta = Delta::from_millis(20);
-        for _ in 0..ATTEMPTS {
-            match self.rebuild() {
-                Ok(()) => return,
-                Err(_) => fsleep(PAUSE),
+        let mut result = self.rebuild();
+        for _ in 1..ATTEMPTS {
+            if result.is_err() {
+                fsleep(PAUSE);
+                result = self.rebuild();
             }
         }
-        pr_err!("no memory for the topology: nodes are missing until it changes again\n");
+        if let Err(e) = result {
+            pr_err!("topology not rebuilt, nodes are missing until it changes again: {e:?}\n");
+        }
     }
 }
 
