@@ -135,9 +135,11 @@ impl Evictor {
         drop(evicted);
     }
 
-    /// Calls `f` if the queues are not evicted; they are not during the call. `None` if they are.
+    /// Calls `f` if the queues are not evicted; they are not during the call. `None` if they are, or
+    /// are being evicted or restored.
     pub(crate) fn if_running<R>(this: &Arc<Delayed<Self>>, f: impl FnOnce() -> R) -> Option<R> {
-        let state = this.state.lock();
+        // An eviction holds it while it waits for fences.
+        let state = this.state.try_lock()?;
         state.since.is_none().then(f)
     }
 
