@@ -542,7 +542,10 @@ bool rkfd_helper_is_traced_by_current(struct task_struct *task)
 	return traced;
 }
 
-/* Writes to @file without blocking. Returns the number of bytes or a negative errno. */
+/*
+ * Writes to @file without waiting for room. A pipe waits for its readers and writers to release its
+ * lock: for workers only. Returns the number of bytes or a negative errno.
+ */
 ssize_t rkfd_helper_write_nowait(struct file *file, const void *data, size_t len)
 {
 	struct kvec vec = { .iov_base = (void *)data, .iov_len = len };

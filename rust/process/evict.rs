@@ -135,8 +135,8 @@ impl Evictor {
         drop(evicted);
     }
 
-    /// Calls `f` if the queues are not evicted; they are not during the call. `None` if they are, or
-    /// are being evicted or restored.
+    /// Calls `f` if the queues are not evicted; they are not during the call. `None` if they are,
+    /// or are being evicted or restored.
     pub(crate) fn if_running<R>(this: &Arc<Delayed<Self>>, f: impl FnOnce() -> R) -> Option<R> {
         // An eviction holds it while it waits for fences.
         let state = this.state.try_lock()?;

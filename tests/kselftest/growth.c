@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/utsname.h>
 #include <unistd.h>
 
 #include "growth.h"
@@ -17,6 +18,8 @@
 #define OBJECT_NOISE 20
 #define CYCLES_PER_OBJECT 2000
 #define PAGE_NOISE 32
+/* KASAN keeps freed memory for a while, and a stack of each allocation. */
+#define PAGE_NOISE_KASAN 256
 
 struct slab {
 	char name[64];
@@ -256,6 +259,13 @@ static bool grew(const char *what, const char *name, long before, long after, lo
 	return true;
 }
 
+static long page_noise(void)
+{
+	struct utsname kernel;
+
+	return !uname(&kernel) && strstr(kernel.release, "+kasan") ? PAGE_NOISE_KASAN : PAGE_NOISE;
+}
+
 /*
  * Compares `last` with `first`; returns whether anything has grown. The rest of the kernel keeps
  * some more objects the longer it runs.
@@ -263,9 +273,10 @@ static bool grew(const char *what, const char *name, long before, long after, lo
 static bool growth(const char *what, long cycles, bool report)
 {
 	const long objects = OBJECT_NOISE + cycles / CYCLES_PER_OBJECT;
-	bool found = grew(what, "pages", first.pages, last.pages, PAGE_NOISE, report);
+	const long pages = page_noise();
+	bool found = grew(what, "pages", first.pages, last.pages, pages, report);
 
-	found |= grew(what, "pages of vmalloc", first.vmalloc, last.vmalloc, PAGE_NOISE, report);
+	found |= grew(what, "pages of vmalloc", first.vmalloc, last.vmalloc, pages, report);
 	for (unsigned int i = 0; i < last.count; i++)
 		found |= grew(what, last.slabs[i].name, objects_of(&first, last.slabs[i].name, 0),
 			      last.slabs[i].objects, objects, report);

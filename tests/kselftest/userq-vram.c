@@ -123,7 +123,6 @@ static void store_in_all(struct uq *q, struct cs_bo *chunks, uint32_t count, uin
 	}
 }
 
-/* The queue of a file whose buffers exceed VRAM runs: some are in system memory. */
 static volatile bool done;
 
 static void *fill_again(void *data)
@@ -182,6 +181,7 @@ TEST_TIMEOUT(doorbell_after_the_signal, 300)
 	EXPECT(uq_works(&q));
 }
 
+/* The queue of a file whose buffers exceed VRAM runs: some are in system memory. */
 TEST_TIMEOUT(more_than_vram, 300)
 {
 	struct cs_bo chunks[MAX_CHUNKS];
