@@ -38,6 +38,7 @@
 #define FILES (1u << 17)
 #define PAGE 4096ul
 #define NOBODY 65534
+#define REPEATS 4
 
 /*
  * Returns the time of the processor in this process in ns. Waiting does not count: how long the GPU
@@ -53,8 +54,8 @@ static uint64_t used_now(void)
 
 /*
  * Expects that `count` costs less than `factor` times an eighth of it. `cost` returns the time in
- * ns. The first time includes first uses. A cost that is too high is measured again: work of the
- * kernel that is not the call's adds to it.
+ * ns. The first time includes first uses. A cost that is too high is measured again, up to
+ * REPEATS times: interrupts and other work of the kernel add to it.
  */
 static void expect_less(uint64_t (*cost)(uint32_t count), uint32_t count, uint64_t factor)
 {
@@ -63,8 +64,11 @@ static void expect_less(uint64_t (*cost)(uint32_t count), uint32_t count, uint64
 	cost(count / 8);
 	part = cost(count / 8);
 	all = cost(count);
-	if (all >= factor * part)
-		all = cost(count);
+	for (int i = 0; i < REPEATS && all >= factor * part; i++) {
+		uint64_t again = cost(count);
+
+		all = again < all ? again : all;
+	}
 	ktap_note("%u: %lu us, %u: %lu us", count / 8, (unsigned long)part / 1000, count,
 		  (unsigned long)all / 1000);
 	EXPECT(all < factor * part);
