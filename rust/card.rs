@@ -389,6 +389,18 @@ impl Card {
         Ok(())
     }
 
+    /// Calls `f` with a usable card. `unusable` if it is not, also for an error of `f` if it is not
+    /// afterwards: a reset that begins meanwhile makes all accesses fail.
+    pub(crate) fn while_usable<T>(
+        &self,
+        unusable: Error,
+        f: impl FnOnce() -> Result<T>,
+    ) -> Result<T> {
+        let check = || self.check_usable().map_err(|_| unusable);
+        check()?;
+        f().map_err(|e| check().err().unwrap_or(e))
+    }
+
     /// Returns the value of the register at dword `address`, or `None` if user space may not read
     /// it. 0 during a card reset, `ENODEV` when the device is unplugged.
     pub(crate) fn user_register(&self, address: u32) -> Result<Option<u32>> {

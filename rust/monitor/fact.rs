@@ -77,12 +77,9 @@ pub(super) fn decimal(text: &[u8]) -> Result<u32> {
 
 /// Calls `f` with the SMU. `EBUSY` while the card hangs, is being reset or suspended.
 pub(super) fn with_smu<T>(gpu: &Gpu, f: impl FnOnce(&Smu, &Mmio) -> Result<T>) -> Result<T> {
-    gpu.check_usable().map_err(|_| EBUSY)?;
-    let smu = gpu.smu().ok_or(EOPNOTSUPP)?;
-    let result = gpu.mmio().and_then(|mmio| f(smu, mmio));
-    // A reset that begins meanwhile makes all accesses fail.
-    result.map_err(|e| match gpu.check_usable() {
-        Ok(()) if e != ENODEV => e,
-        _ => EBUSY,
+    gpu.while_usable(EBUSY, || {
+        let smu = gpu.smu().ok_or(EOPNOTSUPP)?;
+        let result = gpu.mmio().and_then(|mmio| f(smu, mmio));
+        result.map_err(|e| if e == ENODEV { EBUSY } else { e })
     })
 }

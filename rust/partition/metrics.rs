@@ -14,13 +14,10 @@ use crate::{
 pub(super) fn folder(dev: &device::Device, node: &Node) -> Result<Dir> {
     let (gpu, xccs) = (node.gpu().clone(), *node.xccs());
     let show = move |out: &mut Text<'_>| {
-        gpu.check_usable().map_err(|_| ENODEV)?;
-        let smu = gpu.smu().ok_or(EOPNOTSUPP)?;
-        let metrics = gpu
-            .mmio()
-            .and_then(|mmio| smu.user_metrics(mmio, Some(&xccs)));
-        // A reset that begins meanwhile makes all accesses fail.
-        let metrics = metrics.map_err(|e| gpu.check_usable().map_or(ENODEV, |()| e))?;
+        let metrics = gpu.while_usable(ENODEV, || {
+            let smu = gpu.smu().ok_or(EOPNOTSUPP)?;
+            smu.user_metrics(gpu.mmio()?, Some(&xccs))
+        })?;
         out.push_bytes(&metrics)
     };
     let mut files = KVec::with_capacity(1, GFP_KERNEL)?;
