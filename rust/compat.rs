@@ -29,7 +29,6 @@ global_mutex! {
 /// The registered directory. Dropping it removes it.
 pub(crate) struct Registration {
     // Field order: children are removed first.
-    _devices: Arc<Dir>,
     _drivers: Dir,
     _parameters: Dir,
     _module: Dir,
@@ -50,10 +49,8 @@ impl Registration {
         )?;
         let drivers = Dir::new(&Parent::Dir(&module), c"drivers", KVec::new())?;
         let devices = Dir::new(&Parent::Dir(&drivers), c"pci:amdgpu", KVec::new())?;
-        let devices = Arc::new(devices, GFP_KERNEL)?;
-        *DEVICES.lock() = Some(devices.clone());
+        *DEVICES.lock() = Some(Arc::new(devices, GFP_KERNEL)?);
         Ok(Self {
-            _devices: devices,
             _drivers: drivers,
             _parameters: parameters,
             _module: module,

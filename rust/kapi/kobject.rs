@@ -320,14 +320,15 @@ impl Dir {
     /// Creates symbolic link `name` to `target`; it is removed with this directory. `EEXIST` if
     /// there is an entry of this name, `ENOMEM` without memory.
     pub(crate) fn link(&self, name: &CStr, target: &Dir) -> Result {
-        // SAFETY: By the type invariant both kobjects were added to sysfs, and stay so during the
-        // borrows; the name is NUL-terminated.
+        self.create_link(name, &Parent::Dir(target))
+    }
+
+    fn create_link(&self, name: &CStr, target: &Parent<'_>) -> Result {
+        // SAFETY: By the type invariant this kobject was added to sysfs; the target is a directory
+        // or a device, which are in sysfs too, as a device is bound or being bound. They stay so
+        // during the borrows; the name is NUL-terminated.
         to_result(unsafe {
-            bindings::sysfs_create_link(
-                Opaque::cast_into(&raw const (*self.0.as_ptr()).kobj),
-                Opaque::cast_into(&raw const (*target.0.as_ptr()).kobj),
-                name.as_char_ptr(),
-            )
+            bindings::sysfs_create_link(Parent::Dir(self).raw(), target.raw(), name.as_char_ptr())
         })
     }
 }
@@ -347,15 +348,7 @@ impl DeviceLink {
     /// `ENOMEM` without memory.
     pub(crate) fn new(dir: &Arc<Dir>, dev: &device::Device) -> Result<Self> {
         let name = CString::try_from(dev.name())?;
-        // SAFETY: By the type invariant the directory was added to sysfs, as was the device, which
-        // is bound or being bound; both stay so during the borrows. The name is NUL-terminated.
-        to_result(unsafe {
-            bindings::sysfs_create_link(
-                Parent::Dir(dir).raw(),
-                Parent::Device(dev).raw(),
-                name.as_char_ptr(),
-            )
-        })?;
+        dir.create_link(&name, &Parent::Device(dev))?;
         // INVARIANT: Created above.
         Ok(Self {
             dir: dir.clone(),
