@@ -69,14 +69,18 @@ impl Mapping {
 
     /// Returns the mapping of a part of the addresses, not pinned; `None` if that is empty.
     fn part(&self, range: Range<u64>) -> Option<Self> {
-        (range.start < range.end).then(|| Self {
-            va: range.start,
-            len: range.end - range.start,
-            pins: 0,
-            offset: self.offset + (range.start - self.va),
-            access: self.access,
-            peer: self.peer.clone(),
-            bo: self.bo.clone(),
+        (range.start < range.end).then(|| {
+            let (len, offset) = (range.end - range.start, range.start - self.va);
+            Self {
+                peer: self.peer.clone(),
+                ..Self::new(
+                    range.start,
+                    len,
+                    &self.bo,
+                    self.offset + offset,
+                    self.access,
+                )
+            }
         })
     }
 }
