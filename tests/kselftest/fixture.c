@@ -277,6 +277,15 @@ void fixture_lives(void *unused)
 	EXPECT_OK(kfd_queue_destroy(&f.q));
 }
 
+void fixture_leaves_queue(void *unused)
+{
+	struct fixture f;
+
+	(void)unused;
+	fixture_launch(&f);
+	EXPECT(fixture_works(&f));
+}
+
 void fixture_tries_queue(void *unused)
 {
 	struct kfd_queue q;

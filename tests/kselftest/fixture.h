@@ -60,6 +60,8 @@ bool fixture_works(struct fixture *f);
 void fixture_endless(struct fixture *f, unsigned int groups);
 /* Same with a queue of its own, for ktap_in_child. */
 void fixture_lives(void *unused);
+/* Same, but its exit destroys the queue. */
+void fixture_leaves_queue(void *unused);
 /* Waits for the end of a reset, in which no queue can be created; for ktap_in_child. */
 void fixture_wait_for_reset(void *unused);
 /*

@@ -30,25 +30,26 @@ static void lose_a_message(void)
 	EXPECT_EQ(knob_hits("smu.silent"), before + 1);
 }
 
-/* Its exit destroys the queue. */
-static void leave_a_queue(void *data)
-{
-	struct fixture f;
-
-	(void)data;
-	fixture_launch(&f);
-	EXPECT(fixture_works(&f));
-}
-
 /* The scheduler does not preempt the queue of a process that ends: the card is reset. */
 static void hang(void)
 {
 	int resets = listen_for_resets();
 
 	knob_set("hws.no_preempt", 1);
-	ASSERT_OK(ktap_in_child(leave_a_queue, NULL));
+	ASSERT_OK(ktap_in_child(fixture_leaves_queue, NULL));
 	expect_reset(resets);
 	knob_set("hws.no_preempt", 0);
+}
+
+/* Resets the card by `reset`; the firmware rejects the first limit that is restored. */
+static void reset_with_a_rejected_limit(void (*reset)(void))
+{
+	unsigned int before = knob_hits("smu.no_limit");
+
+	knob_set("smu.no_limit", 1);
+	reset();
+	ASSERT_OK(ktap_in_child(fixture_lives, NULL));
+	EXPECT_EQ(knob_hits("smu.no_limit"), before + 1);
 }
 
 TEST_TIMEOUT(function_reset_after_a_lost_message, 120)
@@ -82,16 +83,11 @@ TEST_TIMEOUT(messages_after_a_lost_one, 120)
 TEST_TIMEOUT(limit_is_rejected_after_a_hang, 180)
 {
 	char most[64], text[64];
-	unsigned int before;
 
 	open_control();
-	before = knob_hits("smu.no_limit");
 	device_get("hwmon/hwmon*/power1_cap_max", most, sizeof(most));
 	device_set("hwmon/hwmon*/power1_cap", "300000000");
-	knob_set("smu.no_limit", 1);
-	hang();
-	ASSERT_OK(ktap_in_child(fixture_lives, NULL));
-	EXPECT_EQ(knob_hits("smu.no_limit"), before + 1);
+	reset_with_a_rejected_limit(hang);
 	device_get("hwmon/hwmon*/power1_cap", text, sizeof(text));
 	EXPECT(!strcmp(text, most), "%s instead of %s", text, most);
 }
@@ -100,20 +96,15 @@ TEST_TIMEOUT(limit_is_rejected_after_a_hang, 180)
 TEST_TIMEOUT(clocks_are_rejected_after_a_reset, 120)
 {
 	char range[256], text[256];
-	unsigned int before;
 
 	open_control();
-	before = knob_hits("smu.no_limit");
 	device_get("pp_od_clk_voltage", range, sizeof(range));
 	device_set("power_dpm_force_performance_level", "manual");
 	device_set("pp_od_clk_voltage", "s 1 1500");
 	device_set("pp_od_clk_voltage", "c");
 	device_get("pp_od_clk_voltage", text, sizeof(text));
 	EXPECT(strcmp(text, range), "%s", text);
-	knob_set("smu.no_limit", 1);
-	device_reset();
-	ASSERT_OK(ktap_in_child(fixture_lives, NULL));
-	EXPECT_EQ(knob_hits("smu.no_limit"), before + 1);
+	reset_with_a_rejected_limit(device_reset);
 	device_get("pp_od_clk_voltage", text, sizeof(text));
 	EXPECT(!strcmp(text, range), "%s instead of %s", text, range);
 	device_set("power_dpm_force_performance_level", "auto");
