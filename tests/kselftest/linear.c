@@ -39,6 +39,8 @@
 #define PAGE 4096ul
 #define NOBODY 65534
 #define REPEATS 4
+/* Of a loop of two instructions. */
+#define TURNS 1000000u
 
 /*
  * Returns the time of the processor in this process in ns. Waiting does not count: how long the GPU
@@ -91,6 +93,23 @@ static uint64_t least(uint64_t cost, uint64_t start)
 	uint64_t other = cs_now() - start;
 
 	return other < cost ? other : cost;
+}
+
+/* Without --count all costs below depend on the host. */
+TEST(clock_counts_instructions)
+{
+	uint64_t cost = UINT64_MAX;
+
+	for (int i = 0; i < 8; i++) {
+		uint64_t start = cs_now();
+		unsigned int turns = TURNS;
+
+		__asm__ volatile("1: dec %0; jnz 1b" : "+r"(turns));
+		cost = least(cost, start);
+	}
+	ktap_note("%u instructions: %lu ns", 2 * TURNS, (unsigned long)cost);
+	EXPECT(cost >= 2 * TURNS);
+	EXPECT(cost < 2 * TURNS + TURNS / 50);
 }
 
 static void allow_files(void)
