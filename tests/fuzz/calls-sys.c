@@ -372,6 +372,10 @@ const struct call sys_calls[] = {
 	{ CALL("inject", run_inject, 3),
 	  .blocks = { INPUT(SELECT("fault", 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11),
 			    SELECT("value", 1, 2, 3, 20)) } },
+	/* The next call of the task has one allocation less. */
+	{ CALL("fail", run_fail, 40),
+	  .blocks = { INPUT(SELECT("nth", 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 14, 17, 20, 24, 29, 35,
+				   42, 50, 60)) } },
 	/* A test, by the numbers of its program in test.c and in the program. */
 	{ CALL("test", run_test, 0),
 	  .blocks = { INPUT(NUMBER("program", 8, .type = ANY), NUMBER("test", 8, .type = ANY),

@@ -16,6 +16,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "../workloads/fail-one.h"
 #include "../workloads/random.h"
 #include "fuzz.h"
 
@@ -252,11 +253,18 @@ static void start_other(struct task *task, unsigned int from)
 static void run_step(struct task *task, unsigned int index)
 {
 	const struct step *s = &program->steps[index];
+	unsigned int failing = task->failing;
+	int injection = -1;
 	long ret;
 
 	progress->step[task->index] = index + 1;
 	task->step = index;
+	task->failing = 0;
+	if (failing)
+		injection = fail_one(failing);
 	ret = calls[s->call]->run ? run_other(task, s) : run_ioctl(task, s);
+	if (failing)
+		end_failing_one(injection);
 	__atomic_fetch_add(&progress->done, 1, __ATOMIC_RELAXED);
 	if (ret >= 0)
 		__atomic_fetch_add(&progress->succeeded, 1, __ATOMIC_RELAXED);

@@ -111,6 +111,8 @@ struct task {
 	struct trace *trace;
 	/* The step that runs. */
 	unsigned int step;
+	/* Number of the allocation of the next call that fails, 0 for none. */
+	unsigned int failing;
 	/* Where a fault of a load or store leads. */
 	sigjmp_buf fault;
 	volatile sig_atomic_t may_fault;
@@ -173,6 +175,12 @@ void remove_step(struct program *p, unsigned int index);
 
 /* calls-sys.c: finds the files that programs read. */
 void files_init(void);
+
+/* fail.c */
+/* Sets up the kernel's fault injection, by which allocations of single calls fail. */
+void fail_init(void);
+/* The call that selects an allocation of the next one. */
+long run_fail(struct task *task, const uint64_t *args);
 
 /* inject.c */
 /* Opens the control socket of the GPU model if there is one. */

@@ -369,6 +369,7 @@ int main(int argc, char **argv)
 	execute_init();
 	files_init();
 	inject_init();
+	fail_init();
 	clock_gettime(CLOCK_MONOTONIC, &start);
 	log_has_report();
 	for (unsigned long n = 0; n < repeat; n++) {

@@ -20,12 +20,11 @@
 #include <unistd.h>
 
 #include "call.h"
+#include "fail-one.h"
 #include "kfd.h"
 
 /* Up to this one, each allocation fails; then about 8 of each octave, for calls with many. */
 #define EACH 512u
-/* Lower descriptors are those that the caller gets without fault injection. */
-#define LOWEST_FILE 900
 /* Size of the text with the state of a process, and the time for work to end that changes it. */
 #define STATE 4096
 #define SETTLE_MS 2000
@@ -47,43 +46,18 @@ struct injection {
 	int all;
 };
 
-static int open_high(const char *path)
-{
-	int low = open(path, O_RDWR | O_CLOEXEC);
-	int fd = fcntl(low, F_DUPFD_CLOEXEC, LOWEST_FILE);
-
-	close(low);
-	return fd;
-}
-
-static void set(int file, unsigned int value)
-{
-	char text[16];
-	int length = snprintf(text, sizeof(text), "%u", value);
-
-	if (pwrite(file, text, (size_t)length, 0) != length) {
-		fprintf(stderr, "# fail-nth: no fault injection\n");
-		abort();
-	}
-}
-
 /* Makes all allocations of this task fail, from the `nth` from now on. */
 static void inject(const struct injection *i, unsigned int nth)
 {
-	set(i->nth, nth);
-	set(i->all, 1);
+	write_number(i->nth, nth);
+	write_number(i->all, 1);
 }
 
 /* Ends inject(). Returns whether an allocation has failed. */
 static bool end_injection(const struct injection *i)
 {
-	char text[16] = "";
-	ssize_t n;
-
-	set(i->all, 0);
-	n = pread(i->nth, text, sizeof(text) - 1, 0);
-	set(i->nth, 0);
-	return n > 0 && atoi(text) == 0;
+	write_number(i->all, 0);
+	return end_nth(i->nth);
 }
 
 /* Appends the file to `state`. Appends nothing if it does not exist. */

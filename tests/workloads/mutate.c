@@ -2,8 +2,8 @@
 /*
  * With $KFD_MUTATE, the seed of the random numbers, a program makes calls that it would not make:
  * beside its own, or instead of them, with words changed in their arguments and in what these point
- * to, once more, or interrupted. The fuzzer starts the programs of tests/kselftest in that way:
- * they bring the driver into states that random calls do not reach.
+ * to, once more, interrupted, or with a failing allocation. The fuzzer starts the programs of
+ * tests/kselftest in that way: they bring the driver into states that random calls do not reach.
  */
 #define _GNU_SOURCE
 #include <drm/amdgpu_drm.h>
@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include "call.h"
+#include "fail-one.h"
 #include "kfd.h"
 #include "random.h"
 
@@ -26,6 +27,8 @@
 #define POINTED 512
 #define DEPTH 3
 #define ARGS (1u << _IOC_SIZEBITS)
+/* Of an allocation that fails: most calls have fewer. */
+#define ALLOCATIONS 48
 /* A changed call that waits is interrupted then. */
 #define WAIT_MS 20
 
@@ -220,6 +223,18 @@ static int run_once(struct source *s, struct call *call, const unsigned char *ar
 	return ret;
 }
 
+/* Runs the call with an allocation that fails; if the call fails for that, once more. */
+static int run_failing(struct source *s, struct call *call, const unsigned char *args)
+{
+	int file = fail_one(1 + below(s, ALLOCATIONS));
+	int ret = call->run(call);
+
+	if (!end_failing_one(file) || ret >= 0)
+		return ret;
+	memcpy(call->args, args, _IOC_SIZE(call->request));
+	return run_once(s, call, args);
+}
+
 int mutate_ioctl(struct call *call)
 {
 	struct source *s = own_source();
@@ -231,7 +246,7 @@ int mutate_ioctl(struct call *call)
 		return call->run(call);
 	if (!s->rate || below(s, s->rate))
 		return run_once(s, call, args);
-	switch (below(s, 8)) {
+	switch (below(s, 11)) {
 	case 0:
 	case 1:
 		run_changed(s, call->fd, call->request, args);
@@ -253,6 +268,10 @@ int mutate_ioctl(struct call *call)
 		ret = run_once(s, call, args);
 		interrupt(s, 0);
 		return ret;
+	case 7:
+	case 8:
+	case 9:
+		return run_failing(s, call, args);
 	default:
 		e = &s->history[below(s, HISTORY)];
 		if (e->request && _IOC_SIZE(e->request) <= sizeof(e->args))
@@ -273,6 +292,13 @@ int mutate_mmap(struct call *call)
 		changed.offset = (off_t)new_number(s, (uint64_t)call->offset);
 	else
 		changed.size = random_tame_size(new_number(s, call->size));
-	call->run(&changed);
+	if (below(s, 2)) {
+		int file = fail_one(1 + below(s, ALLOCATIONS));
+
+		call->run(&changed);
+		end_failing_one(file);
+	} else {
+		call->run(&changed);
+	}
 	return call->run(call);
 }
