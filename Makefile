@@ -17,7 +17,7 @@ DOCDIR ?= /usr/share/doc/rkfd
 all: modules
 
 modules: ## build rkfd.ko against KDIR (default: the running kernel), as any out-of-tree module
-	@$(S)/check-kdir "$(KDIR)"
+	@"$(S)/check-kdir" "$(KDIR)"
 	+@$(MAKE) -C "$(KDIR)" M="$(CURDIR)" modules
 
 install: modules ## install rkfd.ko below DESTDIR for the kernel of KDIR, run depmod; with an example for modprobe.d
@@ -33,46 +33,46 @@ install-dkms: ## install the sources for DKMS below DESTDIR
 	@install -D -m 644 packaging/rkfd.conf "$(DESTDIR)$(DOCDIR)/examples/rkfd.conf"
 
 deb: ## build the Debian source package and the packages rkfd-dkms and rkfd-vm, in build/deb
-	@$(S)/deb
+	@"$(S)/deb"
 
 clean: ## remove build products from this folder (the cache stays)
-	@$(S)/clean
+	@"$(S)/clean"
 
 setup: ## create or complete the cache: build root, kernel tree, firmware, the guest's Debian roots
-	@$(S)/setup --all
+	@"$(S)/setup" --all
 
 demo: ## boot the stock kernel with the GPU model, load rkfd, launch a vector add, show each step and draw it
-	@$(S)/demo
+	@"$(S)/demo"
 
 check: ## run the tests of each change (LONG=1: all); the last line is `N passed, N failed`
-	@$(S)/check
+	@"$(S)/check"
 
 vm: ## start a shell in the VM with rkfd loaded, in a Debian root with ROCm (rocminfo, hipcc)
-	@$(S)/shell
+	@"$(S)/shell"
 
 lint: ## run the static checks: clippy with the kernel's flags, rustfmt, layers, shellcheck, documentation, columns
-	@$(S)/lint
+	@"$(S)/lint"
 
 fmt: ## format all Rust code
-	@$(S)/fmt
+	@"$(S)/fmt"
 
 doc: ## build the documentation: Documentation/ as HTML, rustdoc of the module and of the host crates
-	@$(S)/doc
+	@"$(S)/doc"
 
 bench: ## count guest instructions of queue ioctls, mappings, launches, preemptions and jobs; measure the speed of copies and of the shader interpreter
-	@$(S)/bench
+	@"$(S)/bench"
 
 compare: ## compare rkfd and the stock driver on the same GPU model and workload: topology, packets, MQDs, page tables, cost
-	@$(S)/compare
+	@"$(S)/compare"
 
 coverage: ## run the boots of `make check` with a module that records its coverage, and print the blocks covered by folder
-	@$(S)/coverage
+	@"$(S)/coverage"
 
 mutants: ## build the driver with one defect at a time, and count those that the tests find (2 h; ONLY=FAMILY)
-	@$(S)/mutants
+	@"$(S)/mutants"
 
 fuzz: ## fuzz the ioctls for MINUTES (10), guided by coverage, on the debug kernel
-	@$(S)/fuzz $(MINUTES)
+	@"$(S)/fuzz" $(MINUTES)
 
 help: ## print this list
 	@sed -n 's/^\([a-z-]*\): .*## \(.*\)/  make \1\t\2/p' $(firstword $(MAKEFILE_LIST)) | expand -t 22
@@ -84,6 +84,6 @@ help: ## print this list
 	@echo "  ROOT=trixie     Debian release of the ROCm in 'make vm' and 'make demo WORKLOAD=hip': forky (default), trixie, rocm7 (forky with ROCm 7.2), libraries (the same with rocBLAS and others) or gdb (forky with GDB); ROOT=none: 'make vm' without ROCm, ROOT=tinygrad: with tinygrad, ROOT=podman: with podman"
 	@echo "  CHIP=mi300x     chip of the GPU model: mi300x, mi300x-1xcc (one XCC), mi308x, mi325x, rx9070; without it 'make check' tests the boots of all"
 	@echo "  DRIVER=amdgpu   load the stock driver instead of rkfd in 'make check' and 'make vm'"
-	@echo "  KERNEL=debug    boot a kernel with lockdep, kmemleak and more; built at its first use (10 to 30 minutes); kasan: the same with KASAN"
+	@echo "  KERNEL=debug    boot a kernel with lockdep, kmemleak and more; built at its first use (10 to 30 minutes); kasan: one with KASAN, faster, without these"
 	@echo "  GPU_SOCKET=path use this vfio-user device instead of the GPU model"
 	@echo "  RKFD_CACHE=dir  folder of downloads and slow products (default ~/.cache/rkfd)"

@@ -8,11 +8,12 @@
 set -euo pipefail
 
 RKFD_SRC=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd -P)
-RKFD_CACHE=${RKFD_CACHE:-$HOME/.cache/rkfd}
+RKFD_CACHE=$(realpath -m "${RKFD_CACHE:-${HOME:-/root}/.cache/rkfd}")
 # A checkout has its products in build/. Other trees are those of the package rkfd-vm: without git,
 # and read-only.
 if [ -e "$RKFD_SRC/.git" ]; then RKFD_CHECKOUT=1; else RKFD_CHECKOUT=; fi
 if [ -n "$RKFD_CHECKOUT" ]; then RKFD_OUT=${RKFD_OUT:-$RKFD_SRC/build}; else RKFD_OUT=${RKFD_OUT:-$RKFD_CACHE/out}; fi
+RKFD_OUT=$(realpath -m "$RKFD_OUT")
 # Target folder of cargo. Clones share one and take turns; each git worktree has its own.
 if [ -f "$RKFD_SRC/.git" ]; then
 	CARGO_TARGET_DIR=${CARGO_TARGET_DIR:-$RKFD_CACHE/target-$(basename "$RKFD_SRC")}
@@ -93,6 +94,11 @@ die() {
 }
 
 note() { printf 'rkfd: %s\n' "$*" >&2; }
+
+# Neither make nor Kbuild builds in such a folder.
+case $RKFD_SRC:$RKFD_CACHE:$RKFD_OUT in
+*[[:space:]]*) die "$RKFD_SRC, $RKFD_CACHE and $RKFD_OUT: paths must not contain spaces" ;;
+esac
 
 # no_arguments NOTE "$@": checks the arguments of a script that takes none, and prints its usage.
 no_arguments() {
