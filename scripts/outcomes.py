@@ -15,6 +15,7 @@
 # boot without a list are counted as they are, with a note.
 
 import collections
+import fnmatch
 import os
 import re
 import sys
@@ -177,9 +178,23 @@ def documented():
     return {name for terms in re.findall(r"^``.*\n(?= )", section, re.M) for name in re.findall("``(.*?)``", terms)}
 
 
+def described_groups():
+    """Returns the names and patterns of the groups that the start of `run-list` describes: the
+    first words of its entries, and words in front of a colon or between commas."""
+    found = set()
+    with open(os.path.join(TESTS, "kselftest/run-list"), encoding="utf-8") as f:
+        for line in f:
+            if m := re.match(r"# (\S.*)", line):
+                names = re.match(r"[\w*-]+(, [\w*-]+)*", m[1])
+                found |= set(names[0].split(", ")) if names else set()
+            if line.startswith("#"):
+                found |= set(re.findall(r"([\w-]+): ", line))
+    return found
+
+
 def lint():
     """Every boot has its tests listed, and the reverse; every line of `differ` skips a test; every
-    boot is documented, without `long-`."""
+    boot is documented, without `long-`, and every group at the start of `run-list`."""
     listed = read_list()
     findings = []
     exist, kinds = set(), set()
@@ -207,6 +222,13 @@ def lint():
         driver, name = line.split()[:2]
         if (driver, name) not in skipped:
             findings.append(f"tests/kselftest/differ: no boot with {driver} has {name}")
+    described = described_groups()
+    groups = {line.split()[0] for line in lines_of("kselftest/run-list")}
+    findings += [
+        f"tests/kselftest/run-list does not describe the group {group}"
+        for group in sorted(groups)
+        if not any(fnmatch.fnmatch(group, name) for name in described)
+    ]
     for finding in findings:
         print(finding)
     sys.exit(bool(findings))
