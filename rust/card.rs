@@ -171,10 +171,7 @@ impl Card {
         config.sdma_fw = psp.versions().sdma.version;
         config.entries = psp.entries();
         if psp.needs_reset(&mmio)? {
-            dev_info!(
-                pdev,
-                "firmware of the card runs that is loaded by a reset only; resetting the card\n"
-            );
+            dev_info!(pdev, "the secure OS is running; resetting the card\n");
             reset(pdev, &mmio, &psp)?;
         }
         if let Some(ras) = generation.ras {

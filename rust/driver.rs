@@ -116,7 +116,7 @@ impl Up {
         }
         match compat::list(pdev.as_ref()) {
             Ok(link) => listed.link = Some(link),
-            Err(e) => dev_warn!(pdev, "it is not below /sys/module/amdgpu: {e:?}\n"),
+            Err(e) => dev_warn!(pdev, "no link below /sys/module/amdgpu/drivers: {e:?}\n"),
         }
         Ok(())
     }

@@ -210,7 +210,7 @@ impl Partitions {
         match gpu.check_usable().and_then(|()| gpu.request_nps_mode(mode)) {
             Ok(()) => dev_info!(
                 gpu.dev(),
-                "memory partition mode NPS{} is requested\n",
+                "requested NPS{}, switched at the next probe\n",
                 mode.number()
             ),
             Err(e) => dev_err!(

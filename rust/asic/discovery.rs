@@ -47,7 +47,7 @@ pub(crate) fn read(pdev: &pci::Device, mmio: &EarlyMmio, bar: &WcBar) -> Result<
     }
     let mib = mmio.read(abi::RCC_CONFIG_MEMSIZE)?;
     if mib == 0 || mib == !0 {
-        dev_err!(pdev, "the device reports {mib:#x} MiB of VRAM\n");
+        dev_err!(pdev, "invalid RCC_CONFIG_MEMSIZE {mib:#x}\n");
         return Err(ENXIO);
     }
     let vram_size = u64::from(mib) * SZ_1M as u64;
@@ -88,7 +88,7 @@ fn read_raw(
 /// Reads `size` bytes of VRAM. Errors as [`read_raw`], `EINVAL` if the table is too large.
 fn read_at(pdev: &pci::Device, bar: &WcBar, offset: u64, size: usize) -> Result<KVVec<u8>> {
     if size > MAX_SIZE {
-        dev_err!(pdev, "IP discovery: the table has {size} bytes\n");
+        dev_err!(pdev, "IP discovery: table size {size} exceeds {MAX_SIZE}\n");
         return Err(EINVAL);
     }
     let end = offset.saturating_add(size as u64);

@@ -434,7 +434,7 @@ impl Psp {
                 status => {
                     dev_warn!(
                         cx.dev,
-                        "the security processor does not tell the memory of firmware: {}\n",
+                        "the PSP did not report the firmware reservation: {}\n",
                         Status(status)
                     );
                 }

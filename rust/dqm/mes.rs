@@ -31,7 +31,7 @@ const PAGE_BITS: u32 = 12;
 pub(super) struct Mes {
     /// The MES rings run.
     running: bool,
-    /// Number of starts of the firmware at [`SchedOps::start`]; each forgets processes.
+    /// Number of starts of the firmware at [`SchedOps::start`]; each clears the process contexts.
     starts: u32,
     /// One process at a time.
     single_process: bool,

@@ -128,7 +128,7 @@ impl Gpu {
         }
     }
 
-    /// Gives the device, which is hung, to the current task alone.
+    /// Begins a reset: exclusive use of the hung device.
     pub(crate) fn begin_reset(&self) {
         self.health().begin_reset();
     }

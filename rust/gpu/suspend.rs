@@ -27,7 +27,7 @@ fn save_vram(gpu: &Gpu) -> Result<VramImage> {
         // Rather than to invoke the OOM killer on frozen processes.
         dev_err!(
             gpu.dev(),
-            "no suspend: {} MiB of VRAM are allocated, {} MiB of system memory are available\n",
+            "suspend refused: {} MiB of VRAM exceed {} MiB of available memory\n",
             bytes >> 20,
             free >> 20
         );

@@ -113,7 +113,7 @@ pub(crate) trait PspHal: Sync {
     /// another version than that of the file is replaced by a reset of the card.
     fn replaces(&self) -> bool;
 
-    /// Returns the first version of the secure OS that tells the VRAM which firmware uses
+    /// Returns the first version of the secure OS that reports the VRAM which firmware uses
     /// (FB_FW_RESERV_ADDR); `None` if none does.
     fn tells_memory_since(&self) -> Option<u32>;
 

@@ -72,7 +72,7 @@ pub(super) const QUEUE_OWNERS: usize = 2;
 pub(crate) struct EvictedBo(pub(super) Arc<BoInner>);
 
 impl EvictedBo {
-    /// Returns a number that the BO has alone.
+    /// Returns a number unique to the BO.
     pub(crate) fn key(&self) -> usize {
         Arc::as_ptr(&self.0).addr()
     }

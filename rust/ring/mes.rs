@@ -214,7 +214,7 @@ impl Mes {
         Ok(again(|| self.kiq.lock().submit(card, &frame))?)
     }
 
-    /// Returns the number of starts of the firmware, which forgets processes at each.
+    /// Returns the number of starts of the firmware; each clears the process contexts of MES.
     pub(crate) fn starts(&self) -> u32 {
         self.starts.load(Relaxed)
     }

@@ -93,7 +93,7 @@ impl Svm {
         Ok(())
     }
 
-    /// Lets [`Self::collect`] look at the windows of the pages from `first` to below `end`.
+    /// Marks for [`Self::collect`] the windows of the pages from `first` to below `end`.
     pub(super) fn suspect(&self, state: &mut State, first: u64, end: u64) {
         state.stale = true;
         let (mut next, end) = (first / WINDOW_PAGES, end.div_ceil(WINDOW_PAGES));

@@ -41,7 +41,7 @@ impl Device {
             bindings::drm_dev_wedged_event(self.raw.get(), how.methods(), ptr::null_mut())
         };
         if let Err(e) = to_result(sent) {
-            dev_warn!(self.parent(), "no event of the reset: {e:?}\n");
+            dev_warn!(self.parent(), "failed to send the WEDGED uevent: {e:?}\n");
         }
     }
 }
