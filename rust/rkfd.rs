@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! rkfd: AMD's compute interface `/dev/kfd` for Instinct and Radeon GPUs, without the C amdgpu driver.
+//! rkfd: AMD's compute interface `/dev/kfd` for Instinct and Radeon GPUs, without amdgpu.
 //!
 //! Crate root: modules, init, exit. `ORDER` lists all files, lower layers first;
 //! `Documentation/architecture.rst` explains them.
