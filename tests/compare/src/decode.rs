@@ -6,6 +6,7 @@ use rkfd_abi::bits::DwField;
 use rkfd_abi::mqd::{v12, v12_sdma, v9, v9_sdma};
 use rkfd_abi::pm4::{self, op};
 use rkfd_abi::pte;
+use rkfd_abi::regs::gc_9_4_3 as gc;
 
 use crate::trace::Frame;
 
@@ -108,7 +109,6 @@ pub fn frame(frame: &Frame, other: &Frame) -> Vec<Item> {
 const MQD_PLACES: &[&str] = &[
     "cp_mqd_base_addr_lo",
     "cp_mqd_base_addr_hi",
-    "cp_hqd_pq_doorbell_control",
     "cp_hqd_eop_base_addr_lo",
     "cp_hqd_eop_base_addr_hi",
     "dynamic_cu_mask_addr_lo",
@@ -139,12 +139,19 @@ fn named(words: &[u32], names: &[(&str, usize)], places: &[&[&str]]) -> Vec<Item
                 .copied()
                 .unwrap_or(("dword", 0));
             let place = places.iter().any(|list| list.contains(&name));
+            // Of the doorbell only the offset is chosen by the driver.
+            let kept = match name {
+                "cp_hqd_pq_doorbell_control" => {
+                    !gc::CP_HQD_PQ_DOORBELL_CONTROL__DOORBELL_OFFSET.mask()
+                }
+                _ => !0,
+            };
             Item {
                 name: match n - at {
                     0 => name.into(),
                     _ => format!("reserved_{n}"),
                 },
-                value: word.into(),
+                value: (word & kept).into(),
                 place,
             }
         })

@@ -347,8 +347,9 @@ impl<'a> Report<'a> {
         }
     }
 
-    /// Compares the packets of the schedulers with those of XCC 0, and the MQDs of their HIQs. The
-    /// XCCs do not execute a packet at the same time, so that single steps are those of XCC 0.
+    /// Compares the packets of the schedulers with those of XCC 0, and the MQDs of their HIQs and
+    /// of an AQL queue. The XCCs do not execute a packet at the same time, so that single steps are
+    /// those of XCC 0.
     fn xccs(&mut self) {
         let [a, b] = self.runs else {
             return;
@@ -367,6 +368,18 @@ impl<'a> Report<'a> {
             }
             if let (Some(ours), Some(theirs)) = (hiq(a, xcc), hiq(b, xcc)) {
                 self.items("mqd/hiq", &ours, &theirs);
+            }
+            for step in AQL_STEPS {
+                match (compute(a, xcc, step), compute(b, xcc, step)) {
+                    (Some(ours), Some(theirs)) => {
+                        let _ = writeln!(self.out, "compared       mqd/xcc{xcc}: {step}");
+                        self.items(&format!("mqd/xcc{xcc}"), &ours, &theirs);
+                    }
+                    (ours, theirs) => {
+                        let of = |image: Option<_>| image.map_or("not loaded", |_| "loaded");
+                        self.compare(&format!("mqd/xcc{xcc}:{step}"), of(ours), of(theirs));
+                    }
+                }
             }
         }
     }
@@ -391,10 +404,10 @@ impl<'a> Report<'a> {
         type Pick = fn(&Run) -> Option<Vec<Item>>;
         let picks: [(&str, Pick); 6] = [
             ("hiq", |r| hiq(r, 0)),
-            ("aql", |r| compute(r, "aql CREATE_QUEUE")),
-            ("aql.updated", |r| compute(r, "aql UPDATE_QUEUE")),
-            ("aql.masked", |r| compute(r, "aql SET_CU_MASK")),
-            ("pm4", |r| compute(r, "pm4 CREATE_QUEUE")),
+            ("aql", |r| compute(r, 0, AQL_STEPS[0])),
+            ("aql.updated", |r| compute(r, 0, AQL_STEPS[1])),
+            ("aql.masked", |r| compute(r, 0, AQL_STEPS[2])),
+            ("pm4", |r| compute(r, 0, "pm4 CREATE_QUEUE")),
             ("sdma", |r| sdma(r, "sdma CREATE_QUEUE")),
         ];
         for (name, pick) in picks {
@@ -612,6 +625,9 @@ fn engine_of(words: &[u32], listed: bool) -> u64 {
         .map_or(0, |i| i.value)
 }
 
+/// Steps after which the MQD of an AQL queue is compared.
+const AQL_STEPS: [&str; 3] = ["aql CREATE_QUEUE", "aql UPDATE_QUEUE", "aql SET_CU_MASK"];
+
 /// Registers of interrupts and polls, written asynchronously.
 const ASYNCHRONOUS: &[&str] = &["IH_RB_RPTR", "IH_RB_CNTL", "IH_DOORBELL_RPTR"];
 
@@ -659,10 +675,15 @@ fn hiq(run: &Run, xcc: u64) -> Option<Vec<Item>> {
     })
 }
 
-/// Returns the compute MQD loaded last in a step: there is one compute queue at that time.
-fn compute(run: &Run, step: &str) -> Option<Vec<Item>> {
+/// Returns the compute MQD that an XCC loaded last in a step: there is one compute queue at that
+/// time.
+fn compute(run: &Run, xcc: u64, step: &str) -> Option<Vec<Item>> {
     let section = run.trace.section(step)?;
-    section.acts.iter().rev().find_map(|act| match act {
+    let acts = match xcc {
+        0 => &section.acts,
+        _ => section.others.get(&xcc)?,
+    };
+    acts.iter().rev().find_map(|act| match act {
         Act::Mqd(_, words) => Some(decode::mqd(words, run.trace.gfx12)),
         _ => None,
     })

@@ -119,6 +119,11 @@ struct Reader {
     loaded: HashSet<u64>,
     /// Section of the runlist or ADD_QUEUE whose MQDs are being loaded: a mark may overtake them.
     list: usize,
+    /// The sections of all runlists, and the number of those that each other XCC has executed.
+    lists: Vec<usize>,
+    executed: HashMap<u64, usize>,
+    /// MQDs of queues on other XCCs, with the number of the runlist: an XCC may be ahead of XCC 0.
+    mqds_of_others: Vec<(u64, usize, Act)>,
     /// MQDs by doorbell of the queues that MES has.
     added: HashMap<u64, u64>,
     /// There is an MES.
@@ -139,6 +144,9 @@ impl Trace {
             queues: HashMap::new(),
             loaded: HashSet::new(),
             list: 0,
+            lists: Vec::new(),
+            executed: HashMap::new(),
+            mqds_of_others: Vec::new(),
             added: HashMap::new(),
             mes: false,
             gart: BTreeSet::new(),
@@ -173,6 +181,12 @@ impl Trace {
                 before: reader.loaded.clone(),
                 ..Section::default()
             });
+        }
+        for (xcc, list, act) in std::mem::take(&mut reader.mqds_of_others) {
+            if let Some(&section) = reader.lists.get(list) {
+                let others = &mut reader.sections[section].others;
+                others.entry(xcc).or_default().push(act);
+            }
         }
         let sections = reader.sections.split_off(1);
         Self {
@@ -295,16 +309,21 @@ impl Reader {
             ("hws", "run_list") if xcc == 0 => {
                 self.loaded.clear();
                 self.list = self.sections.len() - 1;
+                self.lists.push(self.list);
             }
+            ("hws", "run_list") => *self.executed.entry(xcc).or_default() += 1,
             ("cp", "mqd") => {
                 let mqd = get("mqd");
                 match value(rest, "class") {
                     Some("Hiq") => self.act_of(xcc, Act::HiqMqd(words(rest))),
-                    Some("Normal") if value(rest, "pasid") != Some("0") && xcc == 0 => {
-                        self.loaded.insert(mqd);
-                        self.sections[self.list]
-                            .acts
-                            .push(Act::Mqd(mqd, words(rest)));
+                    Some("Normal") if value(rest, "pasid") != Some("0") => {
+                        let act = Act::Mqd(mqd, words(rest));
+                        if xcc == 0 {
+                            self.loaded.insert(mqd);
+                            self.sections[self.list].acts.push(act);
+                        } else if let Some(list) = self.executed.get(&xcc) {
+                            self.mqds_of_others.push((xcc, list - 1, act));
+                        }
                     }
                     _ => {}
                 }
