@@ -404,9 +404,12 @@ struct page *rkfd_helper_alloc_zeroed_pages(unsigned int order)
 {
 	gfp_t gfp = GFP_KERNEL | __GFP_ZERO | __GFP_RETRY_MAYFAIL | __GFP_NOWARN;
 
-	/* Large runs are optional: do not reclaim for them. */
+	/*
+	 * Large runs are optional: do not reclaim for them. They are mapped by PFN, without references
+	 * to pages, so that no compound page is necessary, each tail page of which costs time.
+	 */
 	if (order)
-		gfp = GFP_KERNEL | __GFP_ZERO | __GFP_COMP | __GFP_NORETRY | __GFP_NOWARN;
+		gfp = GFP_KERNEL | __GFP_ZERO | __GFP_NORETRY | __GFP_NOWARN;
 	return alloc_pages(gfp, order);
 }
 
