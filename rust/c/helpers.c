@@ -253,6 +253,16 @@ void rkfd_helper_dma_fence_put(struct dma_fence *fence)
 	dma_fence_put(fence);
 }
 
+bool rkfd_helper_dma_fence_begin_signalling(void)
+{
+	return dma_fence_begin_signalling();
+}
+
+void rkfd_helper_dma_fence_end_signalling(bool cookie)
+{
+	dma_fence_end_signalling(cookie);
+}
+
 /* Returns whether the fence was signaled, and stores the time, see dma_fence_timestamp(). */
 bool rkfd_helper_dma_fence_signaled_at(struct dma_fence *fence, ktime_t *time)
 {

@@ -47,6 +47,8 @@ struct dma_fence;
 
 void rkfd_helper_dma_fence_get(struct dma_fence *fence);
 void rkfd_helper_dma_fence_put(struct dma_fence *fence);
+bool rkfd_helper_dma_fence_begin_signalling(void);
+void rkfd_helper_dma_fence_end_signalling(bool cookie);
 bool rkfd_helper_dma_fence_signaled_at(struct dma_fence *fence, ktime_t *time);
 bool rkfd_helper_dma_fence_is_signaled(struct dma_fence *fence);
 bool rkfd_helper_dma_fence_end(struct dma_fence *fence, int error);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! DMA fences, the consumer's side: waits and results. [`hw`] has the producer's.
+//! DMA fences, the consumer's side: waits and results. [`hw`] has the producer's, [`signalling`] the
+//! annotation of code that fences wait for.
 //!
 //! C header: [`include/linux/dma-fence.h`](srctree/include/linux/dma-fence.h)
 //!
@@ -16,6 +17,7 @@
 //! ```
 
 pub(crate) mod hw;
+pub(crate) mod signalling;
 
 use core::ptr::NonNull;
 

@@ -34,7 +34,7 @@ use kernel::{
     types::ForeignOwnable, //
 };
 
-use super::pci::raw;
+use super::{fence::signalling::Signalling, pci::raw};
 
 /// The handler of an interrupt.
 pub(crate) trait Handler: Send + Sync + 'static {
@@ -143,6 +143,7 @@ unsafe extern "C" fn thread_fn<T: Handler>(
     // SAFETY: `cookie` came from `into_foreign()`, and is owned until `free_irq()` has returned,
     // which waits for this function.
     let handler = unsafe { Arc::<T>::borrow(cookie.cast()) };
+    let _signalling = Signalling::new();
     handler.handle();
     bindings::irqreturn::IRQ_HANDLED
 }

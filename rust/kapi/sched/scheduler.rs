@@ -20,7 +20,7 @@ use kernel::{
 use super::reaper::Reaper;
 use crate::{
     bindings as ours,
-    kapi::fence::{Fence, Timeout},
+    kapi::fence::{signalling::Signalling, Fence, Timeout},
 };
 
 /// Operations of a job (`struct drm_sched_backend_ops`).
@@ -203,6 +203,7 @@ impl<J: JobOps> Scheduler<J> {
         let (pending, scheduler) = unsafe { Self::parts(job) };
         // SAFETY: An armed job has fences, which it holds.
         let finished = unsafe { &raw mut (*(*job).s_fence).finished };
+        let _signalling = Signalling::new();
         // INVARIANT: The scheduler takes jobs from entities in its worker only, which runs this
         // function.
         let cx = Prepare {
@@ -230,6 +231,7 @@ impl<J: JobOps> Scheduler<J> {
     unsafe extern "C" fn run_job(job: *mut ours::drm_sched_job) -> *mut bindings::dma_fence {
         // SAFETY: The job was armed before it was pushed, and is not freed before this returns.
         let (pending, scheduler) = unsafe { Self::parts(job) };
+        let _signalling = Signalling::new();
         // SAFETY: The job holds its fences. `error` is only written before the fence is signaled,
         // by `prepare_job`, which has returned.
         let error = unsafe { (*(*job).s_fence).finished.error };
@@ -250,6 +252,7 @@ impl<J: JobOps> Scheduler<J> {
     unsafe extern "C" fn timedout_job(job: *mut ours::drm_sched_job) -> ours::drm_gpu_sched_stat {
         // SAFETY: The job is armed, and valid during the call by the safety requirement.
         let (pending, scheduler) = unsafe { Self::parts(job) };
+        let _signalling = Signalling::new();
         pending.state.lock().payload.timed_out(&scheduler.queue);
         // The core removed the job from its list before the call, and adds it again for this status
         // only: with any other one the job would never be freed.
