@@ -415,8 +415,8 @@ struct page *rkfd_helper_alloc_zeroed_pages(unsigned int order)
 	gfp_t gfp = GFP_KERNEL | __GFP_ZERO | __GFP_RETRY_MAYFAIL | __GFP_NOWARN;
 
 	/*
-	 * Large runs are optional: do not reclaim for them. They are mapped by PFN, without references
-	 * to pages, so that no compound page is necessary, each tail page of which costs time.
+	 * Large runs are optional: do not reclaim for them. They are mapped by PFN, without
+	 * references to pages: no compound page is necessary, whose tail pages cost time.
 	 */
 	if (order)
 		gfp = GFP_KERNEL | __GFP_ZERO | __GFP_NORETRY | __GFP_NOWARN;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! DMA fences, the consumer's side: waits and results. [`hw`] has the producer's, [`signalling`] the
-//! annotation of code that fences wait for.
+//! DMA fences, the consumer's side: waits and results. [`hw`] has the producer's, [`signalling`]
+//! the annotation of code that fences wait for.
 //!
 //! C header: [`include/linux/dma-fence.h`](srctree/include/linux/dma-fence.h)
 //!
