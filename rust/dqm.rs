@@ -499,7 +499,7 @@ impl Dqm {
         let mut inner = self.lock();
         self.gpu.check_usable()?;
         // Reserve memory first, for the queues that will be active.
-        let counted = runs & inner.queues.activate(queue);
+        let counted = runs && inner.queues.activate(queue);
         let reserved = self.reserve(&mut inner);
         if counted {
             inner.queues.deactivate(queue);

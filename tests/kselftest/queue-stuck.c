@@ -61,6 +61,44 @@ TEST_TIMEOUT(lost_queue_is_not_preempted_again, 120)
 	EXPECT(seconds_now() - start < ktap_time_factor(), "%.1f s", seconds_now() - start);
 }
 
+/* Changes of a disabled queue fail after a queue of its process was lost: it stays disabled. */
+TEST_TIMEOUT(disabled_queue_stays_disabled, 120)
+{
+	struct kfd_ioctl_get_queue_wave_state_args state = { 0 };
+	struct kfd_ioctl_set_cu_mask_args mask = { .num_cu_mask = 32 };
+	struct kfd_ioctl_create_queue_args args;
+	struct kfd_queue disabled, last;
+	volatile uint32_t *words;
+	uint32_t all = ~0u, event;
+	struct fixture f;
+
+	fixture_launch(&f);
+	ASSERT(fixture_works(&f));
+	words = f.data->va;
+	words[63] = 0;
+	ASSERT_OK(kfd_event_create(&f.k, KFD_IOC_EVENT_HW_EXCEPTION, false, &event));
+	ASSERT_OK(kfd_queue_prepare(&f.k, &disabled, 64, &args));
+	args.queue_percentage = 0;
+	ASSERT_OK(kfd_queue_start(&disabled, &args));
+	ASSERT_OK(kfd_queue_map_doorbell(&disabled));
+	ASSERT_OK(kfd_queue_create(&f.k, &last, 64));
+	expect_hang_event(&f.k, event, WAIT_MS);
+	mask.queue_id = state.queue_id = disabled.id;
+	mask.cu_mask_ptr = kfd_va(&all);
+	state.ctl_stack_address = kfd_va(disabled.cwsr->va);
+	EXPECT_OK(kfd_ioctl(f.k.fd, AMDKFD_IOC_GET_QUEUE_WAVE_STATE, &state));
+	EXPECT_RET(fixture_update_queue(&disabled, 0), -EACCES);
+	EXPECT_OK(kfd_ioctl(f.k.fd, AMDKFD_IOC_GET_QUEUE_WAVE_STATE, &state));
+	fixture_fill_start(&f, &disabled, &f.signal, 0, f.data->va, 64, 7);
+	EXPECT_RET(kfd_signal_wait(&f.k, &f.signal, 1000), -ETIME);
+	EXPECT_EQ(words[63], 0);
+	EXPECT_RET(kfd_ioctl(f.k.fd, AMDKFD_IOC_SET_CU_MASK, &mask), -EACCES);
+	EXPECT_OK(kfd_ioctl(f.k.fd, AMDKFD_IOC_GET_QUEUE_WAVE_STATE, &state));
+	EXPECT_OK(kfd_queue_destroy(&disabled));
+	EXPECT_OK(kfd_queue_destroy(&last));
+	EXPECT_OK(kfd_queue_destroy(&f.q));
+}
+
 static void work(void *data)
 {
 	struct fixture f;
