@@ -41,7 +41,7 @@ impl Dqm {
     }
 
     /// Undoes [`Dqm::suspend_queues`] for queues that are suspended. Needs no memory. Errors are
-    /// the same.
+    /// the same; queues that MES rejects are lost.
     pub(crate) fn resume_queues(&self, queues: &[Arc<DqmQueue>]) -> Result {
         let mut inner = self.lock();
         let mut runs = false;

@@ -170,18 +170,23 @@ impl Mes {
         }
     }
 
-    /// Adds the active queues of a process. One that MES rejects is marked as lost: no ioctl
-    /// returns the error.
+    /// Adds an active queue as [`Self::add`]. One that MES rejects is marked as lost: others are to
+    /// be added.
+    fn add_or_lose(&self, gpu: &Gpu, queues: &mut Queues, queue: &DqmQueue) -> Result {
+        match self.add(gpu, queue) {
+            Err(e) if e == ETIMEDOUT && !gpu.is_hung() => {
+                queues.mark_lost(gpu, queue);
+                Ok(())
+            }
+            result => result,
+        }
+    }
+
+    /// Adds the active queues of a process.
     fn add_process(&self, gpu: &Gpu, queues: &mut Queues, process: &DqmProcess) -> Result {
         let mut at = 0;
         while let Some(queue) = process.queue(at) {
-            match self.add(gpu, &queue) {
-                Ok(()) => {}
-                Err(e) if e == ETIMEDOUT && !gpu.is_hung() => {
-                    queues.mark_lost(gpu, &queue);
-                }
-                Err(e) => return Err(e),
-            }
+            self.add_or_lose(gpu, queues, &queue)?;
             at += 1;
         }
         Ok(())
@@ -306,7 +311,9 @@ impl SchedOps for Mes {
         }
         match scope {
             Scope::Queue(queue) => self.add(gpu, queue),
-            Scope::Queues(some) => some.iter().try_for_each(|queue| self.add(gpu, queue)),
+            Scope::Queues(some) => some
+                .iter()
+                .try_for_each(|queue| self.add_or_lose(gpu, queues, queue)),
             Scope::Process(process) => self.add_process(gpu, queues, process),
             Scope::All => {
                 queues.for_each_process(|queues, process| self.add_process(gpu, queues, process))

@@ -315,6 +315,11 @@ impl DqmQueue {
         self.state.lock().suspended
     }
 
+    /// Returns whether the queue is lost: it never runs again.
+    pub(crate) fn is_lost(&self) -> bool {
+        self.state.lock().reset
+    }
+
     /// Returns whether the queue is mapped or waits for a slot.
     pub(crate) fn is_active(&self) -> bool {
         self.state.lock().active

@@ -490,7 +490,7 @@ fn saved_waves(state: &State<'_>) -> Result<KVec<SavedWords>> {
 }
 
 /// RESUME_QUEUES, of all queues without an array. Returns the number of queues that are not
-/// suspended.
+/// suspended; those that are lost as they are resumed do not count.
 fn resume(
     target: &Process,
     op: u32,
@@ -509,8 +509,9 @@ fn resume(
         let mut suspended = KVec::new();
         for (id, queue) in state.queues.iter() {
             if queue.node().id() == device.id() && (is_all || place(&mut ids, id).is_some()) {
-                queues.push(id, GFP_KERNEL)?;
-                if queue.hw().is_suspended() {
+                let resumes = queue.hw().is_suspended();
+                queues.push((id, queue, resumes), GFP_KERNEL)?;
+                if resumes {
                     suspended.push(queue.hw().clone(), GFP_KERNEL)?;
                 }
             }
@@ -521,13 +522,15 @@ fn resume(
                 device.gpu().dev(),
                 "queues were not resumed for a debugger: {e:?}\n"
             );
-        } else {
-            resumed += isize::try_from(queues.len())?;
         }
-        for id in queues {
+        for (id, queue, resumes) in queues {
+            let failed = result.is_err() || resumes && queue.hw().is_lost();
+            if !failed {
+                resumed += 1;
+            }
             if let Some(place) = place(&mut ids, id) {
                 *place &= !INVALID;
-                if result.is_err() {
+                if failed {
                     *place |= ERROR;
                 }
             }

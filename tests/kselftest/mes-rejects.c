@@ -141,6 +141,66 @@ TEST(rejected_watchpoints)
 	EXPECT_EQ(id, 3);
 }
 
+/* Two queues that the debugger has suspended. */
+struct suspended {
+	struct session s;
+	struct fixture f;
+	struct kfd_queue second;
+	uint32_t ids[2], event;
+};
+
+static void suspend_two(struct suspended *p)
+{
+	struct kfd_ioctl_dbg_trap_query_debug_event_args event;
+
+	debug_queue(&p->s, &p->f);
+	ASSERT_OK(kfd_queue_create(&p->f.k, &p->second, 64));
+	ASSERT_OK(kfd_event_create(&p->f.k, KFD_IOC_EVENT_HW_EXCEPTION, false, &p->event));
+	p->ids[0] = p->f.q.id;
+	p->ids[1] = p->second.id;
+	for (unsigned int i = 0; i < 2; i++)
+		ASSERT_OK(query_event(&p->s, EC(QUEUE_NEW), &event));
+	ASSERT_RET(suspend_queues(&p->s, p->ids, 2, 0), 2);
+}
+
+/* The first one is lost, with an event; the second one is not. */
+static void expect_first_is_lost(struct suspended *p)
+{
+	expect_hang_event(&p->f.k, p->event, WAIT_MS);
+	EXPECT_OK(fixture_fill(&p->f, &p->second, p->f.data->va, 64, 7));
+	EXPECT_RET(fixture_update_queue(&p->second, 100), -EACCES);
+	EXPECT_OK(kfd_queue_destroy(&p->f.q));
+	EXPECT_OK(kfd_queue_destroy(&p->second));
+}
+
+TEST(rejected_queue_is_not_resumed)
+{
+	struct suspended p;
+	unsigned int before;
+
+	need_mes();
+	suspend_two(&p);
+	before = reject(ADD_QUEUE);
+	EXPECT_RET(resume_queues(&p.s, p.ids, 2), 1);
+	expect_rejected(before);
+	EXPECT_EQ(p.ids[0], p.f.q.id | KFD_DBG_QUEUE_ERROR_MASK);
+	EXPECT_EQ(p.ids[1], p.second.id);
+	expect_first_is_lost(&p);
+}
+
+TEST(rejected_queue_at_the_end_of_a_session)
+{
+	struct suspended p;
+	unsigned int before;
+
+	need_mes();
+	suspend_two(&p);
+	before = reject(ADD_QUEUE);
+	EXPECT_OK(dbg_trap_plain(&p.s, KFD_IOC_DBG_TRAP_DISABLE));
+	expect_rejected(before);
+	expect_first_is_lost(&p);
+}
+
 static void hang_mes(void *unused)
 {
 	struct kfd_queue q;
