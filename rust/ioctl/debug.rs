@@ -273,7 +273,8 @@ fn enable(
     })
 }
 
-/// QUERY_EXCEPTION_INFO, see [`Process::exception_info`]. `EINVAL` without a buffer.
+/// QUERY_EXCEPTION_INFO, see [`Process::take_exception`]. `EINVAL` without a buffer, `EFAULT` if
+/// the data cannot be written: the exception stays raised.
 fn exception_info(
     target: &Process,
     op: u32,
@@ -283,31 +284,26 @@ fn exception_info(
         return Err(EINVAL);
     }
     let (code, source) = (args.exception_code, args.source_id);
-    let info = {
+    let taken = {
         let state = lock(target, op)?;
-        target.exception_info(&state, code, source)?
+        target.take_exception(&state, code, source, args.clear_exception != 0)?
     };
     let size = args.info_size;
-    let actual = match info {
-        ExceptionInfo::None => 0,
+    let written = match taken.info() {
+        ExceptionInfo::None => Ok(0),
         ExceptionInfo::Runtime(runtime) => {
             let info = runtime_info(runtime);
-            write_part(args.info_ptr, size, info.as_bytes())?;
-            size_of_val(&info)
+            write_part(args.info_ptr, size, info.as_bytes()).map(|()| size_of_val(&info))
         }
         ExceptionInfo::Memory(fault) => {
             let info = memory_data(&fault);
-            write_part(args.info_ptr, size, info.as_bytes())?;
-            size_of_val(&info)
+            write_part(args.info_ptr, size, info.as_bytes()).map(|()| size_of_val(&info))
         }
     };
-    if args.clear_exception != 0 {
-        // The exception stays raised when the data cannot be written.
-        if let Ok(state) = lock(target, op) {
-            target.clear_exception(&state, code, source);
-        }
+    if written.is_err() {
+        target.put_back(taken);
     }
-    args.info_size = u32::try_from(actual)?;
+    args.info_size = u32::try_from(written?)?;
     Ok(())
 }
 
@@ -554,10 +550,11 @@ fn queue_type(queue: &Queue) -> u32 {
     }
 }
 
-fn queue_entry(id: u32, queue: &Queue) -> kfd_queue_snapshot_entry {
+/// Returns a queue for GET_QUEUE_SNAPSHOT, and clears some of its exceptions.
+fn queue_entry(id: u32, queue: &Queue, clear: Exceptions) -> kfd_queue_snapshot_entry {
     let spec = queue.spec();
     kfd_queue_snapshot_entry {
-        exception_status: queue.exceptions().status().0,
+        exception_status: queue.exceptions().clear(clear).0,
         ring_base_address: spec.ring_va,
         write_pointer_address: spec.wptr_va,
         read_pointer_address: spec.rptr_va,
@@ -593,12 +590,12 @@ fn queue_snapshot(
         return Err(EINVAL);
     }
     let state = lock(target, op)?;
+    let clear = Exceptions(args.exception_mask);
     // Exceptions are cleared below: no failure from there on.
     let mut entries = KVec::with_capacity(room.min(state.queues.iter().count()), GFP_KERNEL)?;
     for (id, queue) in state.queues.iter() {
         if entries.len() < room {
-            entries.push_within_capacity(queue_entry(id, queue))?;
-            queue.exceptions().clear(Exceptions(args.exception_mask));
+            entries.push_within_capacity(queue_entry(id, queue, clear))?;
         }
         args.num_queues += 1;
     }

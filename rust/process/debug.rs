@@ -46,6 +46,7 @@ pub(crate) struct DebugEvent {
 }
 
 /// Data of an exception.
+#[derive(Clone, Copy)]
 pub(crate) enum ExceptionInfo {
     /// There is none.
     None,
@@ -53,6 +54,23 @@ pub(crate) enum ExceptionInfo {
     Runtime(Runtime),
     /// A VM fault.
     Memory(MemoryException),
+}
+
+/// An exception that was read, and cleared or not.
+pub(crate) struct TakenException {
+    exception: Exceptions,
+    /// The queue or the GPU.
+    source: u32,
+    info: ExceptionInfo,
+    /// The number of the session in which it was cleared.
+    cleared_in: Option<u64>,
+}
+
+impl TakenException {
+    /// Returns the data.
+    pub(crate) fn info(&self) -> ExceptionInfo {
+        self.info
+    }
 }
 
 impl Process {
@@ -168,6 +186,7 @@ impl Process {
             enabled,
             debugger: debugger.mm(),
         });
+        debug.sessions += 1;
         drop(debug);
         table::list_debugged(listing, debugger.mm(), self);
         self.show_debugger();
@@ -452,63 +471,67 @@ impl Process {
         })
     }
 
-    /// Returns the data of one exception of the queue or the GPU `source`, or of the process.
-    /// `EINVAL` for an unknown exception or source, `ENODATA` if it was not raised.
-    pub(crate) fn exception_info(
+    /// Returns one exception of the queue or the GPU `source`, or of the process, with its data.
+    /// With `clear`, clears both: one that is raised later stays. `EINVAL` for an unknown exception
+    /// or source, `ENODATA` if it was not raised.
+    pub(crate) fn take_exception(
         &self,
         state: &MutexGuard<'_, ProcessState>,
         code: u32,
         source: u32,
-    ) -> Result<ExceptionInfo> {
+        clear: bool,
+    ) -> Result<TakenException> {
         let exception = Exceptions::of_code(code).ok_or(EINVAL)?;
         let mut debug = self.debug().lock();
-        if exception.has(Exceptions::OF_QUEUES) {
-            let queue = state.queues.get(source).ok_or(EINVAL)?;
-            if !queue.exceptions().status().has(exception) {
-                return Err(ENODATA);
-            }
-            Ok(ExceptionInfo::None)
+        let mut info = ExceptionInfo::None;
+        let status = if exception.has(Exceptions::OF_QUEUES) {
+            state
+                .queues
+                .get(source)
+                .ok_or(EINVAL)?
+                .exceptions()
+                .status()
         } else if exception.has(Exceptions::OF_DEVICES) {
             let entry = self.status_of(&mut debug, source).ok_or(EINVAL)?;
-            if !entry.status.has(exception) {
-                return Err(ENODATA);
+            if let (Exceptions::MEMORY_VIOLATION, Some(fault)) = (exception, entry.fault) {
+                info = ExceptionInfo::Memory(fault);
             }
-            if exception != Exceptions::MEMORY_VIOLATION {
-                return Ok(ExceptionInfo::None);
-            }
-            Ok(entry
-                .fault
-                .map_or(ExceptionInfo::None, ExceptionInfo::Memory))
+            entry.status
         } else if exception.has(Exceptions::OF_PROCESSES) {
-            if !debug.status.has(exception) {
-                return Err(ENODATA);
+            if exception == Exceptions::RUNTIME {
+                info = ExceptionInfo::Runtime(debug.runtime);
             }
-            if exception != Exceptions::RUNTIME {
-                return Ok(ExceptionInfo::None);
-            }
-            Ok(ExceptionInfo::Runtime(debug.runtime))
+            debug.status
         } else {
-            Err(EINVAL)
+            return Err(EINVAL);
+        };
+        if !status.has(exception) {
+            return Err(ENODATA);
         }
+        if clear {
+            self.clear_exception(&mut debug, state, exception, source);
+        }
+        Ok(TakenException {
+            exception,
+            source,
+            info,
+            cleared_in: clear.then_some(debug.sessions),
+        })
     }
 
-    /// Clears an exception for which [`Self::exception_info`] has returned data, with this data.
-    pub(crate) fn clear_exception(
+    fn clear_exception(
         &self,
+        debug: &mut DebugState,
         state: &MutexGuard<'_, ProcessState>,
-        code: u32,
+        exception: Exceptions,
         source: u32,
     ) {
-        let Some(exception) = Exceptions::of_code(code) else {
-            return;
-        };
-        let mut debug = self.debug().lock();
         if exception.has(Exceptions::OF_QUEUES) {
             if let Some(queue) = state.queues.get(source) {
                 queue.exceptions().clear(exception);
             }
         } else if exception.has(Exceptions::OF_DEVICES) {
-            if let Some(entry) = self.status_of(&mut debug, source) {
+            if let Some(entry) = self.status_of(debug, source) {
                 entry.status = entry.status.without(exception);
                 if exception == Exceptions::MEMORY_VIOLATION {
                     entry.fault = None;
@@ -516,6 +539,26 @@ impl Process {
             }
         } else {
             debug.status = debug.status.without(exception);
+        }
+    }
+
+    /// Raises an exception with data again that was cleared and could not be passed on, in the same
+    /// session. A VM fault stays the first one: the data of a later one are dropped, as if this one
+    /// had not been cleared.
+    pub(crate) fn put_back(&self, taken: TakenException) {
+        let mut debug = self.debug().lock();
+        if debug.session.is_none() || taken.cleared_in != Some(debug.sessions) {
+            return;
+        }
+        match taken.info {
+            ExceptionInfo::None => {}
+            ExceptionInfo::Runtime(_) => debug.status = debug.status | taken.exception,
+            ExceptionInfo::Memory(fault) => {
+                if let Some(entry) = self.status_of(&mut debug, taken.source) {
+                    entry.status = entry.status | taken.exception;
+                    entry.fault = Some(fault);
+                }
+            }
         }
     }
 

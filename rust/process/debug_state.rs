@@ -55,6 +55,8 @@ pub(crate) enum Interrupted {
 pub(super) struct DebugState {
     /// The session.
     pub(super) session: Option<Session>,
+    /// Number of sessions that were started.
+    pub(super) sessions: u64,
     /// The runtime.
     pub(super) runtime: Runtime,
     /// Exceptions of the process.
@@ -78,6 +80,7 @@ impl DebugState {
         }
         Ok(Self {
             session: None,
+            sessions: 0,
             runtime: Runtime::default(),
             status: Exceptions::default(),
             devices: all,

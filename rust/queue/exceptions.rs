@@ -235,11 +235,13 @@ impl ExceptionRegistration {
             .map_or_else(Exceptions::default, |d| d.status.get())
     }
 
-    /// Clears exceptions.
-    pub(crate) fn clear(&self, these: Exceptions) {
-        if let Some(d) = self.table.get(self.doorbell) {
-            let _ = d.status.update(|old| old.without(these));
-        }
+    /// Clears exceptions. Returns those from before: none that is raised meanwhile is cleared
+    /// unseen.
+    pub(crate) fn clear(&self, these: Exceptions) -> Exceptions {
+        self.table
+            .get(self.doorbell)
+            .and_then(|d| d.status.update(|old| old.without(these)))
+            .unwrap_or_default()
     }
 }
 

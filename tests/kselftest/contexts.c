@@ -2,7 +2,6 @@
 /* Tests CREATE_PROCESS: secondary processes of an address space, one for each file. */
 #define _GNU_SOURCE
 #include <fcntl.h>
-#include <poll.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -304,31 +303,6 @@ static void live_with_context(int socket)
 	close(secondary.fd);
 	ASSERT(read(socket, &byte, 1) == 1);
 	ktap_end();
-}
-
-/* A page whose first access waits for end_hold(). */
-static char *held_page(int *userfaults)
-{
-	char *page = mmap(NULL, KFD_PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-
-	ASSERT(page != MAP_FAILED);
-	*userfaults = fixture_hold(page, KFD_PAGE, UFFDIO_REGISTER_MODE_MISSING);
-	return page;
-}
-
-static void wait_for_access(int userfaults)
-{
-	struct pollfd event = { .fd = userfaults, .events = POLLIN };
-
-	ASSERT(poll(&event, 1, (int)WAIT_MS) == 1 && event.revents == POLLIN, "%#x",
-	       event.revents);
-}
-
-static void end_hold(int userfaults, char *page)
-{
-	struct uffdio_zeropage zero = { .range = { .start = kfd_va(page), .len = KFD_PAGE } };
-
-	ASSERT(!ioctl(userfaults, UFFDIO_ZEROPAGE, &zero));
 }
 
 struct reader {

@@ -6,10 +6,12 @@
 #include <drm/amdgpu_drm.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
+#include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -50,6 +52,30 @@ int fixture_hold_for(void *start, size_t size, uint64_t mode, int flags)
 	ASSERT(!ioctl(file, UFFDIO_API, &api));
 	ASSERT(!ioctl(file, UFFDIO_REGISTER, &range));
 	return file;
+}
+
+char *held_page(int *userfaults)
+{
+	char *page = mmap(NULL, KFD_PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	ASSERT(page != MAP_FAILED);
+	*userfaults = fixture_hold(page, KFD_PAGE, UFFDIO_REGISTER_MODE_MISSING);
+	return page;
+}
+
+void wait_for_access(int userfaults)
+{
+	struct pollfd event = { .fd = userfaults, .events = POLLIN };
+
+	ASSERT(poll(&event, 1, (int)WAIT_MS) == 1 && event.revents == POLLIN, "%#x",
+	       event.revents);
+}
+
+void end_hold(int userfaults, char *page)
+{
+	struct uffdio_zeropage zero = { .range = { .start = kfd_va(page), .len = KFD_PAGE } };
+
+	ASSERT(!ioctl(userfaults, UFFDIO_ZEROPAGE, &zero));
 }
 
 void fixture_use_node(int index)

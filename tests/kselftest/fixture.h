@@ -126,6 +126,11 @@ bool gpu_is_gfx12(void);
 int fixture_hold(void *start, size_t size, uint64_t mode);
 /* The same with flags of userfaultfd(): UFFD_USER_MODE_ONLY. */
 int fixture_hold_for(void *start, size_t size, uint64_t mode, int flags);
+/* Returns a page whose first access, also of the kernel, waits for end_hold(). */
+char *held_page(int *userfaults);
+/* Waits for that access. */
+void wait_for_access(int userfaults);
+void end_hold(int userfaults, char *page);
 /* Hangs a GPU that does not preempt queues (model knob hws.no_preempt); in a child. */
 void hang_gpu(void *unused);
 
