@@ -387,19 +387,27 @@ impl Space {
         Ok(tree.spare_of(update))
     }
 
-    /// Unmaps exactly this range. `EINVAL` when it is not a mapping, `EBUSY` when it is pinned.
-    pub(super) fn unmap(&self, va: u64, len: u64) -> Result<Mapping> {
+    /// Unmaps exactly these ranges, with one flush of the TLBs. `EINVAL` when one is not a mapping,
+    /// `EBUSY` when one is pinned: nothing has changed.
+    pub(super) fn unmap(&self, ranges: [Option<(u64, u64)>; 2]) -> Result<[Option<Mapping>; 2]> {
         let mut guard = self.inner.lock();
         let inner: &mut Option<Inner> = &mut guard;
-        let inner = inner.as_mut().ok_or(EINVAL)?;
-        let mapping = inner.mappings.get(&va).filter(|m| m.len == len);
-        if mapping.ok_or(EINVAL)?.pins > 0 {
-            return Err(EBUSY);
+        let Inner { tree, mappings, .. } = inner.as_mut().ok_or(EINVAL)?;
+        let all = || ranges.iter().flatten();
+        for (va, len) in all() {
+            let mapping = mappings.get(va).filter(|m| m.len == *len);
+            if mapping.ok_or(EINVAL)?.pins > 0 {
+                return Err(EBUSY);
+            }
         }
         if !self.gpu.is_unplugged() {
-            self.clear(&mut inner.tree, va, len)?;
+            let mut update = Update::new(&self.gpu, all().map(|(_, len)| len).sum());
+            let done =
+                all().try_for_each(|(va, len)| self.invalidate(tree, &mut update, *va, *len));
+            let finished = self.finish(tree, &mut update, Before::Valid);
+            done.and(finished)?;
         }
-        inner.mappings.remove(&va).ok_or(EINVAL)
+        Ok(ranges.map(|range| range.and_then(|(va, _)| mappings.remove(&va))))
     }
 
     /// Unmaps ranges as [`Space::unmap`], with one flush of the TLBs, and adds the mappings to

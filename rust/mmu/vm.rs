@@ -153,12 +153,28 @@ impl Vm {
     /// Unmaps exactly this range. The GPU cannot access the memory on return. `EINVAL` when it is
     /// not a mapping, `EBUSY` when it is pinned.
     pub(crate) fn unmap(&self, va: u64, len: u64) -> Result {
-        self.space.check_range(va, len)?;
-        let removed = self.space.unmap(va, len)?;
-        removed.bo.inner().remove_mapping(&*self.space, va);
-        drop(removed);
-        trace::vm_map(self.space.gpu.id(), self.pasid(), va, len, 0, false);
+        self.unmap_both([Some((va, len)), None])
+    }
+
+    /// Unmaps ranges as [`Vm::unmap`], with one flush of the TLBs. When one is not a mapping, or is
+    /// pinned, the other one stays mapped throughout.
+    pub(crate) fn unmap_both(&self, ranges: [Option<(u64, u64)>; 2]) -> Result {
+        for (va, len) in ranges.iter().flatten() {
+            self.space.check_range(*va, *len)?;
+        }
+        let removed = self.space.unmap(ranges)?;
+        for mapping in removed.into_iter().flatten() {
+            self.forget(mapping);
+        }
         Ok(())
+    }
+
+    /// Drops a mapping that was removed from the page tables.
+    fn forget(&self, mapping: Mapping) {
+        let (va, len) = (mapping.va, mapping.len());
+        mapping.bo.inner().remove_mapping(&*self.space, va);
+        drop(mapping);
+        trace::vm_map(self.space.gpu.id(), self.pasid(), va, len, 0, false);
     }
 
     /// Unmaps ranges as [`Vm::unmap`], with one flush of the TLBs. Returns the first error; ranges
@@ -170,10 +186,7 @@ impl Vm {
         };
         let result = self.space.unmap_all(ranges, &mut removed);
         for mapping in removed {
-            let (va, len) = (mapping.va, mapping.len());
-            mapping.bo.inner().remove_mapping(&*self.space, va);
-            drop(mapping);
-            trace::vm_map(self.space.gpu.id(), self.pasid(), va, len, 0, false);
+            self.forget(mapping);
         }
         result
     }

@@ -209,6 +209,11 @@ impl Buffer {
         if at.and_then(|at| self.mapped.remove(at).ok()).is_none() {
             return [None; 2];
         }
+        self.ranges()
+    }
+
+    /// Returns the ranges at which a GPU maps the buffer, with their sizes.
+    fn ranges(&self) -> [Option<(u64, u64)>; 2] {
         let second = self
             .flags
             .is_aql()
@@ -216,25 +221,15 @@ impl Buffer {
         [Some((self.va, self.size)), second]
     }
 
-    /// Unmaps the buffer. `EINVAL` if the GPU does not map it, `EBUSY` if a queue has pinned the
-    /// mapping.
+    /// Unmaps the buffer. `EINVAL` if the GPU does not map it, `EBUSY` if a queue has pinned a
+    /// mapping: both of an AQL ring stay.
     pub(super) fn unmap(&mut self, gpu_id: u32, vm: &Vm) -> Result {
         let at = self
             .mapped
             .iter()
             .position(|id| *id == gpu_id)
             .ok_or(EINVAL)?;
-        // Both mappings of an AQL ring or none.
-        let aql = self.flags.is_aql();
-        if aql {
-            vm.unmap(self.va + self.size, self.size)?;
-        }
-        if let Err(e) = vm.unmap(self.va, self.size) {
-            if aql {
-                self.map_at(self.va + self.size, vm)?;
-            }
-            return Err(e);
-        }
+        vm.unmap_both(self.ranges())?;
         self.mapped.remove(at).map_err(|_| EINVAL)?;
         Ok(())
     }

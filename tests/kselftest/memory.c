@@ -372,6 +372,51 @@ TEST(unmap_queue_buffer_is_ebusy)
 	EXPECT_OK(kfd_queue_destroy(&q));
 }
 
+/* A ring is mapped twice in a row: UNMAP_MEMORY while a queue has it unmaps neither, at no time. */
+TEST(busy_ring_stays_mapped)
+{
+	const uint32_t grid[3] = { 64, 1, 1 };
+	const uint16_t group[3] = { 64, 1, 1 };
+	struct kfd_ioctl_create_queue_args args;
+	struct kfd_queue owner, other;
+	volatile uint32_t *started;
+	struct aql_dispatch packet;
+	struct kfd_kernel kernel;
+	uint64_t handle, ring;
+	uint64_t *kernarg;
+	struct fixture f;
+	uint32_t size;
+
+	fixture_launch(&f);
+	ASSERT_OK(kfd_queue_create(&f.k, &other, 64));
+	ASSERT_OK(kfd_queue_prepare(&f.k, &owner, 64, &args));
+	size = args.ring_size;
+	ring = reserve(2 * size);
+	ASSERT_OK(alloc(&f.k, ring, 2 * size, GTT | KFD_IOC_ALLOC_MEM_FLAGS_AQL_QUEUE_MEM, &handle));
+	ASSERT_OK(map(&f.k, handle));
+	args.ring_base_address = ring;
+	ASSERT_OK(kfd_queue_start(&owner, &args));
+	/* A wave reads the second half in a loop, until that is not 0. */
+	ASSERT_OK(fixture_kernel(&f, "endless", &kernel));
+	started = f.data->va;
+	kernarg = f.kernarg->va;
+	kernarg[0] = kfd_va(f.data->va);
+	kernarg[1] = ring + size;
+	f.signal.s->value = 1;
+	kfd_fill_dispatch(&packet, &kernel, grid, group, kernarg, &f.signal);
+	kfd_queue_ring(&f.q, kfd_queue_write(&f.q, &packet));
+	ASSERT(becomes(started, 1, WAIT_MS));
+	for (unsigned int i = 0; i < 1000; i++)
+		ASSERT_RET(unmap(&f.k, handle), -EBUSY);
+	fixture_fill_start(&f, &other, NULL, 1, (uint32_t *)(ring + size), 64, 1);
+	EXPECT_OK(kfd_signal_wait(&f.k, &f.signal, WAIT_MS));
+	EXPECT_OK(kfd_queue_destroy(&owner));
+	EXPECT_OK(unmap(&f.k, handle));
+	EXPECT_OK(release(&f.k, handle));
+	EXPECT_OK(kfd_queue_destroy(&other));
+	EXPECT_OK(kfd_queue_destroy(&f.q));
+}
+
 TEST(available_memory_follows_allocations)
 {
 	struct kfd_ioctl_get_available_memory_args args = { .gpu_id = NO_SUCH_GPU };
