@@ -332,7 +332,8 @@ fn set_launch_override(
     })
 }
 
-/// SET_FLAGS. Returns the flags before. `EACCES` if a GPU does not support one.
+/// SET_FLAGS. Returns the flags before, which the GPUs have again after an error. `EACCES` if a GPU
+/// does not support one.
 fn set_flags(target: &Process, op: u32, args: &mut kfd_ioctl_dbg_trap_set_flags_args) -> Result {
     let state = lock(target, op)?;
     let flags = core::mem::replace(&mut args.flags, target.debug_flags());
@@ -354,10 +355,17 @@ fn set_flags(target: &Process, op: u32, args: &mut kfd_ioctl_dbg_trap_set_flags_
             return Err(EACCES);
         }
     }
-    target.change_waves(&state, |waves| {
-        waves.single_memop = flags & KFD_DBG_TRAP_FLAG_SINGLE_MEM_OP != 0;
-        waves.single_alu_op = flags & KFD_DBG_TRAP_FLAG_SINGLE_ALU_OP != 0;
-    })?;
+    let set = |flags: u32| {
+        target.change_waves(&state, |waves| {
+            waves.single_memop = flags & KFD_DBG_TRAP_FLAG_SINGLE_MEM_OP != 0;
+            waves.single_alu_op = flags & KFD_DBG_TRAP_FLAG_SINGLE_ALU_OP != 0;
+        })
+    };
+    if let Err(e) = set(flags) {
+        // The GPUs before the one that failed have the new flags. That one may fail again.
+        let _ = set(args.flags);
+        return Err(e);
+    }
     target.set_debug_flags(flags);
     Ok(())
 }

@@ -7,7 +7,9 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "cards.h"
 #include "debugger.h"
+#include "device.h"
 #include "knobs.h"
 #include "queue-calls.h"
 #include "watch.h"
@@ -236,4 +238,53 @@ TEST_TIMEOUT(runtime_is_enabled_after_a_reset, 120)
 	EXPECT(runtime && runtime < add);
 	free(text);
 	EXPECT_OK(kfd_queue_destroy(&q));
+}
+
+/* The second of two GPUs rejects the flags. */
+static void reject_flags_on_second(void *data)
+{
+	const struct kfd_node *nodes = data;
+	uint32_t flags = KFD_DBG_TRAP_FLAG_SINGLE_ALU_OP;
+	struct kfd first, second;
+	unsigned int before;
+	struct session s;
+	char wanted[64];
+	char *text;
+
+	fixture_use_node(nodes[0].index);
+	debug_self(&s, &first);
+	fixture_use_node(nodes[1].index);
+	fixture_open(&second);
+	enable_own_runtime(&s);
+	watch_start_only("rkfd_mes_submit", NULL);
+	before = reject(SET_SHADER_DEBUGGER);
+	EXPECT_RET(set_flags(&s, &flags), -ETIMEDOUT);
+	expect_rejected(before);
+	text = watch_stop();
+	snprintf(wanted, sizeof(wanted), "gpu_id=%u op=SET_SHADER_DEBUGGER ", nodes[0].gpu_id);
+	EXPECT_EQ(watch_count(text, wanted), 2);
+	free(text);
+	flags = 0;
+	EXPECT_OK(set_flags(&s, &flags));
+	EXPECT_EQ(flags, 0);
+}
+
+/* The GPU with the control socket, the first one, becomes the second one for a while. */
+TEST_TIMEOUT(rejected_flags_are_undone_on_the_other_gpu, 120)
+{
+	struct kfd_node nodes[2];
+
+	need_mes();
+	watch_need_events();
+	if (cards_find(nodes, 2) < 2)
+		SKIP("one GPU");
+	device_find();
+	ASSERT_OK(device_unbind());
+	ASSERT_OK(device_bind());
+	ASSERT(cards_find(nodes, 2) == 2);
+	EXPECT_OK(ktap_in_child(reject_flags_on_second, nodes));
+	fixture_use_node(nodes[0].index);
+	device_find();
+	ASSERT_OK(device_unbind());
+	ASSERT_OK(device_bind());
 }
