@@ -176,32 +176,42 @@ pub(super) fn create(process: &Arc<Process>, args: &mut kfd_ioctl_create_queue_a
 }
 
 /// `DESTROY_QUEUE`. Waits while a debugger suspends the queue. `EINVAL` without such a queue,
-/// `EBUSY` if another thread waits, `ERESTARTSYS` after a signal; any other error means that the
-/// queue is destroyed and the hardware did not confirm it.
+/// `EBUSY` if another thread waits for it or has done so, `ERESTARTSYS` after a signal; any other
+/// error means that the queue is destroyed and the hardware did not confirm it.
 pub(super) fn destroy(process: &Arc<Process>, args: &mut kfd_ioctl_destroy_queue_args) -> Result {
     let mut steps = Steps::start(process.pid());
     let id = args.queue_id;
+    let mut waited_for = None;
     let (_held, mut state) = loop {
         // User space may free the exception payload of the queue when this returns.
-        let held = process.hold_exceptions()?;
+        let held = process.hold_exceptions();
         let mut state = process.lock()?;
         let queue = state.queues.get_mut(id).ok_or(EINVAL)?;
+        match &waited_for {
+            None if queue.is_destroying() => return Err(EBUSY),
+            // Another queue has the id.
+            Some(hw) if !Arc::ptr_eq(hw, queue.hw()) => return Err(EINVAL),
+            _ => {}
+        }
+        let held = held.inspect_err(|_| queue.set_destroying(false))?;
         if !queue.hw().is_suspended() {
             break (held, state);
         }
         drop(held);
-        if queue.is_destroying() {
-            return Err(EBUSY);
-        }
+        // Until it is destroyed: it is not suspended again.
         queue.set_destroying(true);
+        let hw = queue.hw().clone();
         let interrupted = process.queues_resumed().wait_interruptible(&mut state);
-        if let Some(queue) = state.queues.get_mut(id) {
-            queue.set_destroying(false);
-        }
         if interrupted {
+            let queue = state.queues.get_mut(id);
+            if let Some(queue) = queue.filter(|queue| Arc::ptr_eq(&hw, queue.hw())) {
+                queue.set_destroying(false);
+            }
             return Err(ERESTARTSYS);
         }
+        waited_for = Some(hw);
     };
+    drop(waited_for);
     let gpu_id = state.queues.get(id).map(|queue| queue.node().id());
     let result = state.queues.destroy(id);
     if state.queues.get(id).is_none() {

@@ -65,7 +65,7 @@ pub(crate) struct Queue {
     target: QueueTarget,
     spec: QueueSpec,
     metadata_size: u32,
-    /// DESTROY_QUEUE waits until it is resumed.
+    /// DESTROY_QUEUE waits, or has waited, until it is resumed.
     destroying: bool,
 }
 
@@ -186,12 +186,12 @@ impl Queue {
         &self.exceptions
     }
 
-    /// Returns whether DESTROY_QUEUE waits for the queue.
+    /// Returns whether DESTROY_QUEUE waits for the queue, or has waited and is about to destroy it.
     pub(crate) fn is_destroying(&self) -> bool {
         self.destroying
     }
 
-    /// Sets whether DESTROY_QUEUE waits for the queue.
+    /// Sets what [`Self::is_destroying`] returns.
     pub(crate) fn set_destroying(&mut self, destroying: bool) {
         self.destroying = destroying;
     }

@@ -194,6 +194,54 @@ TEST(destroying_a_suspended_queue_waits)
 	expect_event(&s, EC(DEVICE_QUEUE_DELETE), f.k.node.gpu_id, 0);
 }
 
+/*
+ * A queue that is being destroyed is not suspended again once it is resumed. DESTROY_QUEUE waits
+ * for the delivery of an exception to another queue, whose payload comes by a userfaultfd.
+ */
+TEST(destroyed_queue_is_not_suspended_again)
+{
+	struct kfd_context_save_area_header *header;
+	struct caller c = { .ret = RUNNING };
+	const uint64_t wave_trap = EC(QUEUE_WAVE_TRAP);
+	uint32_t gpu, id, event;
+	struct kfd_queue other;
+	struct session s;
+	struct fixture f;
+	int userfaults;
+	char *payload;
+
+	payload = held_page(&userfaults);
+	debug_queue(&s, &f);
+	gpu = f.k.node.gpu_id;
+	expect_event(&s, EC(QUEUE_NEW), gpu, f.q.id);
+	ASSERT_OK(kfd_event_create(&f.k, KFD_IOC_EVENT_SIGNAL, true, &event));
+	ASSERT_OK(kfd_queue_create(&f.k, &other, 64));
+	expect_event(&s, EC(QUEUE_NEW), gpu, other.id);
+	header = other.cwsr->va;
+	header->err_payload_addr = kfd_va(payload);
+	header->err_event_id = event;
+	id = f.q.id;
+	ASSERT_RET(suspend_queues(&s, &id, 1, 0), 1);
+	c.k = (struct kfd *)&f.q;
+	ASSERT(!pthread_create(&c.thread, NULL, destroy_queue, &c));
+	usleep(300000);
+	EXPECT_EQ(c.ret, RUNNING);
+	ASSERT_OK(send_event(&s, wave_trap, gpu, other.id));
+	wait_for_access(userfaults);
+	EXPECT_RET(resume_queues(&s, &id, 1), 1);
+	usleep(300000);
+	EXPECT_RET(suspend_queues(&s, &id, 1, 0), 0);
+	EXPECT_EQ(id, f.q.id | (uint32_t)KFD_DBG_QUEUE_INVALID_MASK);
+	end_hold(userfaults, payload);
+	for (int ms = 0; ms < 5000 && c.ret == RUNNING; ms += 10)
+		usleep(10000);
+	ASSERT_EQ(c.ret, 0);
+	end_call(&c);
+	EXPECT_EQ(event_result(&f.k, event, WAIT_MS), KFD_IOC_WAIT_RESULT_COMPLETE);
+	EXPECT_EQ(*(volatile uint64_t *)payload, wave_trap);
+	close(userfaults);
+}
+
 static int set_flags(struct session *s, uint32_t *flags)
 {
 	struct kfd_ioctl_dbg_trap_args args = { .set_flags.flags = *flags };
