@@ -447,13 +447,16 @@ impl Dqm {
         )
     }
 
-    /// Sets the CU mask of a queue, see [`Mqd::set_cu_mask`]. Errors as [`Dqm::update`].
+    /// Sets the CU mask of a queue, see [`Mqd::set_cu_mask`]. `ENOMEM` without memory, otherwise
+    /// errors as [`Dqm::update`].
     pub(crate) fn set_cu_mask(&self, queue: &Arc<DqmQueue>, masks: &[KVec<u32>]) -> Result {
+        // Without the lock: reads of VRAM are slow. The caller excludes other changes.
+        let old = queue.mqd.cu_masks()?;
         self.change(
             queue,
             false,
             |queue| queue.mqd.set_cu_mask(masks),
-            |_| Ok(()),
+            |queue| queue.mqd.set_cu_mask(&old),
         )
     }
 

@@ -168,6 +168,27 @@ impl Mqd {
         })
     }
 
+    /// Returns the CU mask of each XCC as [`Self::set_cu_mask`] takes it; none for an SDMA queue.
+    /// `ENOMEM` without memory, `ENODEV` when the device is unplugged.
+    pub(crate) fn cu_masks(&self) -> Result<KVec<KVec<u32>>> {
+        let mut all = KVec::new();
+        if self.sdma.is_some() {
+            return Ok(all);
+        }
+        self.gpu.mmio()?;
+        for xcc in 0..self.count {
+            let mut image = InPlace {
+                buffer: self.buffer.access()?,
+                at: self.offset(xcc),
+                result: Ok(()),
+            };
+            let mask = self.gpu.generation().mqd.cu_mask(&mut image)?;
+            image.result?;
+            all.push(mask, GFP_KERNEL)?;
+        }
+        Ok(all)
+    }
+
     /// Sets whether performance counters count the waves of the queue, which must be unmapped. No
     /// effect on an SDMA queue.
     pub(crate) fn set_perfcount(&self, enable: bool) -> Result {

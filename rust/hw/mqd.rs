@@ -141,6 +141,9 @@ pub(crate) trait MqdHal: Sync {
     /// Sets the CU mask of an XCC, one dword per shader engine.
     fn set_cu_mask(&self, masks: &[u32], image: &mut dyn Words);
 
+    /// Returns the CU mask, one dword per shader engine. `ENOMEM` without memory.
+    fn cu_mask(&self, image: &mut dyn Words) -> Result<KVec<u32>>;
+
     /// Sets whether performance counters count the waves of the queue.
     fn set_perfcount(&self, enable: bool, image: &mut dyn Words);
 
@@ -494,6 +497,14 @@ impl<T: MqdVersion> MqdHal for T {
             // Absent shader engines get an empty mask.
             image.set(*at, masks.get(i).copied().unwrap_or(0));
         }
+    }
+
+    fn cu_mask(&self, image: &mut dyn Words) -> Result<KVec<u32>> {
+        let mut mask = KVec::with_capacity(T::COMMON.se_masks.len(), GFP_KERNEL)?;
+        for at in T::COMMON.se_masks {
+            mask.push(image.get(*at), GFP_KERNEL)?;
+        }
+        Ok(mask)
     }
 
     fn save_state(&self, image: &mut dyn Words) -> SaveState {

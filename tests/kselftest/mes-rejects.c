@@ -143,6 +143,41 @@ TEST(rejected_watchpoints)
 	EXPECT_EQ(id, 3);
 }
 
+/* A CU mask that MES has rejected is not in force: waves run on all shader engines. */
+TEST(rejected_mask_is_undone)
+{
+	const uint32_t grid[3] = { 128 * 64, 1, 1 };
+	const uint16_t group[3] = { 64, 1, 1 };
+	struct kfd_ioctl_set_cu_mask_args mask = { .num_cu_mask = 32 };
+	/* The first WGP, which is on the first shader engine. */
+	uint32_t first = 3, engines = 0, *ids;
+	struct aql_dispatch packet;
+	struct kfd_kernel kernel;
+	unsigned int before;
+	struct fixture f;
+	uint64_t at;
+
+	need_mes();
+	fixture_launch(&f);
+	mask.queue_id = f.q.id;
+	mask.cu_mask_ptr = kfd_va(&first);
+	before = reject(ADD_QUEUE);
+	EXPECT_RET(kfd_ioctl(f.k.fd, AMDKFD_IOC_SET_CU_MASK, &mask), -ETIMEDOUT);
+	expect_rejected(before);
+	ids = f.data->va;
+	at = kfd_va(ids);
+	ASSERT_OK(fixture_kernel(&f, "hw_id", &kernel));
+	memcpy(f.kernarg->va, &at, 8);
+	f.signal.s->value = 1;
+	kfd_fill_dispatch(&packet, &kernel, grid, group, f.kernarg->va, &f.signal);
+	kfd_queue_ring(&f.q, kfd_queue_write(&f.q, &packet));
+	ASSERT_OK(kfd_signal_wait(&f.k, &f.signal, WAIT_MS));
+	for (unsigned int i = 0; i < 128; i++)
+		engines |= 1u << (ids[i] >> 18 & 7);
+	EXPECT(__builtin_popcount(engines) > 1, "%#x", engines);
+	EXPECT_OK(kfd_queue_destroy(&f.q));
+}
+
 /* Two queues that the debugger has suspended. */
 struct suspended {
 	struct session s;
