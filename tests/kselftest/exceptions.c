@@ -156,6 +156,18 @@ TEST(payload_is_per_queue)
 	EXPECT_OK(kfd_queue_destroy(&q));
 }
 
+/* Only agents other than a GPU execute agent dispatch packets. */
+TEST(agent_dispatch_is_unsupported)
+{
+	struct watched w;
+
+	watch(&w, true);
+	submit_nonsense(&w, 4);
+	ASSERT_OK(wait_for_event(&w, WAIT_MS));
+	EXPECT_EQ(*w.payload, UNKNOWN);
+	EXPECT_OK(kfd_queue_destroy(&w.q));
+}
+
 /* MES removes the queue while all are suspended, for good. Others go on. */
 TEST(invalid_packet_unmaps_the_queue)
 {
