@@ -7,6 +7,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "cs.h"
 #include "fixture.h"
 #include "watch.h"
 
@@ -73,6 +74,8 @@ TEST(dispatch_does_not_enter_the_kernel)
 {
 	unsigned int waits;
 	struct fixture f;
+	struct cs cs;
+	uint64_t job;
 	char *text;
 
 	watch_need_events();
@@ -88,7 +91,15 @@ TEST(dispatch_does_not_enter_the_kernel)
 	EXPECT_EQ(watch_count(text, "rkfd_runlist: "), 0);
 	EXPECT_EQ(watch_count(text, "rkfd_mes_submit: "), 0);
 	EXPECT_EQ(watch_count(text, "rkfd_queue_map: "), 0);
-	EXPECT_EQ(watch_count(text, "drm_sched"), 0);
+	EXPECT_EQ(watch_count_jobs(text), 0);
+	free(text);
+	/* A submission does enter it. */
+	cs_open(&cs);
+	watch_start();
+	ASSERT_OK(cs_run(&cs, 0, cs_write(&cs, cs.data.va, 1), &job));
+	cs_done(&cs, 0, job);
+	text = watch_stop();
+	EXPECT_EQ(watch_count_jobs(text), 1);
 	free(text);
 }
 

@@ -42,6 +42,23 @@ unsigned int watch_count(const char *text, const char *word)
 	return n;
 }
 
+unsigned int watch_count_jobs(const char *text)
+{
+	unsigned int n = 0;
+	char task[16];
+
+	/* The line begins with the name of the task and its id. */
+	snprintf(task, sizeof(task), "-%d ", gettid());
+	while ((text = strstr(text, task))) {
+		const char *end = strchrnul(text, '\n');
+		const char *job = strstr(text, "drm_sched_job_queue: ");
+
+		n += job && job < end;
+		text = end;
+	}
+	return n;
+}
+
 void watch_need_events(void)
 {
 	if (access(WATCH_EVENTS, F_OK))
@@ -59,6 +76,7 @@ void watch_start(void)
 {
 	make_instance();
 	ASSERT_OK(write_file(INSTANCE "/events/rkfd/enable", "1"));
+	ASSERT_OK(write_file(INSTANCE "/events/gpu_scheduler/drm_sched_job_queue/enable", "1"));
 	ASSERT_OK(write_file(INSTANCE "/trace", ""));
 }
 

@@ -9,7 +9,7 @@
 
 /* Skips the test if the driver has no trace events. */
 void watch_need_events(void);
-/* Starts recording all of them. */
+/* Starts recording all of them, and jobs of the DRM scheduler. */
 void watch_start(void);
 /* Starts recording some of them: names, then NULL. */
 void watch_start_only(const char *event, ...);
@@ -21,5 +21,7 @@ char *watch_stop(void);
 char *watch_read(const char *path);
 /* Returns how often `word` occurs in `text`. */
 unsigned int watch_count(const char *text, const char *word);
+/* Returns the number of jobs that this process has queued. */
+unsigned int watch_count_jobs(const char *text);
 
 #endif
