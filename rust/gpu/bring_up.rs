@@ -146,7 +146,8 @@ impl Gpu {
     }
 
     /// Undoes [`Gpu::bring_up`], as far as it got; memory stays allocated. Pending and later SDMA
-    /// jobs end with `EIO` until the device is brought up again.
+    /// jobs end with `EIO`, those of user space with `ECANCELED`, until the device is brought up
+    /// again.
     pub(super) fn take_down(&self) {
         if let Some(sdma) = self.sdma.as_ref() {
             sdma.halt(self);

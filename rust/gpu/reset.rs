@@ -121,7 +121,7 @@ impl Gpu {
         Ok(())
     }
 
-    /// Ends all jobs of the kernel's SDMA rings with `EIO`.
+    /// Ends all jobs of the kernel's SDMA rings with `EIO`, those of user space with `ECANCELED`.
     fn fail_jobs(&self) {
         if let Some(sdma) = self.sdma.as_ref() {
             sdma.fail_all_jobs();

@@ -94,7 +94,8 @@ impl Sdma {
         Ok((schedulers, clients))
     }
 
-    /// Stops all rings. Pending and later jobs fail with `ENODEV`.
+    /// Stops all rings. Pending and later jobs fail with `ENODEV`, pending ones of user space with
+    /// `ECANCELED`.
     pub(crate) fn stop(&self, card: &Card) {
         {
             let _guard = self.shared.resetting.lock();
@@ -104,15 +105,16 @@ impl Sdma {
         self.clients.stop();
     }
 
-    /// Fails all pending and later jobs with `EIO`, until [`Sdma::restart`]: the card is hung.
+    /// Fails all pending and later jobs with `EIO`, those of user space with `ECANCELED`, until
+    /// [`Sdma::restart`]: the card is hung.
     pub(crate) fn fail_all_jobs(&self) {
         for ring in &self.rings {
             ring.fail_all_jobs(EIO);
         }
     }
 
-    /// Stops all rings, but keeps their memory. Pending and later jobs fail with `EIO`, until
-    /// [`Sdma::restart`].
+    /// Stops all rings, but keeps their memory. Pending and later jobs fail with `EIO`, those of
+    /// user space with `ECANCELED`, until [`Sdma::restart`].
     pub(crate) fn halt(&self, card: &Card) {
         let _guard = self.shared.resetting.lock();
         for ring in &self.rings {

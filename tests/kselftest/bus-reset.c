@@ -85,6 +85,7 @@ TEST_TIMEOUT(process_without_queues_survives, 120)
 struct waiter {
 	struct cs *cs;
 	uint64_t handle;
+	int ret;
 };
 
 static void *wait_for_job(void *data)
@@ -92,7 +93,7 @@ static void *wait_for_job(void *data)
 	struct waiter *w = data;
 	uint64_t busy;
 
-	cs_wait(w->cs, 0, w->handle, FOREVER, &busy);
+	w->ret = cs_wait(w->cs, 0, w->handle, FOREVER, &busy);
 	return NULL;
 }
 
@@ -112,6 +113,8 @@ TEST_TIMEOUT(pending_jobs_are_cancelled, 120)
 	usleep(100000);
 	device_reset();
 	pthread_join(thread, NULL);
+	EXPECT_RET(w.ret, -ECANCELED);
+	cs_expect_cancelled(&cs, w.handle);
 	cs_expect_lost(&cs);
 }
 

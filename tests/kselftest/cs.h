@@ -90,9 +90,14 @@ int cs_submit(struct cs_job *job, uint64_t *handle);
 /* Submits one IB with the BOs of `cs`. */
 int cs_run(struct cs *cs, uint32_t ring, struct cs_ib ib, uint64_t *handle);
 
+/* Same on the first ring of a new context that replaces the old one, after a job of that. */
+int cs_run_after(struct cs *cs, uint64_t leader, struct cs_ib ib, uint64_t *handle);
+
 int cs_wait(struct cs *cs, uint32_t ring, uint64_t handle, uint64_t timeout, uint64_t *busy);
 /* Waits for a job without a timeout; a failure is a failure of the test. */
 void cs_done(struct cs *cs, uint32_t ring, uint64_t handle);
+/* Expects that a reset has cancelled a job on the first ring, and that the next CS fails for it. */
+void cs_expect_cancelled(struct cs *cs, uint64_t handle);
 /*
  * Expects that a reset with loss of VRAM has failed the context. Replaces it by a new one, and
  * expects that this has not failed and works.

@@ -266,6 +266,20 @@ int cs_run(struct cs *cs, uint32_t ring, struct cs_ib ib, uint64_t *handle)
 	return cs_submit(&job, handle);
 }
 
+int cs_run_after(struct cs *cs, uint64_t leader, struct cs_ib ib, uint64_t *handle)
+{
+	struct drm_amdgpu_cs_chunk_dep dep = { .ip_type = AMDGPU_HW_IP_DMA,
+					       .ctx_id = cs->ctx,
+					       .handle = leader };
+	struct cs_job job;
+
+	ASSERT_OK(cs_ctx_alloc(cs->fd, &cs->ctx));
+	cs_job(&job, cs, 0);
+	cs_add_ib(&job, ib);
+	cs_add(&job, AMDGPU_CHUNK_ID_DEPENDENCIES, &dep, sizeof(dep));
+	return cs_submit(&job, handle);
+}
+
 int cs_wait(struct cs *cs, uint32_t ring, uint64_t handle, uint64_t timeout, uint64_t *busy)
 {
 	union drm_amdgpu_wait_cs args = { 0 };
@@ -364,6 +378,14 @@ int syncobj_timeline_wait(int fd, uint32_t handle, uint64_t point, int64_t timeo
 						  .timeout_nsec = timeout };
 
 	return kfd_ioctl(fd, DRM_IOCTL_SYNCOBJ_TIMELINE_WAIT, &args);
+}
+
+void cs_expect_cancelled(struct cs *cs, uint64_t handle)
+{
+	uint64_t busy;
+
+	EXPECT_RET(cs_wait(cs, 0, handle, FOREVER, &busy), -ECANCELED);
+	EXPECT_RET(cs_run(cs, 0, cs_write(cs, cs->data.va, 7), &handle), -ECANCELED);
 }
 
 void cs_expect_lost(struct cs *cs)

@@ -152,18 +152,28 @@ TEST_TIMEOUT(other_error_loses_nothing, 200)
 	EXPECT_OK(kfd_queue_destroy(&f.q));
 }
 
-/* A job that does not end by itself is cancelled. Its context has failed, a new one works. */
+/*
+ * A job that does not end by itself is cancelled, and so is one that waits for it. Their contexts
+ * have failed, a new one works.
+ */
 TEST_TIMEOUT(pending_jobs_are_cancelled, 200)
 {
-	uint64_t handle, busy;
+	uint64_t running, queued;
+	uint32_t first, file;
 	struct cs cs;
 
 	need_errors();
 	cs_open(&cs);
-	ASSERT_OK(cs_run(&cs, 0, cs_poll(&cs, cs.data.va, 1), &handle));
+	first = cs.ctx;
+	ASSERT_OK(cs_run(&cs, 0, cs_poll(&cs, cs.data.va, 1), &running));
+	ASSERT_OK(cs_to_handle(&cs, running, AMDGPU_FENCE_TO_HANDLE_GET_SYNC_FILE_FD, &file));
+	ASSERT_OK(cs_run_after(&cs, running, cs_write(&cs, cs.data.va, 2), &queued));
 	usleep(100000);
 	recover_from(PCI_ERR_UNC_DLP);
-	cs_wait(&cs, 0, handle, FOREVER, &busy);
+	cs_expect_cancelled(&cs, queued);
+	cs.ctx = first;
+	cs_expect_cancelled(&cs, running);
+	EXPECT_EQ(sync_file_status((int)file), -ECANCELED);
 	cs_expect_lost(&cs);
 }
 

@@ -131,6 +131,7 @@ impl Job {
         }
     }
 
+    /// Puts the job on the ring. Errors as [`Ring::emit`].
     fn emit(&mut self, ring: &Arc<Ring>, shared: &Shared) -> Result<ARef<Fence>> {
         let memory = self.memory.take().ok_or(ECANCELED)?;
         match &self.payload {
@@ -244,7 +245,12 @@ impl JobOps for Job {
                 return Err(EINVAL);
             }
         }
-        self.emit(&queue.ring, &queue.shared)
+        let emitted = self.emit(&queue.ring, &queue.shared);
+        match (&self.payload, emitted) {
+            // The card is hung: its reset will lose VRAM.
+            (Payload::User { .. }, Err(EIO)) => Err(ECANCELED),
+            (_, emitted) => emitted,
+        }
     }
 
     fn timed_out(&mut self, queue: &Queue) {

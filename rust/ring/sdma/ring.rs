@@ -101,7 +101,8 @@ pub(super) struct Frame<'a> {
     pub(super) user_fence: Option<(u64, u64)>,
     /// Request that the job is part of.
     pub(super) group: Option<Arc<Group>>,
-    /// Fence context: jobs of the same context, unless it is 0, are cancelled with an earlier one.
+    /// Fence context of a job of user space: jobs of the same context are cancelled with an earlier
+    /// one. 0 for a job of the driver.
     pub(super) context: u64,
 }
 
@@ -319,6 +320,7 @@ impl State {
         count
     }
 
+    /// Ends all pending jobs: those of user space with `ECANCELED`, the driver's with `error`.
     fn fail_all(&mut self, error: Error) {
         // In place: the list keeps its capacity, so that `emit` never allocates.
         while !self.pending.is_empty() {
@@ -326,7 +328,10 @@ impl State {
                 break;
             };
             self.signaled = job.seq;
-            job.error.get_or_insert(error);
+            job.error.get_or_insert(match job.context {
+                0 => error,
+                _ => ECANCELED,
+            });
             job.end();
         }
     }
@@ -623,7 +628,8 @@ impl Ring {
         Ok(())
     }
 
-    /// Stops the engine. Pending and later jobs fail with `error`.
+    /// Stops the engine. Pending and later jobs fail with `error`, pending ones of user space with
+    /// `ECANCELED`.
     pub(super) fn stop(&self, error: Error) -> Result {
         let mut state = self.state.lock();
         state.down = error;
@@ -642,7 +648,7 @@ impl Ring {
     }
 
     /// Stops the engine but keeps the ring's memory. Pending and later jobs fail with `error`,
-    /// until [`Ring::restart`].
+    /// pending ones of user space with `ECANCELED`, until [`Ring::restart`].
     pub(super) fn halt(&self, error: Error) -> Result {
         let mut state = self.state.lock();
         state.down = error;
@@ -667,8 +673,8 @@ impl Ring {
         Ok(())
     }
 
-    /// Fails pending and later jobs with `error`: the GPU is hung. The memory stays until
-    /// [`Ring::stop`], in case the engine still accesses it.
+    /// Fails pending and later jobs with `error`, pending ones of user space with `ECANCELED`: the
+    /// GPU is hung. The memory stays until [`Ring::stop`], in case the engine still accesses it.
     pub(super) fn fail_all_jobs(&self, error: Error) {
         let mut state = self.state.lock();
         state.down = error;
