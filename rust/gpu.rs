@@ -107,10 +107,13 @@ pub(crate) trait EventSink: Send + Sync {
     fn gpu_back(&self, gpu: &Gpu);
 }
 
-/// Schedules the reset of a device that hangs.
+/// Schedules the reset of a device that hangs, and reports of resets of queues.
 pub(crate) trait ResetHandler: Send + Sync {
     /// Called with any locks held: may only schedule work.
     fn schedule_reset(&self);
+
+    /// Schedules a report of the reset of a queue to user space. Called as `schedule_reset`.
+    fn report_queue_reset(&self);
 }
 
 /// User queues on the SDMA engines that the kernel's rings share.
@@ -166,6 +169,8 @@ pub(crate) struct Gpu {
     /// A leaf.
     #[pin]
     user_queues: Mutex<AllUserQueues>,
+    /// Number of resets of compute queues by MES.
+    queue_resets: Atomic<u32>,
     /// Number of compute partitions.
     partitions: Atomic<u32>,
     /// By partition. A leaf.
@@ -227,6 +232,7 @@ impl Gpu {
                 bad_pages: SetOnce::new(),
                 reset_handler <- new_mutex!(None, "rkfd_reset_handler"),
                 user_queues <- new_mutex!(AllUserQueues::default(), "rkfd_user_queues"),
+                queue_resets: Atomic::new(0),
                 partitions: Atomic::new(partitions),
                 profiler <- ProfilerLock::new(),
                 isolation <- new_mutex!([Isolation::None; MAX_XCCS], "rkfd_isolation"),

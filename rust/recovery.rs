@@ -12,7 +12,11 @@ use kernel::{
     new_mutex,
     pci::Device,
     prelude::*,
-    sync::{aref::ARef, Arc, Mutex},
+    sync::{
+        aref::ARef,
+        atomic::{AtomicFlag, Relaxed},
+        Arc, Mutex,
+    },
     time::Delta,
     workqueue::new_delayed_work,
 };
@@ -61,7 +65,9 @@ pub(crate) struct Recovery {
     /// Held across a reset.
     #[pin]
     state: Mutex<State>,
-    /// Workqueue of resets after a hang. Leaf lock.
+    /// A queue was reset, which is not reported yet.
+    queue_was_reset: AtomicFlag,
+    /// Workqueue of resets after a hang, and of reports. Leaf lock.
     #[pin]
     queue: Mutex<Option<OwnedQueue>>,
 }
@@ -71,6 +77,11 @@ struct Handler(Arc<Delayed<Recovery>>);
 
 impl ResetHandler for Handler {
     fn schedule_reset(&self) {
+        Recovery::schedule(&self.0, Delta::ZERO);
+    }
+
+    fn report_queue_reset(&self) {
+        self.0.queue_was_reset.store(true, Relaxed);
         Recovery::schedule(&self.0, Delta::ZERO);
     }
 }
@@ -93,6 +104,7 @@ impl Recovery {
                 held: false,
                 frozen: false,
             }, "rkfd_recovery"),
+            queue_was_reset: AtomicFlag::new(false),
             queue <- new_mutex!(Some(queue), "rkfd_recovery_queue"),
         });
         let this = Arc::pin_init(
@@ -270,6 +282,9 @@ impl DelayedItem for Recovery {
     fn run(this: Arc<Delayed<Self>>) {
         let state = this.state.lock();
         let gpu = this.gpu();
+        if this.queue_was_reset.xchg(false, Relaxed) {
+            state.report(Wedged::Recovered);
+        }
         if state.ended || state.held || state.frozen || !gpu.is_hung() {
             return;
         }

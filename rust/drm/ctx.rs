@@ -54,7 +54,7 @@ pub(super) struct Ctx {
     /// Time of jobs that no entity keeps any more.
     spent: Arc<Spent>,
     priority: i32,
-    /// Count of resets of the GPU or an engine when the context was created.
+    /// Count of resets when the context was created.
     resets: u32,
     /// Count of losses of VRAM when the context was created.
     losses: u32,
@@ -77,10 +77,13 @@ pub(super) fn valid_priority(priority: i32) -> i32 {
     }
 }
 
-/// Returns the count of resets of the GPU and its SDMA engines; a hung GPU counts as reset.
+/// Returns the count of resets of the GPU, of its SDMA engines and of queues by MES; a hung GPU
+/// counts as reset.
 fn resets(gpu: &Gpu) -> u32 {
     gpu.sdma().map_or(u32::MAX, |sdma| {
-        sdma.resets().wrapping_add(gpu.health().resets())
+        sdma.resets()
+            .wrapping_add(gpu.health().resets())
+            .wrapping_add(gpu.queue_resets())
     })
 }
 

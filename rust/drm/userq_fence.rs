@@ -533,7 +533,9 @@ impl DelayedItem for UserFences {
                 queue.slot().pasid()
             );
             // An error is reported: the queue is off the hardware, or the card is wedged.
-            let _ = node.dqm().stop_queue(&queue);
+            if node.dqm().stop_queue(&queue).is_ok() {
+                node.gpu().queue_was_reset();
+            }
         }
         this.end();
     }

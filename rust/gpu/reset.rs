@@ -10,7 +10,7 @@
 //! [`Card::wedge`]: crate::card::Card::wedge
 //! [`ResetHandler`]: super::ResetHandler
 
-use kernel::{device::Core, pci, prelude::*, time::Delta};
+use kernel::{device::Core, pci, prelude::*, sync::atomic::Relaxed, time::Delta};
 
 use super::Gpu;
 use crate::{
@@ -126,6 +126,19 @@ impl Gpu {
         if let Some(sdma) = self.sdma.as_ref() {
             sdma.fail_all_jobs();
         }
+    }
+
+    /// Counts a queue that was reset, and reports that to user space. Any locks may be held.
+    pub(crate) fn queue_was_reset(&self) {
+        self.queue_resets.fetch_add(1, Relaxed);
+        if let Some(handler) = self.reset_handler() {
+            handler.report_queue_reset();
+        }
+    }
+
+    /// Returns the number of calls of [`Self::queue_was_reset`].
+    pub(crate) fn queue_resets(&self) -> u32 {
+        self.queue_resets.load(Relaxed)
     }
 
     /// Begins a reset: exclusive use of the hung device.

@@ -98,6 +98,8 @@ int cs_wait(struct cs *cs, uint32_t ring, uint64_t handle, uint64_t timeout, uin
 void cs_done(struct cs *cs, uint32_t ring, uint64_t handle);
 /* Expects that a reset has cancelled a job on the first ring, and that the next CS fails for it. */
 void cs_expect_cancelled(struct cs *cs, uint64_t handle);
+/* Expects that there was a reset since the last call or the creation of the context, or none. */
+void cs_expect_resets(struct cs *cs, bool reset);
 /*
  * Expects that a reset with loss of VRAM has failed the context. Replaces it by a new one, and
  * expects that this has not failed and works.

@@ -380,6 +380,18 @@ int syncobj_timeline_wait(int fd, uint32_t handle, uint64_t point, int64_t timeo
 	return kfd_ioctl(fd, DRM_IOCTL_SYNCOBJ_TIMELINE_WAIT, &args);
 }
 
+void cs_expect_resets(struct cs *cs, bool reset)
+{
+	uint64_t flags = 0;
+	uint32_t status;
+
+	ASSERT_OK(cs_ctx_state(cs->fd, AMDGPU_CTX_OP_QUERY_STATE, cs->ctx, &flags, &status));
+	EXPECT_EQ(status, reset ? AMDGPU_CTX_UNKNOWN_RESET : AMDGPU_CTX_NO_RESET);
+	ASSERT_OK(cs_ctx_state(cs->fd, AMDGPU_CTX_OP_QUERY_STATE2, cs->ctx, &flags, &status));
+	if (reset)
+		EXPECT_EQ(flags, AMDGPU_CTX_QUERY2_FLAGS_RESET);
+}
+
 void cs_expect_cancelled(struct cs *cs, uint64_t handle)
 {
 	uint64_t busy;

@@ -12,6 +12,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "cs.h"
+#include "device.h"
 #include "queue-calls.h"
 #include "userptr.h"
 #include "watch.h"
@@ -268,14 +270,18 @@ static int destroy_stuck(struct stuck *s)
 
 /*
  * A queue that cannot be preempted is reset: its process gets a HW_EXCEPTION event; its other queue
- * and other processes are unaffected.
+ * and other processes are unaffected. Contexts of the render node see a reset.
  */
 TEST_TIMEOUT(hung_queue_is_reset, 120)
 {
+	int uevents = uevents_open();
 	struct bystander *b;
 	struct stuck s;
+	struct cs cs;
 
 	need_mes();
+	cs_open(&cs);
+	cs_expect_resets(&cs, false);
 	b = bystander_start();
 	get_stuck(&s);
 	/* Waves of the bystander would hang, too. */
@@ -283,6 +289,8 @@ TEST_TIMEOUT(hung_queue_is_reset, 120)
 	EXPECT_OK(destroy_stuck(&s));
 	bystander_end(b);
 	expect_lost(&s);
+	cs_expect_resets(&cs, true);
+	EXPECT(uevents_have(uevents, "WEDGED=none", WAIT_MS));
 	EXPECT_OK(ktap_in_child(fixture_lives, NULL));
 }
 

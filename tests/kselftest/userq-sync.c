@@ -9,6 +9,7 @@
 #include <pthread.h>
 #include <unistd.h>
 
+#include "device.h"
 #include "userq.h"
 
 #define MAX_HANDLES 65536u
@@ -296,16 +297,18 @@ TEST(free_waits)
 
 /*
  * A fence that is not signaled in time ends with an error, and ends the wait of another queue for
- * it. Its queue is unmapped; others are unaffected.
+ * it. Its queue is unmapped, which counts as a reset; others are unaffected.
  */
 TEST_TIMEOUT(hang, 180)
 {
 	struct drm_amdgpu_userq_fence_info info[4];
 	uint32_t sync, room = 4;
 	struct uq stuck, waiter, next;
+	int uevents = uevents_open();
 	struct cs cs;
 
 	uq_open_two(&stuck, &waiter, &cs);
+	cs_expect_resets(&cs, false);
 	ASSERT_OK(syncobj_create(cs.fd, 0, &sync));
 	uq_submit(&stuck, 1);
 	ASSERT_OK(uq_signal(&stuck, &sync, 1, NULL, NULL));
@@ -314,6 +317,10 @@ TEST_TIMEOUT(hang, 180)
 	submit_waiter(&waiter, &info[0]);
 	ASSERT_OK(uq_wait_ms(&cs, sync, 120000));
 	EXPECT_EQ(syncobj_status(cs.fd, sync), -ECANCELED);
+	cs_expect_resets(&cs, true);
+	cs_expect_resets(&cs, false);
+	EXPECT(uevents_have(uevents, "WEDGED=none", WAIT_MS));
+	close(uevents);
 	EXPECT(becomes(&cs.data.words[OTHER], 7, WAIT_MS));
 	EXPECT_EQ(cs.data.words[UQ_DONE], 0);
 	uq_open_gate(&cs, 1);

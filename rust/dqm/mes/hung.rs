@@ -142,8 +142,14 @@ fn reset_hung(gpu: &Gpu, queues: &mut Queues) -> Result {
         hal.reset_queue(gpu.mmio()?, hung.pipe, hung.queue)?;
         remove_reset(gpu, &queue)?;
         set_unmapped(gpu, &queue);
-        queues.mark_lost(gpu, &queue);
+        lose(gpu, queues, &queue);
     }
+}
+
+/// Marks a queue that was reset as lost.
+fn lose(gpu: &Gpu, queues: &mut Queues, queue: &DqmQueue) {
+    queues.mark_lost(gpu, queue);
+    gpu.queue_was_reset();
 }
 
 /// Removes a queue that was reset; sends REMOVE_QUEUE once more if it fails.
@@ -165,7 +171,7 @@ fn remove_reset(gpu: &Gpu, queue: &DqmQueue) -> Result<(), Failure> {
 fn reset_and_lose(gpu: &Gpu, queues: &mut Queues, queue: &DqmQueue, failure: Failure) -> Result {
     reset_by_mes(gpu, queue, failure)?;
     set_unmapped(gpu, queue);
-    queues.mark_lost(gpu, queue);
+    lose(gpu, queues, queue);
     Ok(())
 }
 
