@@ -218,7 +218,7 @@ impl UserQueues {
         let memory = Memory::pin(vm, request)?;
         let pages = request.doorbells.bo().doorbells().ok_or(EINVAL)?;
         let index = pages.index(request.doorbell)?;
-        let doorbell = DoorbellUse::new(gpu.user_doorbells(), index, fences.clone())?;
+        let doorbell = DoorbellUse::new(gpu.user_doorbells(), index, vm.pasid(), fences.clone())?;
         let owner = match &mut self.owner {
             Some(owner) => owner,
             owner => owner.insert(Owner::new(node, vm)?),

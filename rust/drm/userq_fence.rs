@@ -266,6 +266,8 @@ struct State {
     last: Option<ARef<Fence>>,
     /// Time at which a fence was signaled last.
     progress: Instant<Monotonic>,
+    /// Time of the first fault of the queue since then.
+    fault: Option<Instant<Monotonic>>,
     /// The queue does not run any more: new fences fail.
     ended: bool,
     /// Fences of other queues that packets behind the last one may poll, without duplicates.
@@ -307,6 +309,7 @@ impl UserFences {
                     pending: Fifo::default(),
                     last: None,
                     progress: Instant::now(),
+                    fault: None,
                     ended: false,
                     uses: KVVec::new(),
                     queue: None,
@@ -410,6 +413,7 @@ impl UserFences {
             return None;
         }
         state.progress = Instant::now();
+        state.fault = None;
         self.count.fetch_sub(1, Relaxed);
         Some((state.pending.pop()?, ended))
     }
@@ -445,6 +449,7 @@ impl UserFences {
         let (last, uses) = {
             let mut state = self.state.lock();
             state.ended = true;
+            state.fault = None;
             let last = state.last.as_ref().map(|last| last.seqno());
             (last, core::mem::take(&mut state.uses))
         };
@@ -494,26 +499,32 @@ fn hang_timeout() -> Option<Delta> {
 const POLL_FACTOR: i64 = 4;
 
 impl UserFences {
-    /// Returns the time left for the first fence, and the queue to stop; `None` without fences, or
-    /// without a limit. The time begins when the fence before is signaled.
+    /// Returns the time left for the first fence, or after a fault, and the queue to stop; `None`
+    /// without either, or without a limit. The time of a fence begins when the one before is
+    /// signaled.
     fn time_left(&self) -> Option<(Delta, Option<QueueOfNode>)> {
         let timeout = hang_timeout()?;
         let mut state = self.state.lock();
         let progress = state.progress.elapsed();
-        let first = state.pending.first()?;
-        let age = first.since.elapsed();
-        let mut left = timeout - age.min(progress);
-        // Do not stop a queue because of a hang of the queue that it waits for.
-        let polls = first.uses.iter().any(|other| other.is_pending());
-        if left <= Delta::ZERO && polls && age < timeout * POLL_FACTOR {
-            left = timeout;
-        }
+        let of_fault = state.fault.map(|since| timeout - since.elapsed());
+        let of_fence = state.pending.first().map(|first| {
+            let age = first.since.elapsed();
+            let left = timeout - age.min(progress);
+            // Do not stop a queue because of a hang of the queue that it waits for.
+            let polls = first.uses.iter().any(|other| other.is_pending());
+            if left <= Delta::ZERO && polls && age < timeout * POLL_FACTOR {
+                timeout
+            } else {
+                left
+            }
+        });
+        let left = [of_fence, of_fault].into_iter().flatten().min()?;
         Some((left, state.queue.clone()))
     }
 }
 
 impl DelayedItem for UserFences {
-    /// Stops the queue if its first fence is not signaled in time.
+    /// Stops the queue if its first fence, or the next one after a fault, is not signaled in time.
     fn run(this: Arc<Delayed<Self>>) {
         this.check();
         let Some((left, queue)) = this.time_left() else {
@@ -529,7 +540,7 @@ impl DelayedItem for UserFences {
         if let Some((node, queue)) = queue {
             dev_err!(
                 node.gpu().dev(),
-                "a user queue of PASID {} has not signaled its fence, stopping it\n",
+                "a user queue of PASID {} hangs, stopping it\n",
                 queue.slot().pasid()
             );
             // An error is reported: the queue is off the hardware, or the card is wedged.
@@ -544,6 +555,19 @@ impl DelayedItem for UserFences {
 impl DoorbellOwner for Delayed<UserFences> {
     fn fence_interrupt(&self) {
         self.check();
+    }
+
+    /// The queue is stopped after the timeout of a fence, unless it signals one before.
+    fn fault(self: Arc<Self>) {
+        let Some(timeout) = hang_timeout() else {
+            return;
+        };
+        let mut state = self.state.lock();
+        if !state.ended {
+            state.fault.get_or_insert_with(Instant::now);
+            // Fails if it is queued already. Not after `end()`, which is followed by a flush.
+            let _ = self.pool.hangs.enqueue_delayed(self.clone(), timeout);
+        }
     }
 }
 

@@ -92,6 +92,7 @@ impl Gpu {
                         "bad packet in the queue of PASID {pasid} with doorbell {doorbell:#x}, error {code}\n"
                     );
                 }
+                self.user_doorbells().fault(pasid, doorbell);
                 sink.bad_opcode(self, &origin, doorbell, code);
             }
             IhEvent::CpBadOpcode { doorbell, code } => {
@@ -102,13 +103,16 @@ impl Gpu {
                     );
                 }
             }
-            IhEvent::CpPrivileged => {
+            IhEvent::CpPrivileged { doorbell } => {
                 if self.ih().may_log(LogKind::Privileged) {
                     dev_err!(
                         self.dev(),
                         "privileged access by a queue (PASID {pasid}, VMID {})\n",
                         entry.vmid
                     );
+                }
+                if user {
+                    self.user_doorbells().fault(pasid, doorbell);
                 }
             }
             _ => {}

@@ -8,20 +8,41 @@ use kernel::{
     sync::{Arc, Mutex},
 };
 
+use rkfd_abi::doorbell;
+
 use crate::kapi::sched_mm::NoReclaim;
 
 /// The owner of a doorbell.
 pub(crate) trait DoorbellOwner: Send + Sync {
     /// The queue has raised the interrupt of its fence. Called by the interrupt thread.
     fn fence_interrupt(&self);
+
+    /// The queue has stopped at an invalid packet, or accessed a register without privilege. Called
+    /// by the interrupt thread.
+    fn fault(self: Arc<Self>);
 }
 
-/// The doorbells in use, by dword index in the BAR, and their owners. The interrupt thread takes
-/// the lock: no memory is reclaimed under it.
+/// A doorbell in use.
+struct Used {
+    /// Dword index in the BAR.
+    index: u32,
+    /// PASID of its queue.
+    pasid: u32,
+    owner: Arc<dyn DoorbellOwner>,
+}
+
+impl Used {
+    /// Returns the number in its slice, by which the CP names it.
+    fn id(&self) -> u32 {
+        self.index / doorbell::DWORDS % doorbell::PER_PROCESS as u32
+    }
+}
+
+/// The doorbells in use. The interrupt thread takes the lock: no memory is reclaimed under it.
 #[pin_data]
 pub(crate) struct UserDoorbells {
     #[pin]
-    used: Mutex<KVVec<(u32, Arc<dyn DoorbellOwner>)>>,
+    used: Mutex<KVVec<Used>>,
 }
 
 impl UserDoorbells {
@@ -35,15 +56,24 @@ impl UserDoorbells {
         )
     }
 
+    fn find(&self, is_it: impl Fn(&Used) -> bool) -> Option<Arc<dyn DoorbellOwner>> {
+        let used = self.used.lock();
+        let found = used.iter().find(|used| is_it(used));
+        found.map(|used| used.owner.clone())
+    }
+
     /// Passes on the interrupt of a fence, if the doorbell is in use.
     pub(super) fn fence_interrupt(&self, doorbell: u32) {
-        let owner = {
-            let used = self.used.lock();
-            let found = used.iter().find(|(index, _)| *index == doorbell);
-            found.map(|(_, owner)| owner.clone())
-        };
-        if let Some(owner) = owner {
+        if let Some(owner) = self.find(|used| used.index == doorbell) {
             owner.fence_interrupt();
+        }
+    }
+
+    /// Passes on a fault of the queue of a PASID with number `id` in its slice of doorbells, if it
+    /// is one of the render node (`amdgpu_userq_process_reset_irq`).
+    pub(super) fn fault(&self, pasid: u32, id: u32) {
+        if let Some(owner) = self.find(|used| used.pasid == pasid && used.id() == id) {
+            owner.fault();
         }
     }
 }
@@ -55,19 +85,25 @@ pub(crate) struct DoorbellUse {
 }
 
 impl DoorbellUse {
-    /// Takes the doorbell at dword `index` of the BAR. `EBUSY` if it has a queue, `ENOMEM` without
-    /// memory.
+    /// Takes the doorbell at dword `index` of the BAR, for a queue of a PASID. `EBUSY` if it has a
+    /// queue, `ENOMEM` without memory.
     pub(crate) fn new(
         list: &Arc<UserDoorbells>,
         index: u32,
+        pasid: u32,
         owner: Arc<dyn DoorbellOwner>,
     ) -> Result<Self> {
         let _no_reclaim = NoReclaim::new();
         let mut used = list.used.lock();
-        if used.iter().any(|(other, _)| *other == index) {
+        if used.iter().any(|other| other.index == index) {
             return Err(EBUSY);
         }
-        used.push((index, owner), GFP_KERNEL)?;
+        let new = Used {
+            index,
+            pasid,
+            owner,
+        };
+        used.push(new, GFP_KERNEL)?;
         Ok(Self {
             list: list.clone(),
             index,
@@ -83,6 +119,6 @@ impl DoorbellUse {
 impl Drop for DoorbellUse {
     fn drop(&mut self) {
         let mut used = self.list.used.lock();
-        used.retain(|(index, _)| *index != self.index);
+        used.retain(|other| other.index != self.index);
     }
 }

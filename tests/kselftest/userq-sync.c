@@ -333,6 +333,52 @@ TEST_TIMEOUT(hang, 180)
 	EXPECT(uq_works(&next));
 }
 
+/* Waits until the context has seen a reset. Returns false if there is none within `seconds`. */
+static bool sees_reset(struct cs *cs, int seconds)
+{
+	double end = seconds_now() + seconds * ktap_time_factor();
+	uint64_t flags = 0;
+	uint32_t status;
+
+	while (!(flags & AMDGPU_CTX_QUERY2_FLAGS_RESET) && seconds_now() < end) {
+		usleep(100000);
+		ASSERT_OK(cs_ctx_state(cs->fd, AMDGPU_CTX_OP_QUERY_STATE2, cs->ctx, &flags,
+				       &status));
+	}
+	return flags & AMDGPU_CTX_QUERY2_FLAGS_RESET;
+}
+
+/* A queue that stops at an invalid packet is reset, also without a fence. Others are unaffected. */
+TEST_TIMEOUT(invalid_packet, 180)
+{
+	/* Of type 3 with an opcode that does not exist, and one dword. */
+	const uint32_t invalid[] = { 0xc000ff00, 0 };
+	struct uq bad, other, next;
+	uint32_t words[8], sync;
+	struct cs cs;
+
+	uq_open_two(&bad, &other, &cs);
+	ASSERT_OK(syncobj_create(cs.fd, 0, &sync));
+	uq_put(&bad, invalid, 2);
+	uq_put(&bad, words, pm4_write_data(words, uq_word(&cs, UQ_DONE), 1));
+	uq_ring(&bad);
+	EXPECT(sees_reset(&cs, 30));
+	/* amdgpu does not end fences that are emitted later. */
+	if (ktap_is_rkfd()) {
+		ASSERT_OK(uq_signal(&bad, &sync, 1, NULL, NULL));
+		ASSERT_OK(uq_wait_ms(&cs, sync, 1000));
+		EXPECT_EQ(syncobj_status(cs.fd, sync), -ECANCELED);
+	}
+	EXPECT_EQ(cs.data.words[UQ_DONE], 0);
+	EXPECT(uq_works(&other));
+	EXPECT_OK(uq_free(&cs, bad.id));
+	uq_prepare(&next, &cs);
+	ASSERT_OK(uq_start(&next));
+	EXPECT(uq_works(&next));
+	cs_expect_resets(&cs, true);
+	cs_expect_resets(&cs, false);
+}
+
 /* Fences of a queue that was stopped end at once. */
 TEST_TIMEOUT(signal_after_hang, 180)
 {

@@ -63,7 +63,10 @@ pub(crate) enum IhEvent {
         code: u32,
     },
     /// CP privileged register or instruction fault.
-    CpPrivileged,
+    CpPrivileged {
+        /// Doorbell id of the queue.
+        doorbell: u32,
+    },
     /// SQ interrupt message.
     SqMessage {
         /// 24 bits.
@@ -153,7 +156,9 @@ impl<'a> RawEntry<'a> {
                 code: ih::bad_opcode::CODE.get(self.words),
             },
             (client::GRBM_CP, source::CP_PRIV_REG_FAULT | source::CP_PRIV_INSTR_FAULT) => {
-                IhEvent::CpPrivileged
+                IhEvent::CpPrivileged {
+                    doorbell: ih::bad_opcode::DOORBELL.get(self.words),
+                }
             }
             _ => other(self),
         };
