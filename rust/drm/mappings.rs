@@ -25,7 +25,7 @@ pub(super) struct Mapping {
     pub(super) len: u64,
     /// Offset into the buffer, in bytes.
     pub(super) offset: u64,
-    /// Permissions.
+    /// Permissions and caching.
     pub(super) access: Access,
     /// The GEM object of the buffer.
     pub(super) object: ARef<Object>,

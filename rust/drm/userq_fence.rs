@@ -182,6 +182,7 @@ impl FencePool {
             read: true,
             write: false,
             exec: false,
+            uncached: false,
         };
         loop {
             // Not under the lock: a map may evict, and wait for fences.

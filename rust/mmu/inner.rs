@@ -343,6 +343,7 @@ impl BoInner {
             write: access.write,
             exec: access.exec,
             uncached: self.flags.uncached,
+            mtype_uc: access.uncached,
             ext_coherent: self.flags.ext_coherent,
         }
     }

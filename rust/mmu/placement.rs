@@ -70,7 +70,7 @@ pub(crate) struct BoFlags {
     pub(crate) explicit_sync: bool,
 }
 
-/// GPU access permissions of a mapping.
+/// GPU access permissions and caching of a mapping.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Access {
     /// Read.
@@ -79,6 +79,8 @@ pub(crate) struct Access {
     pub(crate) write: bool,
     /// Execute.
     pub(crate) exec: bool,
+    /// Uncached, whatever the memory is, if this hardware has that (`AMDGPU_VM_MTYPE_UC`).
+    pub(crate) uncached: bool,
 }
 
 /// Caching of CPU mappings.

@@ -66,6 +66,7 @@ impl AllocFlags {
             read: true,
             write: self.has(uapi::KFD_IOC_ALLOC_MEM_FLAGS_WRITABLE),
             exec: self.has(uapi::KFD_IOC_ALLOC_MEM_FLAGS_EXECUTABLE),
+            uncached: false,
         }
     }
 }

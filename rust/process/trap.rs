@@ -52,6 +52,7 @@ impl TrapHandler {
             read: true,
             write: false,
             exec: true,
+            uncached: false,
         };
         vm.map(self.va, &self.bo, 0, self.bo.size(), access)
     }

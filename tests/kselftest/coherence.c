@@ -7,10 +7,11 @@
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include "../workloads/sdma-queue.h"
-#include "fixture.h"
+#include "cs.h"
 
 #define WORDS 1024u
 
@@ -77,30 +78,36 @@ static void store_by_proc_mem(struct kfd *k, volatile uint32_t *word, uint32_t v
 	ASSERT(stored == sizeof(value), "%zd bytes stored", stored);
 }
 
+/* Exchanges two words with a running kernel, without release of its stores. */
+static void talk_with(struct fixture *f, const char *kernel, store_word *store, void *at)
+{
+	volatile uint32_t *words = at;
+
+	words[0] = 1;
+	words[1] = 0;
+	ASSERT_OK(kfd_hdp_flush(&f->k));
+	start(f, kernel, 64, true, at, 0, 0);
+	for (uint32_t n = 1; n <= 20; n++) {
+		store(&f->k, &words[0], n);
+		ASSERT(becomes(&words[1], n, WAIT_MS), "answer %u to %u", words[1], n);
+	}
+	store(&f->k, &words[0], 0);
+	ASSERT_OK(kfd_signal_wait(&f->k, &f->signal, WAIT_MS));
+}
+
 /*
- * Exchanges two words with a running kernel, without release of its stores. On gfx12 only uncached
- * memory is coherent with the host for all accesses, other memory for accesses of system scope.
+ * On gfx12 only uncached memory is coherent with the host for all accesses, other memory for
+ * accesses of system scope.
  */
 static void talk_by(store_word *store, uint32_t flags)
 {
 	const bool by_scope = gpu_is_gfx12() && !(flags & KFD_IOC_ALLOC_MEM_FLAGS_UNCACHED);
-	volatile uint32_t *words;
 	struct kfd_bo *bo;
 	struct fixture f;
 
 	fixture_launch(&f);
 	ASSERT_OK(kfd_bo_create(&f.k, KFD_PAGE, flags, &bo));
-	words = bo->va;
-	words[0] = 1;
-	words[1] = 0;
-	ASSERT_OK(kfd_hdp_flush(&f.k));
-	start(&f, by_scope ? "echo_system" : "echo", 64, true, bo->va, 0, 0);
-	for (uint32_t n = 1; n <= 20; n++) {
-		store(&f.k, &words[0], n);
-		ASSERT(becomes(&words[1], n, WAIT_MS), "answer %u to %u", words[1], n);
-	}
-	store(&f.k, &words[0], 0);
-	ASSERT_OK(kfd_signal_wait(&f.k, &f.signal, WAIT_MS));
+	talk_with(&f, by_scope ? "echo_system" : "echo", store, bo->va);
 }
 
 static void talk(uint32_t flags)
@@ -138,6 +145,33 @@ TEST_TIMEOUT(kernel_and_host_talk_in_ext_coherent_vram, 90)
 TEST_TIMEOUT(kernel_and_debugger_talk_in_uncached_vram, 90)
 {
 	talk_by(store_by_proc_mem, KFD_FLAGS_VRAM | KFD_IOC_ALLOC_MEM_FLAGS_UNCACHED);
+}
+
+/*
+ * On gfx12 a mapping of the render node may be uncached, also the part that is left of one. On
+ * gfx942 system memory is coherent anyway.
+ */
+TEST_TIMEOUT(kernel_and_host_talk_in_uncached_mapping, 90)
+{
+	const uint32_t flags = AMDGPU_VM_PAGE_READABLE | AMDGPU_VM_PAGE_WRITEABLE |
+			       AMDGPU_VM_MTYPE_UC;
+	union drm_amdgpu_gem_mmap args = { 0 };
+	uint32_t handle;
+	struct fixture f;
+	char *p;
+
+	fixture_launch(&f);
+	ASSERT_OK(cs_bo_create(f.k.drm, 4 * KFD_PAGE, AMDGPU_GEM_DOMAIN_GTT,
+			       AMDGPU_GEM_CREATE_CPU_ACCESS_REQUIRED, &handle));
+	args.in.handle = handle;
+	ASSERT_OK(kfd_ioctl(f.k.drm, DRM_IOCTL_AMDGPU_GEM_MMAP, &args));
+	p = mmap(NULL, 4 * KFD_PAGE, PROT_READ | PROT_WRITE, MAP_SHARED, f.k.drm,
+		 (off_t)args.out.addr_ptr);
+	ASSERT(p != MAP_FAILED);
+	ASSERT_OK(cs_va(f.k.drm, handle, AMDGPU_VA_OP_MAP, flags, kfd_va(p), 0, 4 * KFD_PAGE));
+	talk_with(&f, "echo", store_and_flush, p);
+	ASSERT_OK(cs_va(f.k.drm, 0, AMDGPU_VA_OP_CLEAR, 0, kfd_va(p), 0, KFD_PAGE));
+	talk_with(&f, "echo", store_and_flush, p + KFD_PAGE);
 }
 
 /* Fills a buffer by a user's SDMA queue; waits. */

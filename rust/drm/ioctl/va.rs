@@ -54,7 +54,8 @@ impl VaArgs {
     }
 }
 
-/// Flags that are accepted. `MTYPE` has no effect: caching follows from the buffer.
+/// Flags that are accepted. Caching follows from the buffer, but for `MTYPE_UC`; `NOALLOC` has no
+/// effect.
 const FLAGS: u32 = uapi::AMDGPU_VM_DELAY_UPDATE
     | uapi::AMDGPU_VM_PAGE_READABLE
     | uapi::AMDGPU_VM_PAGE_WRITEABLE
@@ -179,6 +180,7 @@ impl Handler<Render> for Va {
                 read: has(uapi::AMDGPU_VM_PAGE_READABLE),
                 write: has(uapi::AMDGPU_VM_PAGE_WRITEABLE),
                 exec: has(uapi::AMDGPU_VM_PAGE_EXECUTABLE),
+                uncached: arg.flags & uapi::AMDGPU_VM_MTYPE_MASK == uapi::AMDGPU_VM_MTYPE_UC,
             },
         };
         apply(file, arg.operation, arg.handle, object, &input)?;

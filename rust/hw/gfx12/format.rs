@@ -12,7 +12,7 @@ impl FormatVersion for Gmc {
     const NO_RETRY: u64 = pte::VALID | pte::SYSTEM | bits::PRT;
 
     fn own_flags(a: PteAttrs) -> u64 {
-        let mtype = if a.uncached {
+        let mtype = if a.uncached || a.mtype_uc {
             pte::MTYPE_UC
         } else {
             pte::MTYPE_NC

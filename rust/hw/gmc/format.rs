@@ -22,6 +22,8 @@ pub(crate) struct PteAttrs {
     pub(crate) exec: bool,
     /// Uncached (KFD_IOC_ALLOC_MEM_FLAGS_UNCACHED).
     pub(crate) uncached: bool,
+    /// Uncached in this mapping only (AMDGPU_VM_MTYPE_UC), which not all versions offer.
+    pub(crate) mtype_uc: bool,
     /// Coherent across devices (KFD_IOC_ALLOC_MEM_FLAGS_EXT_COHERENT).
     pub(crate) ext_coherent: bool,
 }
