@@ -122,7 +122,20 @@ impl Mappings {
 
     /// Adds a mapping. `ENOMEM` without memory, else the error of [`Vm::map`].
     pub(super) fn map(&mut self, vm: &Vm, new: Mapping) -> Result {
+        self.map_in(vm, Nodes::new()?, new)
+    }
+
+    /// Adds a mapping in place of those in its range, see [`Self::clear`]. After the errors of
+    /// [`Vm::check_replace`] none is removed.
+    pub(super) fn replace(&mut self, vm: &Vm, queues: &Mutex<UserQueues>, new: Mapping) -> Result {
         let nodes = Nodes::new()?;
+        let is_replaced = |va| self.all.get(&va).is_some();
+        vm.check_replace(new.va, new.object.bo(), new.offset, new.len, is_replaced)?;
+        self.clear(vm, queues, &(new.va..new.end()))?;
+        self.map_in(vm, nodes, new)
+    }
+
+    fn map_in(&mut self, vm: &Vm, nodes: Nodes, new: Mapping) -> Result {
         vm.map(new.va, new.object.bo(), new.offset, new.len, new.access)?;
         self.insert(nodes, new);
         Ok(())

@@ -387,6 +387,26 @@ impl Space {
         Ok(tree.spare_of(update))
     }
 
+    /// Returns whether nothing is mapped in a range but BOs at addresses for which `is_known` is
+    /// true.
+    pub(super) fn maps_only(&self, range: &Range<u64>, is_known: impl Fn(u64) -> bool) -> bool {
+        let guard = self.inner.lock();
+        let Some(inner) = &*guard else {
+            return false;
+        };
+        let mut end = range.end;
+        while let Some(mapping) = inner.last_below(end) {
+            if mapping.va + mapping.len <= range.start {
+                break;
+            }
+            if !is_known(mapping.va) {
+                return false;
+            }
+            end = mapping.va;
+        }
+        !inner.mirrors(range.start, range.end - range.start)
+    }
+
     /// Unmaps exactly these ranges, with one flush of the TLBs. `EINVAL` when one is not a mapping,
     /// `EBUSY` when one is pinned: nothing has changed.
     pub(super) fn unmap(&self, ranges: [Option<(u64, u64)>; 2]) -> Result<[Option<Mapping>; 2]> {

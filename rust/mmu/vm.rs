@@ -116,7 +116,26 @@ impl Vm {
         self.map_checked(va, bo, 0, len, access)
     }
 
-    fn map_checked(&self, va: u64, bo: &BoRef, offset: u64, len: u64, access: Access) -> Result {
+    /// Returns the error of [`Self::map`], apart from `ENOMEM`, after the mappings at addresses for
+    /// which `is_replaced` is true are removed.
+    pub(crate) fn check_replace(
+        &self,
+        va: u64,
+        bo: &BoRef,
+        offset: u64,
+        len: u64,
+        is_replaced: impl Fn(u64) -> bool,
+    ) -> Result {
+        self.space.check_range(va, len)?;
+        self.check_bo(bo, offset, len)?;
+        if self.space.maps_only(&(va..va + len), is_replaced) {
+            Ok(())
+        } else {
+            Err(EINVAL)
+        }
+    }
+
+    fn check_bo(&self, bo: &BoRef, offset: u64, len: u64) -> Result {
         let gpu = &self.space.gpu;
         let bo_end = offset.checked_add(len).ok_or(EINVAL)?;
         if offset % PAGE_SIZE as u64 != 0 || bo_end > bo.size() {
@@ -127,7 +146,12 @@ impl Vm {
             // As the C driver without CONFIG_HSA_AMD_P2P, or if the BAR is not accessible.
             return Err(EINVAL);
         }
-        gpu.check_plugged()?;
+        gpu.check_plugged()
+    }
+
+    fn map_checked(&self, va: u64, bo: &BoRef, offset: u64, len: u64, access: Access) -> Result {
+        self.check_bo(bo, offset, len)?;
+        let gpu = &self.space.gpu;
         // The reservation excludes a move until the mapping is in the BO's list.
         let _held = bo.resv().lock();
         if self.space.has_queues() {

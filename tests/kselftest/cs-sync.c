@@ -630,6 +630,37 @@ TEST(va_replace_and_clear)
 	cut_large_pages(&cs);
 }
 
+/* A REPLACE that fails, as a buffer of KFD is mapped in the range, leaves the mappings. */
+TEST(va_replace_beside_kfd)
+{
+	const uint64_t bytes = 65536;
+	struct kfd_bo *bo;
+	uint64_t va;
+	struct cs cs;
+	struct kfd k;
+	int ret;
+
+	fixture_open(&k);
+	cs_open_on(&cs, k.drm);
+	ASSERT_OK(kfd_bo_create(&k, bytes, KFD_FLAGS_GTT, &bo));
+	va = kfd_va(bo->va) - bytes;
+	ASSERT_OK(cs_va(cs.fd, cs.code.handle, AMDGPU_VA_OP_MAP, ACCESS, va, 0, bytes));
+	ret = cs_va(cs.fd, cs.data.handle, AMDGPU_VA_OP_REPLACE, ACCESS, va + bytes / 2, 0, bytes);
+	if (!ktap_is_rkfd()) {
+		/* The C driver removes the mapping of KFD. */
+		EXPECT_OK(ret);
+		return;
+	}
+	EXPECT_RET(ret, -EINVAL);
+	EXPECT_RET(cs_va(cs.fd, cs.data.handle, AMDGPU_VA_OP_MAP, ACCESS, va + bytes / 2, 0,
+			 bytes / 2),
+		   -EINVAL);
+	/* Without one in the range. */
+	EXPECT_OK(cs_va(cs.fd, cs.data.handle, AMDGPU_VA_OP_REPLACE, ACCESS, va, 0, bytes / 2));
+	EXPECT_OK(cs_va(cs.fd, cs.data.handle, AMDGPU_VA_OP_UNMAP, 0, va, 0, bytes / 2));
+	EXPECT_OK(cs_va(cs.fd, cs.code.handle, AMDGPU_VA_OP_UNMAP, 0, va + bytes / 2, 0, bytes));
+}
+
 TEST(implicit_sync_across_files)
 {
 	struct drm_prime_handle out = { .flags = DRM_CLOEXEC | DRM_RDWR }, in = { 0 };

@@ -131,10 +131,9 @@ fn apply(
             if let Some(object) = &object {
                 check_handle(file, handle, object)?;
             }
-            mappings.clear(&vm, &data.queues, &range)?;
             match object {
-                Some(object) => mappings.map(&vm, input.mapping(object)),
-                None => Ok(()),
+                Some(object) => mappings.replace(&vm, &data.queues, input.mapping(object)),
+                None => mappings.clear(&vm, &data.queues, &range),
             }
         }
         _ => Err(EINVAL),
