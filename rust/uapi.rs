@@ -51,6 +51,7 @@ plain! {
     drm_amdgpu_info_gpuvm_fault: 16,
     drm_amdgpu_info_num_handles: 8,
     drm_amdgpu_info_vbios: 200,
+    drm_amdgpu_info_vce_clock_table: 104,
     drm_amdgpu_info_vram_gtt: 24,
     drm_amdgpu_memory_info: 96,
     drm_amdgpu_query_fw: 16,

@@ -189,6 +189,28 @@ TEST(hw_ip_info)
 	EXPECT_RET(call(fd, DRM_IOCTL_AMDGPU_INFO, &request), -EINVAL);
 }
 
+/* Queries about video engines, which the GPU does not have. */
+TEST(info_about_video_engines)
+{
+	struct drm_amdgpu_info request = { .query = AMDGPU_INFO_NUM_HANDLES };
+	struct drm_amdgpu_info_vce_clock_table clocks, none = { 0 };
+	struct drm_amdgpu_info_num_handles handles;
+	int fd = render(NULL);
+
+	memset(&clocks, 0x55, sizeof(clocks));
+	/* amdgpu needs power management, which it does not have on the model. */
+	if (ktap_is_rkfd()) {
+		EXPECT_OK(info(fd, AMDGPU_INFO_VCE_CLOCK_TABLE, &clocks, sizeof(clocks)));
+		EXPECT(!memcmp(&clocks, &none, sizeof(clocks)));
+	}
+	request.return_pointer = kfd_va(&handles);
+	request.return_size = sizeof(handles);
+	request.query_hw_ip.type = AMDGPU_HW_IP_UVD;
+	EXPECT_RET(call(fd, DRM_IOCTL_AMDGPU_INFO, &request), -ENODATA);
+	request.query_hw_ip.type = AMDGPU_HW_IP_VCE;
+	EXPECT_RET(call(fd, DRM_IOCTL_AMDGPU_INFO, &request), -EINVAL);
+}
+
 static int create(int fd, uint64_t size, uint64_t domain, uint32_t *handle)
 {
 	union drm_amdgpu_gem_create args = { 0 };

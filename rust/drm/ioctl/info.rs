@@ -70,6 +70,15 @@ impl Handler<Render> for Info {
             uapi::AMDGPU_INFO_VRAM_LOST_COUNTER => out.put(&ctx::losses(gpu)),
             uapi::AMDGPU_INFO_GDS_CONFIG => out.put(&sharing(gpu)),
             uapi::AMDGPU_INFO_MAX_IBS => out.put(&max_ibs()),
+            // No such engine.
+            uapi::AMDGPU_INFO_VCE_CLOCK_TABLE => {
+                out.put(&uapi::drm_amdgpu_info_vce_clock_table::default())
+            }
+            uapi::AMDGPU_INFO_NUM_HANDLES
+                if uapi::info_hw_ip(arg).type_ == uapi::AMDGPU_HW_IP_UVD =>
+            {
+                Err(ENODATA)
+            }
             uapi::AMDGPU_INFO_VBIOS => vbios(gpu, arg, &out),
             uapi::AMDGPU_INFO_SENSOR => out.put(&sensor(gpu, uapi::info_sensor(arg).type_)?),
             uapi::AMDGPU_INFO_UQ_FW_AREAS => {
