@@ -450,8 +450,11 @@ impl Dqm {
     /// Sets the CU mask of a queue, see [`Mqd::set_cu_mask`]. `ENOMEM` without memory, otherwise
     /// errors as [`Dqm::update`].
     pub(crate) fn set_cu_mask(&self, queue: &Arc<DqmQueue>, masks: &[KVec<u32>]) -> Result {
-        // Without the lock: reads of VRAM are slow. The caller excludes other changes.
-        let old = queue.mqd.cu_masks()?;
+        // Without the lock: the caller excludes other changes.
+        let old = match self.needs.undo {
+            true => queue.mqd.cu_masks()?,
+            false => KVec::new(),
+        };
         self.change(
             queue,
             false,

@@ -249,6 +249,7 @@ impl SchedOps for Mes {
             process: abi::PROCESS_CONTEXT_SIZE,
             queue: abi::GANG_CONTEXT_SIZE,
             wptr: true,
+            undo: true,
         }
     }
 

@@ -24,7 +24,7 @@ pub(crate) struct NodeResources {
     pub(crate) sdma: SdmaEngines,
 }
 
-/// Memory that a scheduler needs, in bytes.
+/// What a scheduler needs; memory in bytes.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Needs {
     /// Context per process.
@@ -33,6 +33,8 @@ pub(super) struct Needs {
     pub(super) queue: usize,
     /// Whether it reads write pointers, through a mapping in VMID 0.
     pub(super) wptr: bool,
+    /// Whether it may reject a queue, whose change is undone then.
+    pub(super) undo: bool,
 }
 
 /// Queues affected by a change.
@@ -68,7 +70,7 @@ pub(super) trait SchedOps: Send + Sync {
     /// nothing has changed then.
     fn reserve(&mut self, gpu: &Gpu, queues: &Queues) -> Result;
 
-    /// Returns the memory that the scheduler needs per process and queue.
+    /// Returns what the scheduler needs.
     fn needs(&self) -> Needs;
 
     /// Unmaps the queues in `scope`, and others if it cannot be avoided. Active ones are mapped by
