@@ -6,6 +6,9 @@
 //! The format of PDEs and PTEs is that of the generation. The CPU writes few entries through the
 //! BAR; SDMA writes many at once. The caller flushes HDP and the TLBs afterwards. Tables that
 //! became empty are freed only after that, see [`Update`].
+//!
+//! Neither write combining nor the HDP keep stores in order. The PDE of a new table is written
+//! after a flush of the table and its entries, at the end of the update: see [`Tree::write_out`].
 
 use core::ops::Range;
 
@@ -55,10 +58,12 @@ struct Table {
     used: usize,
     /// [`Tree::pin`] returned its address: it is neither freed nor replaced.
     pinned: bool,
+    /// Its PDE is written, and those of the tables above it: walks find it.
+    linked: bool,
 }
 
 /// An empty table of each level but the root's, kept for reuse: alternate map and unmap calls
-/// neither allocate nor clear a table.
+/// neither allocate nor clear a table. Their contents are flushed.
 type Kept = [Option<KBox<Table>>; ROOT as usize];
 
 /// Empty tables outside of a tree, for an update: preallocated ones of level 0, or those that a
@@ -129,6 +134,7 @@ impl Table {
                 children,
                 used: 0,
                 pinned: false,
+                linked: false,
             },
             GFP_KERNEL,
         )?;
@@ -145,6 +151,40 @@ impl Table {
     /// Writes an entry at once.
     fn write(&self, gpu: &Gpu, i: usize, entry: u64) -> Result {
         pte::write(gpu, self.offset(i), 1, |_| entry)
+    }
+
+    /// Writes the PDE of a child table.
+    fn write_pde(&self, gpu: &Gpu, i: usize, child: &Self) -> Result {
+        let gmc = gpu.generation().gmc;
+        self.write(gpu, i, gmc.table(self.level, gpu.vram_pa(child.start)))
+    }
+
+    /// Writes the PDEs that are missing for addresses in `range`.
+    fn link(&mut self, gpu: &Gpu, range: Range<u64>) -> Result {
+        if self.level == 0 {
+            return Ok(());
+        }
+        let step = span(self.level);
+        let mut at = range.start;
+        while at < range.end {
+            let next = ((at / step + 1) * step).min(range.end);
+            let i = index(self.level, at);
+            if let Some(child) = self.child(i).filter(|child| !child.linked) {
+                self.write_pde(gpu, i, child)?;
+                self.child_mut(i).into_iter().for_each(Self::set_linked);
+            } else if let Some(child) = self.child_mut(i) {
+                child.link(gpu, at..next)?;
+            }
+            at = next;
+        }
+        Ok(())
+    }
+
+    /// Records that walks find the table and its children.
+    fn set_linked(&mut self) {
+        self.linked = true;
+        let children = self.children.iter_mut().flat_map(|all| all.iter_mut());
+        children.flatten().for_each(|child| child.set_linked());
     }
 
     /// Returns `count` entries from `first` on.
@@ -251,7 +291,7 @@ impl Table {
                 cx.ptes.one(self.span(cx.gpu, i, 1), entry)?;
                 self.set_leaf(i, true);
             } else {
-                let child = self.child_or_new(cx, i)?;
+                let child = self.child_or_new(cx, at)?;
                 child.map(cx, at, next, source, flags)?;
             }
             at = next;
@@ -314,11 +354,10 @@ impl Table {
             self.used += 1;
             return Ok(self.start);
         }
-        let i = index(self.level, va);
-        if self.is_leaf(i) {
+        if self.is_leaf(index(self.level, va)) {
             return Err(EADDRINUSE);
         }
-        self.child_or_new(cx, i)?.pin(cx, va)
+        self.child_or_new(cx, va)?.pin(cx, va)
     }
 
     /// Undoes [`Self::pin`]. `EINVAL` without such a table.
@@ -360,17 +399,24 @@ impl Table {
         if self.is_leaf(i) {
             return Err(EADDRINUSE);
         }
-        self.child_or_new(cx, i)?.put(cx, va, entry)
+        self.child_or_new(cx, va)?.put(cx, va, entry)
     }
 
-    /// Returns a child table, a new one if there is none, also in place of a PTE. `ENOMEM` without
-    /// memory.
-    fn child_or_new(&mut self, cx: &mut Update<'_>, i: usize) -> Result<&mut Self> {
+    /// Returns the child table for `va`, a new one if there is none, also in place of a PTE.
+    /// `ENOMEM` without memory.
+    ///
+    /// Its PDE follows at the end of the update if walks could find what VRAM held before, or not
+    /// yet what replaces the PTE.
+    fn child_or_new(&mut self, cx: &mut Update<'_>, va: u64) -> Result<&mut Self> {
+        let i = index(self.level, va);
         if self.child(i).is_none() {
-            let child = cx.table(self.level - 1)?;
-            let gmc = cx.gpu.generation().gmc;
-            let entry = gmc.table(self.level, cx.gpu.vram_pa(child.start));
-            self.write(cx.gpu, i, entry)?;
+            let (mut child, is_flushed) = cx.table(self.level - 1)?;
+            child.linked = self.linked && is_flushed && !self.is_leaf(i);
+            if self.linked && !child.linked {
+                cx.link_later(va);
+            } else {
+                self.write_pde(cx.gpu, i, &child)?;
+            }
             self.set_leaf(i, false);
             self.replace_child(i, Some(child));
         }
@@ -414,6 +460,8 @@ pub(super) struct Update<'a> {
     spare: Spare,
     /// Kept tables of the tree, during the update.
     kept: Kept,
+    /// As [`Tree::unlinked`], during the update.
+    unlinked: Range<u64>,
     ptes: Writer<'a>,
     /// The PTEs that are unmapped are invalid already.
     zapped: bool,
@@ -433,6 +481,7 @@ impl<'a> Update<'a> {
             garbage: KVVec::new(),
             spare,
             kept: Kept::default(),
+            unlinked: 0..0,
             ptes: Writer::new(gpu, bytes),
             zapped: false,
         }
@@ -466,15 +515,24 @@ impl<'a> Update<'a> {
         self.ptes.write_deferred()
     }
 
-    /// Returns an empty table. `ENOMEM` without memory.
-    fn table(&mut self, level: Level) -> Result<KBox<Table>> {
+    /// Returns an empty table, and whether its contents are flushed. `ENOMEM` without memory.
+    fn table(&mut self, level: Level) -> Result<(KBox<Table>, bool)> {
         if let Some(table) = self.kept[level as usize].take() {
-            return Ok(table);
+            return Ok((table, true));
         }
         match take_empty(&mut self.spare.tables, level) {
-            Some(table) => Ok(table),
-            None => Table::new(self.gpu, self.memory, level),
+            Some(table) => Ok((table, false)),
+            None => Ok((Table::new(self.gpu, self.memory, level)?, false)),
         }
+    }
+
+    /// Adds an address whose PDE is missing.
+    fn link_later(&mut self, va: u64) {
+        let range = &mut self.unlinked;
+        *range = match range.is_empty() {
+            true => va..va + 1,
+            false => range.start.min(va)..range.end.max(va + 1),
+        };
     }
 
     /// Returns whether tables were detached, so that the TLBs have to be flushed.
@@ -485,12 +543,6 @@ impl<'a> Update<'a> {
     /// Drops the rows for SDMA: the addresses are unmapped next.
     pub(super) fn discard_rows(&mut self) {
         self.ptes.discard_rows();
-    }
-
-    /// Writes the rows with SDMA, or with the CPU if that fails. The tables are complete on return.
-    /// Errors as [`Self::write_all`].
-    pub(super) fn write_out(&mut self) -> Result {
-        self.ptes.write_out()
     }
 }
 
@@ -568,6 +620,8 @@ pub(super) struct Tree {
     memory: Option<u32>,
     root: KBox<Table>,
     kept: Kept,
+    /// Contains the addresses of tables whose PDE is missing.
+    unlinked: Range<u64>,
     /// How often [`Tree::rewrite`] was called.
     rewrites: u64,
 }
@@ -575,10 +629,13 @@ pub(super) struct Tree {
 impl Tree {
     /// Allocates empty page tables in a memory partition, or anywhere. `ENOMEM` without memory.
     pub(super) fn new(gpu: &Gpu, memory: Option<u32>) -> Result<Self> {
+        let mut root = Table::new(gpu, memory, ROOT)?;
+        root.linked = true;
         Ok(Self {
             memory,
-            root: Table::new(gpu, memory, ROOT)?,
+            root,
             kept: Kept::default(),
+            unlinked: 0..0,
             rewrites: 0,
         })
     }
@@ -616,9 +673,25 @@ impl Tree {
             cx.spare = Spare::default();
         }
         core::mem::swap(&mut cx.kept, &mut self.kept);
+        core::mem::swap(&mut cx.unlinked, &mut self.unlinked);
         let result = f(&mut self.root, cx);
         core::mem::swap(&mut cx.kept, &mut self.kept);
+        core::mem::swap(&mut cx.unlinked, &mut self.unlinked);
         result
+    }
+
+    /// Writes the rest of an update: the rows with SDMA, or with the CPU if that fails, and after a
+    /// flush the PDEs of new tables. The tables are complete on return. Errors as
+    /// [`Update::write_all`].
+    pub(super) fn write_out(&mut self, update: &mut Update<'_>) -> Result {
+        update.ptes.write_out()?;
+        if self.unlinked.is_empty() {
+            return Ok(());
+        }
+        update.gpu.hub().hdp_flush()?;
+        self.root.link(update.gpu, self.unlinked.clone())?;
+        self.unlinked = 0..0;
+        Ok(())
     }
 
     /// Returns the empty tables that are left of an update that has ended.
@@ -676,6 +749,8 @@ impl Tree {
     pub(super) fn rewrite(&mut self, gpu: &Gpu) -> Result {
         self.rewrites += 1;
         self.root.rewrite(gpu)?;
+        self.root.set_linked();
+        self.unlinked = 0..0;
         let mut kept = self.kept.iter().flatten();
         kept.try_for_each(|table| table.rewrite(gpu))
     }

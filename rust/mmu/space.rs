@@ -529,7 +529,7 @@ impl Space {
         update: &mut Update<'_>,
         before: Before,
     ) -> Result {
-        update.write_out()?;
+        tree.write_out(update)?;
         if before == Before::Valid || update.has_garbage() {
             tlb::flush_pasid(&self.gpu, self.pasid.get(), FlushType::Heavyweight)?;
         } else {
@@ -664,7 +664,7 @@ impl BoMapper for Space {
         if update.has_garbage() {
             return done.and(self.finish(&mut inner.tree, &mut update, Before::Valid));
         }
-        done.and(update.write_out())
+        done.and(inner.tree.write_out(&mut update))
     }
 
     fn flush(&self) -> Result {

@@ -2,7 +2,7 @@
 
 //! `rust/gpu`: a card that has only VRAM, and SDMA engines that write PTEs.
 
-use kernel::sync::Arc;
+use kernel::{prelude::*, sync::Arc};
 
 use crate::{
     card::vram::{Vram, MC, PA},
@@ -42,6 +42,11 @@ impl Gpu {
         &self.generation
     }
 
+    /// Returns the hubs.
+    pub(crate) fn hub(&self) -> Hub<'_> {
+        Hub(&self.vram)
+    }
+
     /// Returns VRAM.
     pub(crate) fn vram(&self) -> &Arc<Vram> {
         &self.vram
@@ -55,5 +60,16 @@ impl Gpu {
     /// Returns the MC address of an offset in VRAM.
     pub(crate) fn vram_mc(&self, offset: u64) -> u64 {
         MC + offset
+    }
+}
+
+/// The path to VRAM.
+pub(crate) struct Hub<'a>(&'a Vram);
+
+impl Hub<'_> {
+    /// Flushes the HDP.
+    pub(crate) fn hdp_flush(&self) -> Result {
+        self.0.hdp_flush();
+        Ok(())
     }
 }

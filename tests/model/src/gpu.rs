@@ -39,6 +39,7 @@ use crate::engines::{athub, nbio};
 use crate::event;
 use crate::knobs::Knobs;
 use crate::log::Strict;
+use crate::mem::OutOfBlock;
 use crate::regs::{declare, late::Late, Ip, RegId, RegisterMap, Slot, Unit};
 use crate::strict;
 use crate::trace::{Detail, Trace};
@@ -641,6 +642,19 @@ impl Gpu {
                 slot.name
             );
         }
+    }
+
+    /// Stores to VRAM for the host.
+    pub fn store_vram(&self, offset: u64, data: &[u8]) -> Result<(), OutOfBlock> {
+        self.hdp.write(offset, data)?;
+        if self.hdp.is_buffered() && offset % 8 == 0 {
+            for (at, word) in (offset..).step_by(8).zip(data.chunks_exact(8)) {
+                let word = word.try_into().map_or(0, u64::from_le_bytes);
+                let vmids = |xcc| self.xcc(xcc).map_or(0, |xcc| xcc.cp.vmids());
+                self.gmc.check_link(&self.hdp, at, word, vmids);
+            }
+        }
+        Ok(())
     }
 
     /// Handles a write to the doorbell BAR, of the guest or of the GPU itself.

@@ -228,7 +228,7 @@ impl Bars {
                 "bar0",
                 "write to the region of the boot firmware at {offset:#x}"
             );
-        } else if self.0.hdp.write(offset, data).is_err() {
+        } else if self.0.store_vram(offset, data).is_err() {
             strict!(self.0.strict, "bar0", "write beyond VRAM at {offset:#x}");
         }
     }

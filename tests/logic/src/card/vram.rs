@@ -4,6 +4,9 @@
 //!
 //! Page tables are in the first bytes of VRAM, where no other memory is: a valid entry with an
 //! address there is a PDE, whatever its format.
+//!
+//! Stores of the CPU are visible at once, but a PDE is checked as if they were not before a flush
+//! of the HDP.
 
 use std::{
     collections::BTreeSet,
@@ -41,6 +44,10 @@ struct State {
     root: Option<u64>,
     /// Tables that the GPU may have found since its caches were flushed.
     seen: BTreeSet<u64>,
+    /// Tables that the GPU may find with what VRAM held before.
+    stale: BTreeSet<u64>,
+    /// Tables that the CPU stored to since the last flush of the HDP.
+    stored: BTreeSet<u64>,
     /// Tables that were allocated so far.
     allocations: u64,
     /// How many tables there may be.
@@ -98,6 +105,8 @@ impl Vram {
                 fresh: 0,
                 root: None,
                 seen: BTreeSet::new(),
+                stale: BTreeSet::new(),
+                stored: BTreeSet::new(),
                 allocations: 0,
                 room: usize::MAX,
                 memory: None,
@@ -143,6 +152,7 @@ impl Vram {
         });
         assert!(start < TABLES, "more tables than the test has memory for");
         state.set_used(start, true);
+        state.stale.insert(start);
         state.allocations += 1;
         drop(state);
         self.fill(start, POISON);
@@ -190,7 +200,41 @@ impl Vram {
             }
         }
         drop(state);
+        if let Some(child) = table_of(entry) {
+            self.check_link(offset, child);
+        }
         self.put(offset, entry);
+    }
+
+    /// Checks that walks which find a PDE, to be written to `offset`, may use its table.
+    fn check_link(&self, offset: u64, child: u64) {
+        let old = self.bytes.load64(offset).expect("a table");
+        let is_page = old & pte::VALID != 0 && table_of(old).is_none();
+        let state = self.state();
+        let (is_stale, is_stored) = (state.stale.contains(&child), state.stored.contains(&child));
+        drop(state);
+        if !(is_stale || is_page) || !self.reached().contains(&(offset / PAGE * PAGE)) {
+            return;
+        }
+        assert!(!is_stale, "a PDE for {child:#x}, which is not flushed");
+        if is_page {
+            assert!(
+                !is_stored,
+                "a PDE for {child:#x} replaces a page, and its PTEs are not flushed"
+            );
+            let mut entries = (child..child + PAGE).step_by(8);
+            assert!(
+                entries.any(|at| self.bytes.load64(at).expect("a table") & pte::VALID != 0),
+                "a PDE for {child:#x}, which is empty, replaces a page"
+            );
+        }
+    }
+
+    /// Flushes the HDP.
+    pub(crate) fn hdp_flush(&self) {
+        let mut state = self.state();
+        let stored = std::mem::take(&mut state.stored);
+        state.stale.retain(|table| !stored.contains(table));
     }
 
     /// Returns the tables that the GPU reaches from the root. Panics at a PDE of a table that is
@@ -272,6 +316,8 @@ impl Drop for VramRange {
             "table {start:#x} is freed before the flush"
         );
         state.set_used(start, false);
+        state.stale.remove(&start);
+        state.stored.remove(&start);
         state.freed.push(start);
         drop(state);
         self.vram.fill(start, POISON);
@@ -289,6 +335,8 @@ impl Bar<'_> {
         for i in 0..count {
             self.0.store((at + i * 8) as u64, value(i));
         }
+        let table = at as u64 / PAGE * PAGE;
+        self.0.state().stored.insert(table);
         Ok(())
     }
 }

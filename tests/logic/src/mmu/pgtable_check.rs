@@ -3,8 +3,8 @@
 //! Checks page tables: what the page-table walker of the GPU model finds, against a map of pages.
 //!
 //! [`World`] calls the tree as `rust/mmu/space.rs` and `rust/mmu/mirror.rs` do, and VRAM
-//! (`card::vram`) checks each PDE and each free. The addresses are around 512 GiB, so that
-//! neighbouring blocks have no table but the root in common.
+//! (`card::vram`) checks each PDE, also whether its table is flushed, and each free. The addresses
+//! are around 512 GiB, so that neighbouring blocks have no table but the root in common.
 
 use gpu_model::chips::Generation;
 use kernel::{

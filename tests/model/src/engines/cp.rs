@@ -193,6 +193,11 @@ impl Cp {
         lock(&self.banks).wave_queues(xcc, se)
     }
 
+    /// Returns the mask of the VMIDs with active queues.
+    pub fn vmids(&self) -> u16 {
+        lock(&self.banks).vmids()
+    }
+
     /// Returns the number of waves on `xcc` of a queue that executes its packets here, see
     /// [`Banks::wave_count`].
     pub fn wave_count(&self, sel: Selector, queue: u8, xcc: u8, se: Option<u32>) -> u32 {

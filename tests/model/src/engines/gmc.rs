@@ -19,6 +19,7 @@ pub mod cu;
 pub mod directory;
 pub mod hub;
 pub mod l2;
+pub mod links;
 pub mod pending;
 pub mod placement;
 pub mod tlb;

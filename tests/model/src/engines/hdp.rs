@@ -8,8 +8,11 @@
 //! is written back. A load of the host writes the buffer back first: ROCr reads the last byte of
 //! code that it has stored, and flushes nothing else (`GpuAgent::PcieWcFlush`). There is no read
 //! cache: HDP 4.4.2 has none to be invalidated (`hdp_v4_0_invalidate_hdp`), HDP 7 neither.
+//!
+//! Neither the buffer nor write combining of the host keeps stores in order. Directory entries are
+//! therefore checked when they are stored: see [`Hdp::is_new`].
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use crate::adversary::Adversary;
@@ -24,6 +27,8 @@ const LINE: usize = 64;
 /// Lines of the write buffer. The size in hardware is not documented; a large buffer detects more
 /// missing flushes.
 const LINES: usize = 4096;
+/// Bytes of a page.
+const PAGE: u64 = 4096;
 
 /// The host data path.
 pub struct Hdp {
@@ -37,6 +42,8 @@ struct Buffer {
     lines: HashMap<u64, Masked<LINE>>,
     /// The keys of `lines`.
     order: Vec<u64>,
+    /// The keys of lines that were written back before a flush.
+    early: HashSet<u64>,
 }
 
 impl Buffer {
@@ -61,6 +68,7 @@ impl Buffer {
                 if let Some(mut line) = self.lines.remove(&victim) {
                     self.write_back(vram, victim, &mut line)?;
                 }
+                self.early.insert(victim);
             }
             self.order.push(key);
         }
@@ -82,6 +90,7 @@ impl Hdp {
                 l2: l2.cloned(),
                 lines: HashMap::new(),
                 order: Vec::new(),
+                early: HashSet::new(),
             })
         });
         Self { vram, buffer }
@@ -128,6 +137,7 @@ impl Hdp {
             return 0;
         };
         let mut lines = std::mem::take(&mut buffer.lines);
+        buffer.early.clear();
         for key in std::mem::take(&mut buffer.order) {
             if let Some(line) = lines.get_mut(&key) {
                 // Every line was checked to be inside when it was stored to.
@@ -142,7 +152,35 @@ impl Hdp {
         if let Some(mut buffer) = self.lock() {
             buffer.lines.clear();
             buffer.order.clear();
+            buffer.early.clear();
         }
+    }
+
+    /// Returns whether all of a page was stored since the last flush, and is not in VRAM yet: it
+    /// has new contents, such as those of a page table, and the engines of the GPU may find others.
+    pub fn is_new(&self, page: u64) -> bool {
+        let Some(buffer) = self.lock() else {
+            return false;
+        };
+        let mut keys = (page..page + PAGE).step_by(LINE);
+        let full = |line: &Masked<LINE>| line.covers(0, LINE);
+        let is_stored = |key: u64| match buffer.lines.get(&key) {
+            Some(line) if full(line) => true,
+            _ => buffer.early.contains(&key),
+        };
+        keys.clone().all(is_stored) && keys.any(|key| buffer.lines.contains_key(&key))
+    }
+
+    /// Loads a word as the last store of the host has left it, without an effect on the buffer.
+    pub fn peek(&self, offset: u64) -> Result<u64, OutOfBlock> {
+        let mut word = self.vram.load64(offset)?.to_le_bytes();
+        if let Some(buffer) = self.lock() {
+            let start = offset % LINE as u64;
+            if let Some(line) = buffer.lines.get(&(offset - start)) {
+                line.overlay(start as usize, &mut word);
+            }
+        }
+        Ok(u64::from_le_bytes(word))
     }
 }
 
@@ -207,6 +245,27 @@ mod tests {
         assert_eq!((0..LINES as u64 + 10).filter(written).count(), 10);
         hdp.flush();
         assert_eq!((0..LINES as u64 + 10).filter(written).count(), LINES + 10);
+    }
+
+    #[test]
+    fn a_page_is_new_until_a_flush() {
+        let (hdp, vram) = hdp();
+        let fill = |page: u64| hdp.write(page, &[3; PAGE as usize]).unwrap();
+        hdp.write(PAGE, &[1; PAGE as usize - 1]).unwrap();
+        assert!(!hdp.is_new(PAGE), "a byte is not stored");
+        hdp.write(2 * PAGE - 1, &[2]).unwrap();
+        assert!(hdp.is_new(PAGE) && !hdp.is_new(0) && !hdp.is_new(2 * PAGE));
+        assert_eq!(hdp.peek(PAGE), Ok(0x0101_0101_0101_0101));
+        assert_eq!(hdp.peek(2 * PAGE - 8), Ok(0x0201_0101_0101_0101));
+        assert_eq!(gpu(&vram, PAGE, 1), [0]);
+        hdp.flush();
+        assert!(!hdp.is_new(PAGE));
+        // Written back in part, because the buffer is full.
+        let pages = (LINES * LINE) as u64 / PAGE;
+        (0..pages + 1).for_each(|n| fill(n * PAGE));
+        assert!((0..pages + 1).all(|n| hdp.is_new(n * PAGE)));
+        hdp.discard();
+        assert!(!hdp.is_new(0));
     }
 
     #[test]

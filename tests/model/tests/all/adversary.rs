@@ -118,6 +118,57 @@ fn directories_are_cached_until_their_level_is_named() {
     assert_eq!(target(&gpu), Ok(Target::Vram(0x40_0000)));
 }
 
+/// Stores a word as the host does while there are queues with VMIDs.
+fn store_with(gpu: &Gpu, at: u64, word: u64, vmids: u16) {
+    gpu.hdp.write(at, &word.to_le_bytes()).unwrap();
+    gpu.gmc.check_link(&gpu.hdp, at, word, |_| vmids);
+}
+
+fn store(gpu: &Gpu, at: u64, word: u64) {
+    store_with(gpu, at, word, 1 << VMID);
+}
+
+#[test]
+fn tables_are_flushed_before_a_directory_points_to_them() {
+    let [_, middle, last, _] = TABLES;
+    let (new, below) = (0x10_4000, 0x10_5000);
+    let init = |gpu: &Gpu, table| (0..512).for_each(|i| store(gpu, table + i * 8, 1 << 4));
+    let link = |gpu: &Gpu, directory, table| store(gpu, directory + 8, table | V);
+    let gpu = mapped(0x20_0000);
+    init(&gpu, new);
+    gpu.hdp.flush();
+    link(&gpu, last, new);
+    assert_eq!(gpu.strict.unexpected(), 0);
+    // Neither by a directory that nothing walks yet, nor as a page.
+    let gpu = mapped(0x20_0000);
+    init(&gpu, new);
+    init(&gpu, below);
+    link(&gpu, new, below);
+    store(&gpu, TABLES[3] + 8, new | V | RW);
+    gpu.hdp.flush();
+    link(&gpu, middle, new);
+    assert_eq!(gpu.strict.unexpected(), 0);
+    // Nor of a process without queues.
+    let gpu = mapped(0x20_0000);
+    init(&gpu, new);
+    store_with(&gpu, last + 8, new | V, !(1 << VMID));
+    assert_eq!(gpu.strict.unexpected(), 0);
+    for (directory, live) in [(last, true), (middle, true), (0x20_0000, false)] {
+        let gpu = mapped(0x20_0000);
+        init(&gpu, new);
+        link(&gpu, directory, new);
+        assert_eq!(gpu.strict.unexpected(), u64::from(live), "{directory:#x}");
+    }
+    // By a directory that another one points to, which may be in VRAM at any time.
+    let gpu = mapped(0x20_0000);
+    init(&gpu, new);
+    gpu.hdp.flush();
+    link(&gpu, middle, new);
+    init(&gpu, below);
+    link(&gpu, new, below);
+    assert_eq!(gpu.strict.unexpected(), 1);
+}
+
 #[test]
 fn responses_are_late() {
     let gpu = adverse(&ONE_XCC, 2);

@@ -150,7 +150,8 @@ impl World {
 
     /// As `Space::finish()`.
     fn finish(&mut self, update: &mut Update<'_>, valid: bool) {
-        update.write_out().expect("a card");
+        self.tree().write_out(update).expect("a card");
+        self.gpu.vram().hdp_flush();
         if valid || update.has_garbage() {
             self.gpu.vram().flush();
         }
@@ -371,6 +372,7 @@ impl World {
                         self.tree().map(&mut update, va, len, &target)?;
                     }
                 }
+                gpu.vram().hdp_flush();
                 self.pinned
                     .values_mut()
                     .for_each(|(_, pages)| pages.clear());

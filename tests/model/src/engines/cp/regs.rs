@@ -415,6 +415,13 @@ impl Banks {
         })
     }
 
+    /// Returns the mask of the VMIDs with active queues.
+    pub fn vmids(&self) -> u16 {
+        let active = self.hqd.iter().filter(|bank| bank.active());
+        let vmid = |bank: &Bank| gc::CP_HQD_VMID__VMID.get(bank.get(gc::regCP_HQD_VMID));
+        active.fold(0, |map, bank| map | 1 << vmid(bank))
+    }
+
     /// Returns whether doorbells are enabled.
     pub fn doorbells_enabled(&self) -> bool {
         gc::CP_PQ_STATUS__DOORBELL_ENABLE.is_set(self.once(gc::regCP_PQ_STATUS))

@@ -256,6 +256,11 @@ impl HubRegs {
         }
     }
 
+    /// Returns the format of page tables.
+    pub fn format(&self) -> &'static Format {
+        self.format
+    }
+
     /// Returns the physical address of VRAM as page tables use it.
     pub fn fb_offset(&self) -> u64 {
         (u64::from(self.get(self.at.fb_offset)) << 24) + self.placement.offset()

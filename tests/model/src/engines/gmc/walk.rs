@@ -77,6 +77,19 @@ impl Format {
             Generation::Gfx12 => &GFX12,
         }
     }
+
+    /// Returns the address of the table in VRAM that an entry of a directory points to, if it is
+    /// the kind of entry that does.
+    pub fn table(&self, entry: u64) -> Option<u64> {
+        let further = entry & self.further != 0;
+        let is_pde = entry & (self.page | self.pde_reserved) == 0;
+        (entry & (VALID | SYSTEM) == VALID && (further || is_pde)).then_some(entry & PDE_ADDR)
+    }
+
+    /// Returns whether the table that a PDE points to has entries that point to other tables.
+    pub fn translates_further(&self, pde: u64) -> bool {
+        self.further != 0 && self.fragment.get(pde) != 0
+    }
 }
 
 /// A VM context.
