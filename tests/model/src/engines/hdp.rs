@@ -12,7 +12,7 @@
 //! Neither the buffer nor write combining of the host keeps stores in order. Directory entries are
 //! therefore checked when they are stored: see [`Hdp::is_new`].
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use crate::adversary::Adversary;
@@ -27,8 +27,10 @@ const LINE: usize = 64;
 /// Lines of the write buffer. The size in hardware is not documented; a large buffer detects more
 /// missing flushes.
 const LINES: usize = 4096;
-/// Bytes of a page.
+/// Bytes of a page, which has 64 lines.
 const PAGE: u64 = 4096;
+/// The mask of all lines of a page.
+const ALL: u64 = u64::MAX;
 
 /// The host data path.
 pub struct Hdp {
@@ -42,8 +44,9 @@ struct Buffer {
     lines: HashMap<u64, Masked<LINE>>,
     /// The keys of `lines`.
     order: Vec<u64>,
-    /// The keys of lines that were written back before a flush.
-    early: HashSet<u64>,
+    /// Masks of the lines that were stored as a whole, by page, until all of a page were, and are
+    /// flushed.
+    filled: HashMap<u64, u64>,
 }
 
 impl Buffer {
@@ -68,7 +71,6 @@ impl Buffer {
                 if let Some(mut line) = self.lines.remove(&victim) {
                     self.write_back(vram, victim, &mut line)?;
                 }
-                self.early.insert(victim);
             }
             self.order.push(key);
         }
@@ -90,7 +92,7 @@ impl Hdp {
                 l2: l2.cloned(),
                 lines: HashMap::new(),
                 order: Vec::new(),
-                early: HashSet::new(),
+                filled: HashMap::new(),
             })
         });
         Self { vram, buffer }
@@ -124,7 +126,14 @@ impl Hdp {
         let mut result = Ok(());
         pieces::<LINE>(offset, data.len(), |key, start, range| {
             match buffer.line(&self.vram, key) {
-                Ok(line) => line.store(start, &data[range]),
+                Ok(line) => {
+                    line.store(start, &data[range]);
+                    if line.covers(0, LINE) {
+                        let page = key & !(PAGE - 1);
+                        *buffer.filled.entry(page).or_default() |=
+                            1 << ((key - page) / LINE as u64);
+                    }
+                }
                 Err(e) => result = Err(e),
             }
         });
@@ -137,7 +146,7 @@ impl Hdp {
             return 0;
         };
         let mut lines = std::mem::take(&mut buffer.lines);
-        buffer.early.clear();
+        buffer.filled.retain(|_, lines| *lines != ALL);
         for key in std::mem::take(&mut buffer.order) {
             if let Some(line) = lines.get_mut(&key) {
                 // Every line was checked to be inside when it was stored to.
@@ -152,23 +161,18 @@ impl Hdp {
         if let Some(mut buffer) = self.lock() {
             buffer.lines.clear();
             buffer.order.clear();
-            buffer.early.clear();
+            buffer.filled.clear();
         }
     }
 
-    /// Returns whether all of a page was stored since the last flush, and is not in VRAM yet: it
-    /// has new contents, such as those of a page table, and the engines of the GPU may find others.
+    /// Returns whether all of a page was stored, and not all of that is flushed: it has new
+    /// contents, such as those of a page table, and the engines of the GPU may find others.
     pub fn is_new(&self, page: u64) -> bool {
         let Some(buffer) = self.lock() else {
             return false;
         };
         let mut keys = (page..page + PAGE).step_by(LINE);
-        let full = |line: &Masked<LINE>| line.covers(0, LINE);
-        let is_stored = |key: u64| match buffer.lines.get(&key) {
-            Some(line) if full(line) => true,
-            _ => buffer.early.contains(&key),
-        };
-        keys.clone().all(is_stored) && keys.any(|key| buffer.lines.contains_key(&key))
+        buffer.filled.get(&page) == Some(&ALL) && keys.any(|key| buffer.lines.contains_key(&key))
     }
 
     /// Loads a word as the last store of the host has left it, without an effect on the buffer.
@@ -260,6 +264,15 @@ mod tests {
         assert_eq!(gpu(&vram, PAGE, 1), [0]);
         hdp.flush();
         assert!(!hdp.is_new(PAGE));
+        // A flush of a part leaves the rest.
+        hdp.write(2 * PAGE, &[1; 1000]).unwrap();
+        hdp.flush();
+        hdp.write(2 * PAGE + 960, &[1; PAGE as usize - 960])
+            .unwrap();
+        assert!(hdp.is_new(2 * PAGE));
+        hdp.flush();
+        hdp.write(2 * PAGE, &[1]).unwrap();
+        assert!(!hdp.is_new(2 * PAGE));
         // Written back in part, because the buffer is full.
         let pages = (LINES * LINE) as u64 / PAGE;
         (0..pages + 1).for_each(|n| fill(n * PAGE));
