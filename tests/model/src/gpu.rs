@@ -28,6 +28,7 @@ use crate::engines::hdp::Hdp;
 use crate::engines::ih::{Ih, Msix};
 use crate::engines::memory::Memory;
 use crate::engines::mes::regs::Pipes;
+use crate::engines::nbio::requests::Requests;
 use crate::engines::nbio::selfring::SelfRing;
 use crate::engines::psp::Psp;
 use crate::engines::rom::Rom;
@@ -70,6 +71,8 @@ pub struct Gpu {
     pub vram: Arc<Vram>,
     /// The host's path to it.
     pub hdp: Hdp,
+    /// Flushes of that path which engines have requested.
+    pub hdp_requests: Requests,
     /// Interrupt vectors.
     pub msix: Arc<Msix>,
     /// Doorbells that the GPU itself writes.
@@ -270,6 +273,7 @@ impl Gpu {
             knobs,
             dma,
             hdp: Hdp::new(vram.clone(), adversary.as_ref(), l2.as_ref()),
+            hdp_requests: Requests::new(adversary.clone()),
             vram,
             msix,
             selfring,

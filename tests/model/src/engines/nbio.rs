@@ -4,6 +4,7 @@
 //!
 //! NBIF 6.3.1 has these registers at the same positions as NBIO 7.9.0, and another index/data pair.
 
+pub mod requests;
 pub mod selfring;
 
 use gpu_regs::{hdp_4_4_2 as hdp, nbif_6_3_1 as nbif, nbio_7_9_0 as nbio};
@@ -135,8 +136,10 @@ pub fn reg_read(gpu: &Gpu, slot: &Slot) -> u32 {
     match slot.id {
         MM_DATA => indirect_read(gpu, mm_target(gpu)),
         PCIE_DATA | PCIE_DATA2 | RSMU_DATA => indirect_read(gpu, smn_target(gpu, slot.id)),
-        // One bit per requesting engine. A flush completes when it is requested, by any engine.
-        HDP_FLUSH_DONE => u32::MAX,
+        HDP_FLUSH_DONE => {
+            settle(gpu);
+            gpu.hdp_requests.done()
+        }
         HDP_MEM_FLUSH | HDP_REG_FLUSH => 0,
         BACO_CNTL if in_baco(gpu) => slot.get() | BACO,
         _ => slot.get(),
@@ -157,7 +160,8 @@ pub fn reg_write(gpu: &Gpu, slot: &Slot, value: u32) {
         HDP_MEM_FLUSH => flush(gpu, "mem"),
         HDP_REG_FLUSH => flush(gpu, "reg"),
         HDP_FLUSH_REQ => {
-            flush(gpu, "req");
+            gpu.hdp_requests.add(value);
+            settle(gpu);
             slot.set(value);
         }
         HDP_FLUSH_DONE => {
@@ -179,6 +183,19 @@ pub fn is_hdp_flush(gpu: &Gpu, request: u32, done: u32) -> bool {
         slot.is_some_and(|slot| slot.unit == Unit::Nbio && slot.id == id)
     };
     is(request, HDP_FLUSH_REQ) && is(done, HDP_FLUSH_DONE)
+}
+
+/// Makes the HDP flushes that engines have requested and that are due.
+fn settle(gpu: &Gpu) {
+    if gpu.hdp_requests.settle() {
+        flush(gpu, "req");
+    }
+}
+
+/// Returns the bit of an SDMA engine in the registers of an HDP flush: that of its number on its
+/// AID (`sdma_v4_4_2_ring_emit_hdp_flush`, `sdma_v7_0_ring_emit_hdp_flush`).
+pub fn hdp_flush_of_sdma(engine: u8) -> u32 {
+    nbio::BIF_BX_PF0_GPU_HDP_FLUSH_REQ__SDMA0.mask << (engine % PER_AID)
 }
 
 /// Handles an HDP flush, and checks the set-up of the HDP, without which accesses of the BAR would

@@ -97,6 +97,7 @@ impl Gpu {
         self.psp.quiesce();
         self.smu.reset(kind);
         self.selfring.reset();
+        self.hdp_requests.reset();
         self.firmware.reset(self.is_warm());
         for xcc in &self.xccs {
             xcc.cp.reset(self);

@@ -309,11 +309,16 @@ fn ring_flushes_tlb_and_hdp() {
     let head = pkt::poll_regmem::HEADER | 3 << 28 | pkt::poll_regmem::HDP_FLUSH.put(1);
     let done = nbif(nbio::regBIF_BX_PF0_GPU_HDP_FLUSH_DONE);
     let request = nbif(nbio::regBIF_BX_PF0_GPU_HDP_FLUSH_REQ);
-    let bit = 1 << 2;
-    card.run(0, &[head, done, request, bit, bit, 0xfff << 16 | 10]);
+    let flush = |bit, mask| [head, done, request, bit, mask, 0xfff << 16 | 10];
+    card.run(0, &flush(1 << 10, 1 << 10));
+    card.run(1, &flush(1 << 11, 1 << 11));
     // HDP flush of user space: a condition that is always true.
     card.run(0, &[pkt::poll_regmem::HEADER, 0, 0x8000_0000, 0, 0, 0]);
     card.assert_clean();
+    // One of another engine, and one that does not wait.
+    card.run(0, &flush(1 << 11, 1 << 11));
+    card.run(0, &flush(0, 0));
+    assert_eq!(card.gpu.strict.unexpected(), 2);
 }
 
 #[test]

@@ -139,10 +139,13 @@ fn stores_to_vram_are_buffered_in_adversarial_mode() {
     b.write32(0, 0x100, 7);
     // GPU_HDP_FLUSH_REQ. Its read waits for posted writes.
     let flush = u64::from(addr(Ip::Nbif, nbio::regBIF_BX_PF0_GPU_HDP_FLUSH_REQ)) * 4;
+    let done = u64::from(addr(Ip::Nbif, nbio::regBIF_BX_PF0_GPU_HDP_FLUSH_DONE)) * 4;
     b.read32(5, flush);
     assert_eq!(b.gpu.vram.load32(0x100), Ok(0));
-    b.write32(5, flush, 1);
-    b.read32(5, flush);
+    assert_eq!(b.read32(5, done), 0);
+    b.write32(5, flush, 2);
+    while b.read32(5, done) == 0 {}
+    assert_eq!(b.read32(5, done), 2);
     assert_eq!(b.gpu.vram.load32(0x100), Ok(7));
     // So does a load, which also empties the buffer.
     b.write32(0, 0x104, 9);

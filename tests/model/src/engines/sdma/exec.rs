@@ -16,6 +16,7 @@ use super::error::PacketError;
 use super::layout::Version;
 use crate::engines::cp::atomic::operation;
 use crate::engines::gmc::{Rmw, VmFault};
+use crate::engines::nbio;
 use crate::regs::PACKET_ADDRESS;
 use crate::{event, strict};
 
@@ -297,6 +298,7 @@ impl Engine<'_> {
                 return Ok(done);
             }
             if context.looks == 0 && flush {
+                self.check_flush(context, words);
                 self.gpu.reg_write(p::ADDR_HI.get(words) / 4, reference);
             }
             self.gpu.reg_read(p::ADDR_LO.get(words) / 4)
@@ -324,6 +326,22 @@ impl Engine<'_> {
             return Ok(done);
         }
         Ok(Outcome::Wait)
+    }
+
+    /// Reports an HDP flush by other registers or bits than those of the engine: it would not wait
+    /// for its own flush.
+    fn check_flush(&self, context: &Context, words: &[u32]) {
+        use sdma::poll_regmem as p;
+        let registers = [p::ADDR_HI, p::ADDR_LO].map(|field| field.get(words) / 4);
+        let bit = nbio::hdp_flush_of_sdma(self.n);
+        let is_own = [p::VALUE, p::MASK]
+            .iter()
+            .all(|field| field.get(words) == bit);
+        let waits = p::FUNC.get(words) == p::FUNC_EQUAL;
+        if !nbio::is_hdp_flush(self.gpu, registers[0], registers[1]) || !is_own || !waits {
+            let what = format!("HDP flush that does not wait for bit {bit:#x} of the engine");
+            self.complain(context, words, &what);
+        }
     }
 
     fn cond_exe(&mut self, context: &mut Context, words: &[u32]) -> Result<Outcome, VmFault> {
