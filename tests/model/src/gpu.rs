@@ -453,7 +453,15 @@ impl Gpu {
             .fetch_add(1, Ordering::Relaxed);
         match nbio::remapped(self, addr) {
             Some(what) => nbio::remapped_write(self, what),
-            None => self.reg_write(addr, value),
+            None => {
+                if let Some(slot) = self.regs.on_die(0, addr) {
+                    if slot.unit == Unit::MmHub {
+                        let hub = Hub::Mm(slot.instance);
+                        self.gmc.check_host_write(hub, slot.id);
+                    }
+                }
+                self.reg_write(addr, value);
+            }
         }
     }
 

@@ -370,6 +370,17 @@ impl Gmc {
         }
     }
 
+    /// Checks a write of the host to a register of `hub`.
+    pub fn check_host_write(&self, hub: Hub, reg: RegId) {
+        if let Some(engine) = self.hub(hub).regs.without_semaphore(reg) {
+            strict!(
+                self.strict,
+                "gmc",
+                "{hub:?} hub: invalidation by engine {engine} without its semaphore"
+            );
+        }
+    }
+
     /// Handles a request to an invalidation engine.
     fn request(&self, hub: Hub, request: hub::Request) {
         self.log_invalidation(hub, request.value);

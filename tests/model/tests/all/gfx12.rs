@@ -181,7 +181,11 @@ fn invalidation_by_vmid_and_ack() {
     assert_eq!(read(&gpu, Ip::Mmhub, sem), 0);
     write(&gpu, Ip::Mmhub, sem, 0);
     assert_eq!(read(&gpu, Ip::Mmhub, sem), 1);
+    write(&gpu, Ip::Mmhub, mm::regMMVM_INVALIDATE_ENG17_REQ, 1 << 9);
     assert_eq!(gpu.strict.lines(), [""; 0]);
+    write(&gpu, Ip::Mmhub, sem, 0);
+    write(&gpu, Ip::Mmhub, mm::regMMVM_INVALIDATE_ENG17_REQ, 1 << 9);
+    assert_eq!(gpu.strict.unexpected(), 1);
 }
 
 #[test]
@@ -337,7 +341,10 @@ fn fault_client_is_that_of_the_hub() {
     assert_eq!(word(&gpu, 0, 3), 0x77);
     assert_eq!(word(&gpu, 0, 4), (VA >> 12) as u32);
     assert_eq!(word(&gpu, 0, 5), (VA >> 44) as u32 | 1 << 5);
-    let status = read(&gpu, Ip::Gc, gc::regGCVM_L2_PROTECTION_FAULT_STATUS_LO32);
+    // The first read comes too early.
+    let status = || read(&gpu, Ip::Gc, gc::regGCVM_L2_PROTECTION_FAULT_STATUS_LO32);
+    assert_eq!(status(), 0);
+    let status = status();
     assert_eq!(
         gc::GCVM_L2_PROTECTION_FAULT_STATUS_LO32__VMID.get(status),
         9
@@ -347,6 +354,8 @@ fn fault_client_is_that_of_the_hub() {
     let at = read(&gpu, Ip::Gc, gc::regGCVM_L2_PROTECTION_FAULT_ADDR_LO32);
     assert_eq!(at, (VA >> 12) as u32);
     write(&gpu, Ip::Gc, gc::regGCVM_L2_PROTECTION_FAULT_CNTL, 1);
+    let late = read(&gpu, Ip::Gc, gc::regGCVM_L2_PROTECTION_FAULT_STATUS_LO32);
+    assert_eq!(late, status);
     let status = read(&gpu, Ip::Gc, gc::regGCVM_L2_PROTECTION_FAULT_STATUS_LO32);
     assert_eq!(status, 0);
     // Memory hub: the context is disabled, so only the status is reported.

@@ -84,6 +84,8 @@ pub struct HubRegs {
     taken: AtomicU32,
     /// Invalidation engines that have not acknowledged their request.
     requested: AtomicU32,
+    /// What the next read of a late fault status returns.
+    status: AtomicU32,
     placement: Placement,
 }
 
@@ -97,6 +99,7 @@ impl HubRegs {
             values: (0..at.count).map(|_| AtomicU32::new(0)).collect(),
             taken: AtomicU32::new(0),
             requested: AtomicU32::new(0),
+            status: AtomicU32::new(0),
             placement,
         };
         regs.reset();
@@ -110,6 +113,7 @@ impl HubRegs {
         }
         self.taken.store(0, Ordering::Relaxed);
         self.requested.store(0, Ordering::Relaxed);
+        self.status.store(0, Ordering::Relaxed);
         self.set(self.at.fb_base, (self.placement.aperture() >> 24) as u32);
         let last = self.placement.aperture_last();
         self.set(self.at.fb_top, (last >> 24) as u32);
@@ -146,6 +150,9 @@ impl HubRegs {
         }
         match reg.off.wrapping_sub(self.at.eng0_sem) {
             engine if engine < ENGINES => self.acquire(engine),
+            _ if self.at.status_is_late && reg.off == self.at.fault_status => {
+                self.status.swap(self.get(reg.off), Ordering::AcqRel)
+            }
             _ => self.get(reg.off),
         }
     }
@@ -159,6 +166,13 @@ impl HubRegs {
             false => 0,
         };
         u32::from(before & bit == 0)
+    }
+
+    /// Returns the invalidation engine that a write of the host requests without its semaphore.
+    pub fn without_semaphore(&self, reg: RegId) -> Option<u32> {
+        let engine = reg.off.wrapping_sub(self.at.eng0_req);
+        let is_request = self.at.covers(reg) && engine < ENGINES && self.at.needs_semaphore;
+        (is_request && self.taken.load(Ordering::Acquire) >> engine & 1 == 0).then_some(engine)
     }
 
     /// Handles a guest write; returns the translations to invalidate.

@@ -53,6 +53,12 @@ pub struct Layout {
     pub(super) fields: Fields,
     /// Whether an engine acquired by reading its semaphore stays acquired until 0 is written.
     pub(super) semaphores: bool,
+    /// Whether the host has to hold the semaphore of an engine that it requests an invalidation of:
+    /// power gating could lose the ACK otherwise (`gmc_v12_0_flush_vm_hub`).
+    pub(super) needs_semaphore: bool,
+    /// Whether a read of the fault status returns what the one before could have found, and updates
+    /// it for the next ("fast GRBM interface", `gmc_v12_0_process_interrupt`).
+    pub(super) status_is_late: bool,
     /// Invalidation engines of the firmware, which the driver must not use: 2 and 3
     /// (`AMDGPU_VMHUB_INV_ENG_BITMAP`), and with MES 5 and 6.
     pub(super) firmware_engines: u32,
@@ -108,6 +114,8 @@ macro_rules! gfx9 {
             count: span($regs::regVM_L2_CNTL, $regs::regMC_VM_MX_L1_TLB_CNTL),
             l2_cntl3_reset: 0x8010_0007,
             semaphores: false,
+            needs_semaphore: false,
+            status_is_late: false,
             firmware_engines: 0xc,
             l2_cntl2: $regs::regVM_L2_CNTL2.off,
             l2_cntl3: $regs::regVM_L2_CNTL3.off,
@@ -168,6 +176,8 @@ static GFX12: Layout = Layout {
     ),
     l2_cntl3_reset: 0x8012_0007,
     semaphores: true,
+    needs_semaphore: false,
+    status_is_late: true,
     firmware_engines: 0x6c,
     l2_cntl2: gc12::regGCVM_L2_CNTL2.off,
     l2_cntl3: gc12::regGCVM_L2_CNTL3.off,
@@ -223,6 +233,8 @@ static MM12: Layout = Layout {
     ),
     l2_cntl3_reset: 0x8010_0007,
     semaphores: true,
+    needs_semaphore: true,
+    status_is_late: false,
     firmware_engines: 0x6c,
     l2_cntl2: mm12::regMMVM_L2_CNTL2.off,
     l2_cntl3: mm12::regMMVM_L2_CNTL3.off,
