@@ -17,7 +17,7 @@ use crate::mem::{Block, OutOfBlock};
 use crate::relay::Bus;
 use crate::shards::Shards;
 
-/// An access to a bus address that no guest memory backs.
+/// An access to a bus address that no guest memory backs, or that the card may not access.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct BusError {
     /// First byte of the access.
@@ -47,14 +47,17 @@ fn range_at(ranges: &Map, addr: u64) -> Option<(&Range, u64)> {
 }
 
 /// Read guard on the DMA ranges.
-pub struct Ranges<'a>(RwLockReadGuard<'a, Map>);
+pub struct Ranges<'a> {
+    map: RwLockReadGuard<'a, Map>,
+    isolated: bool,
+}
 
 impl Ranges<'_> {
     /// Returns the block behind a bus address, the offset in it, and the number of bytes that
     /// follow in the range.
     pub fn find(&self, addr: u64, write: bool) -> Option<(&Block, u64, u64)> {
-        let (range, within) = range_at(&self.0, addr)?;
-        let allowed = if write { range.write } else { range.read };
+        let (range, within) = range_at(&self.map, addr)?;
+        let allowed = !self.isolated && if write { range.write } else { range.read };
         let (block, offset) = range.memory.as_ref().filter(|_| allowed)?;
         Some((block, offset + within, range.size - within))
     }
@@ -69,6 +72,7 @@ pub struct GuestMemory {
     ranges: Shards<Map>,
     files: Mutex<Files>,
     atomics: AtomicBool,
+    isolated: AtomicBool,
     /// Target of writes to other addresses.
     pub bus: Bus,
 }
@@ -82,6 +86,21 @@ impl GuestMemory {
     /// Returns whether the card may send AtomicOp requests.
     pub fn sends_atomics(&self) -> bool {
         self.atomics.load(Ordering::Acquire)
+    }
+
+    /// Sets whether the card may access the bus (Bus Master Enable), as it may by default. Waits
+    /// for the accesses in flight; later ones fail while it may not, and writes to other devices
+    /// are lost.
+    pub fn set_master(&self, on: bool) {
+        if self.is_master() != on {
+            let store = || self.isolated.store(!on, Ordering::Release);
+            self.ranges.exclude(store);
+        }
+    }
+
+    /// Returns whether the card may access the bus.
+    pub fn is_master(&self) -> bool {
+        !self.isolated.load(Ordering::Acquire)
     }
 
     /// Maps `size` bytes at bus address `base`. Without `file` the range is known but not
@@ -176,7 +195,7 @@ impl GuestMemory {
         // The guard is held until the access is over: once `unmap` returns, nothing uses the range.
         let ranges = self.ranges.read();
         let (range, within) = range_at(&ranges, addr).ok_or(fail)?;
-        if len as u64 > range.size - within || !ok(range) {
+        if len as u64 > range.size - within || !ok(range) || !self.is_master() {
             return Err(fail);
         }
         let (block, offset) = range.memory.as_ref().ok_or(fail)?;
@@ -187,7 +206,11 @@ impl GuestMemory {
     /// must not call the other functions: they take it too, and `unmap` may be waiting between the
     /// two.
     pub fn enter(&self) -> Ranges<'_> {
-        Ranges(self.ranges.read())
+        let map = self.ranges.read();
+        Ranges {
+            map,
+            isolated: !self.is_master(),
+        }
     }
 
     /// Copies from guest memory.
@@ -295,6 +318,11 @@ mod tests {
         );
         assert!(mem.read(0x1_0000, &mut buf).is_err());
         assert!(mem.read(0x3ffc, &mut buf).is_err());
+        mem.set_master(false);
+        assert!(mem.write(0x1ffc, &[5]).is_err(), "no bus master");
+        assert!(mem.load32(0x1ffc).is_err() && mem.enter().find(0x1ffc, false).is_none());
+        mem.set_master(true);
+        assert_eq!(mem.load32(0x1ffc), Ok(0));
         assert_eq!(mem.unmap(0x1000, 0x3000), 2);
         assert_eq!(
             mem.load32(0x1000),

@@ -342,6 +342,9 @@ fn run() -> Result<ExitCode, String> {
     if gpu.ih.is_enabled() {
         eprintln!("rkfd-gpu: RUNNING: the interrupt ring is enabled");
     }
+    if gpu.dma.is_master() {
+        eprintln!("rkfd-gpu: MASTER: bus mastering is enabled");
+    }
     let mut code = ExitCode::SUCCESS;
     for (pattern, count) in gpu.strict.uses() {
         eprintln!("rkfd-gpu: {count} STRICT lines like '{pattern}'");

@@ -36,6 +36,10 @@ const ATOMIC_REQUESTER: u8 = 1 << 6;
 const DOORBELL_BAR_AT: usize = 0x18;
 /// Expansion ROM: address decode enable (`PCI_ROM_ADDRESS_ENABLE`).
 const ROM_ENABLE: u32 = 1;
+/// Command register.
+const COMMAND: usize = 0x04;
+/// In it: Bus Master Enable (`PCI_COMMAND_MASTER`).
+const MASTER: u8 = 1 << 2;
 const CAP_PM: usize = 0x50;
 const CAP_EXP: usize = 0x64;
 const CAP_MSIX: usize = 0xc0;
@@ -118,7 +122,7 @@ impl Config {
         self.put16(0x00, vendor, 0);
         self.put16(0x02, device, 0);
         // Memory and bus-master enable, parity, SERR, INTx disable.
-        self.put16(0x04, 0, 0x0546);
+        self.put16(COMMAND, 0, 0x0546);
         // Capability list present.
         self.put16(0x06, 0x0010, 0);
         self.put32(0x08, chip.pci_class << 8 | u32::from(chip.pci_revision), 0);
@@ -219,6 +223,11 @@ impl Config {
         u64::from_le_bytes(bar) & !0xf
     }
 
+    /// Returns whether the function may access the bus.
+    pub fn is_master(&self) -> bool {
+        self.bytes[COMMAND] & MASTER != 0
+    }
+
     /// Returns whether the function may send AtomicOp requests.
     pub fn sends_atomics(&self) -> bool {
         self.bytes[CAP_EXP + 0x28] & ATOMIC_REQUESTER != 0
@@ -302,9 +311,9 @@ mod tests {
         assert_eq!(read32(&config, 4) & 0xffff, 0x0406);
         config.write(0x24, &[0, 0, 0xe0, 0xfe]);
         config.write(0x8c, &[0x40, 0]);
-        assert!(config.sends_atomics());
+        assert!(config.sends_atomics() && config.is_master());
         assert_eq!(config.write(0x6c, &[0x10, 0xa8]), Effect::Reset);
-        assert!(!config.sends_atomics());
+        assert!(!config.sends_atomics() && !config.is_master());
         assert_eq!(read32(&config, 4) & 0xffff, 0);
         assert_eq!(read32(&config, 0x24), 0);
         assert_eq!(read32(&config, 0x6c) & 0x8000, 0);

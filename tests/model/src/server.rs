@@ -238,6 +238,7 @@ impl Device {
     /// Returns the state for a new client.
     pub fn new(gpu: Arc<Gpu>) -> Self {
         let config = Config::new(gpu.chip, gpu.vram.len(), expansion_rom(&gpu.rom));
+        gpu.dma.set_master(config.is_master());
         let bars = Arc::new(Bars(gpu.clone()));
         let writes = bars.clone();
         let posted = Posted::new(gpu.adversary.as_ref(), move |region, offset, data| {
@@ -277,9 +278,15 @@ impl Device {
         gone.on()
     }
 
+    /// Applies the bits of configuration space that allow requests of the card.
+    fn apply_config(&self) {
+        self.gpu.dma.set_master(self.config.is_master());
+        self.gpu.dma.set_atomics(self.config.sends_atomics());
+    }
+
     fn reset_config(&mut self) {
         self.config.reset();
-        self.gpu.dma.set_atomics(false);
+        self.apply_config();
     }
 }
 
@@ -329,7 +336,7 @@ impl ServerBackend for Device {
                 self.posted.flush();
                 self.follow_reset();
                 let effect = self.config.write(offset, data);
-                self.gpu.dma.set_atomics(self.config.sends_atomics());
+                self.apply_config();
                 match effect {
                     // Its address outlives a reset: the client emulates reads of BARs, so that the
                     // guest does not write it again.

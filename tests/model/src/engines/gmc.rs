@@ -135,6 +135,8 @@ pub enum FaultKind {
     Misaligned,
     /// No memory at the physical address.
     Bus,
+    /// The card may not access the bus (Bus Master Enable).
+    NoMaster,
 }
 
 /// A failed access.
@@ -162,6 +164,13 @@ impl FaultKind {
             self,
             Self::Pde(_) | Self::NotPresent | Self::Read | Self::Write | Self::Execute
         )
+    }
+}
+
+impl VmFault {
+    /// Returns whether the card may not access the bus, which is no defect of the driver.
+    pub fn is_refused(&self) -> bool {
+        self.kind == FaultKind::NoMaster
     }
 }
 
@@ -594,7 +603,7 @@ impl Gmc {
             self.selfring.post(addr, data);
             return true;
         }
-        self.dma.write(addr, data).is_ok() || self.dma.bus.post(addr, data)
+        self.dma.write(addr, data).is_ok() || self.dma.is_master() && self.dma.bus.post(addr, data)
     }
 
     /// Replaces the value of `size` (4 or 8) bytes by `f(old)`, atomically with respect to the
@@ -663,20 +672,27 @@ impl Gmc {
     }
 
     /// Returns the fault of a translation to a physical address without memory; on silicon the
-    /// fabric returns an error.
+    /// fabric returns an error. A driver may disable bus mastering while engines run, so that is
+    /// not reported.
     fn bus_fault(&self, hub: Hub, vmid: u8, va: u64, access: Access, pa: Pa) -> VmFault {
-        strict!(
-            self.strict,
-            "gmc",
-            "{hub:?} hub vmid {vmid} {access:?} of {va:#x}: no memory at {:x?}",
-            pa.target
-        );
+        let kind = match pa.target {
+            Target::System(_) if !self.dma.is_master() => FaultKind::NoMaster,
+            _ => FaultKind::Bus,
+        };
+        if kind == FaultKind::Bus {
+            strict!(
+                self.strict,
+                "gmc",
+                "{hub:?} hub vmid {vmid} {access:?} of {va:#x}: no memory at {:x?}",
+                pa.target
+            );
+        }
         VmFault {
             hub,
             vmid,
             va,
             access,
-            kind: FaultKind::Bus,
+            kind,
             retry: false,
         }
     }

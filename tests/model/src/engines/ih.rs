@@ -628,7 +628,7 @@ impl Ih {
                 return false;
             }
         };
-        if !ok {
+        if !ok && self.dma.is_master() {
             strict!(
                 self.strict,
                 "ih",

@@ -233,7 +233,9 @@ impl Mes {
         let words = match hw.env().read_dwords(0, at, FRAME_DWORDS) {
             Ok(words) => words,
             Err(fault) => {
-                strict!(hw.env().strict(), "mes", "pipe {pipe}: its ring: {fault}");
+                if !fault.is_refused() {
+                    strict!(hw.env().strict(), "mes", "pipe {pipe}: its ring: {fault}");
+                }
                 hw.env().raise_fault(&fault, client::CPF);
                 self.pipes[index].hangs = true;
                 return Step::Idle;
@@ -434,7 +436,9 @@ fn write_status(env: &dyn Env, to: u64, value: u64) {
         return;
     }
     if let Err(fault) = env.write64(0, to, value) {
-        strict!(env.strict(), "mes", "status of a frame at {to:#x}: {fault}");
+        if !fault.is_refused() {
+            strict!(env.strict(), "mes", "status of a frame at {to:#x}: {fault}");
+        }
         env.raise_fault(&fault, client::CPC);
     }
 }

@@ -20,6 +20,11 @@ impl Gpu {
     /// gfx9, 13 + n of the graphics hub on gfx12): status registers, interrupt. Returns whether the
     /// access continues with the default page.
     pub fn raise_fault(&self, fault: &VmFault, cid: u16) -> bool {
+        // Memory of processes is freed when the card is cut off, while waves run.
+        if fault.is_refused() || fault.vmid != 0 && !self.dma.is_master() {
+            event!(self.trace, "gmc", "refused", "{fault} cid={cid}");
+            return false;
+        }
         let latched = self.gmc.latch(fault, cid);
         self.counters.faults.fetch_add(1, Ordering::Relaxed);
         event!(

@@ -65,8 +65,15 @@ impl Gpu {
     }
 
     /// Resets the card as firmware of the SMU does on request: for a while only its mailbox can be
-    /// accessed.
+    /// accessed. Drivers disable bus mastering before (`amdgpu_device_mode1_reset`).
     pub fn mode1_reset(&self) {
+        if self.dma.is_master() {
+            strict!(
+                self.strict,
+                "pci",
+                "mode-1 reset with bus mastering enabled"
+            );
+        }
         self.reset(Reset::Mode1);
         let end = self.trace.now() + MODE1.as_nanos() as u64;
         self.mode1_end.store(end, Ordering::Release);
@@ -93,6 +100,9 @@ impl Gpu {
                 self.config_lost.store(true, Ordering::Release);
             }
             Reset::Flr => {}
+        }
+        if self.config_lost.load(Ordering::Acquire) {
+            self.dma.set_master(false);
         }
         self.psp.quiesce();
         self.smu.reset(kind);

@@ -613,11 +613,13 @@ fn mode_1_drops_secure_os_and_firmware() {
             Boot::Cold => Card::up(),
             Boot::Warm => Card::new(boot, &[]),
         };
+        card.gpu.dma.set_master(false);
         card.write(smu_mailbox::RESPONSE, 0);
         card.write(smu_mailbox::ARGUMENT, 1);
         card.write(smu_mailbox::MESSAGE, smu::msg::GFX_DRIVER_RESET);
         assert_eq!(card.read(smu_mailbox::RESPONSE), smu::response::OK);
         wait_for_mode1();
+        card.gpu.dma.set_master(true);
         assert_eq!(card.read(mailbox::SIGN_OF_LIFE), 0);
         assert!(card.wait(mailbox::MAILBOX, psp::READY));
         assert!(card.wait(mailbox::BOOTLOADER, psp::READY));

@@ -65,6 +65,11 @@ impl Bench {
             .unwrap();
     }
 
+    /// Enables bus mastering.
+    fn set_master(&mut self) {
+        self.write32(CONFIG, 4, 1 << 2);
+    }
+
     fn finish(self) -> Arc<Gpu> {
         self.client.shutdown().unwrap();
         self.server.join().unwrap();
@@ -161,6 +166,8 @@ fn guest_memory_map_and_unmap() {
     b.client
         .dma_map(0x1000, 0x10_0000, 0x10_0000, ram.as_raw_fd())
         .unwrap();
+    assert!(b.gpu.dma.write(0x10_0000, &[5; 8]).is_err());
+    b.set_master();
     b.gpu.dma.write(0x10_0000, &[5; 8]).unwrap();
     let map = Block::map(ram, 0, 0x20_0000).unwrap();
     assert_eq!(map.load64(0x1000), Ok(0x0505_0505_0505_0505));
@@ -174,6 +181,7 @@ fn doorbell_to_msi() {
     let mut b = bench("msi");
     let ram = sparse_file("ram", 0x10_0000).unwrap();
     b.client.dma_map(0, 0, 0x10_0000, ram.as_raw_fd()).unwrap();
+    b.set_master();
     let flags = rustix::event::EventfdFlags::empty();
     let event = rustix::event::eventfd(0, flags).unwrap();
     b.client

@@ -215,6 +215,7 @@ fn debug_mailbox_resets_the_card() {
     card.ask(msg::ENABLE_ALL_SMU_FEATURES, 0);
     card.write(Ip::Mmhub, mm::regMMMC_VM_AGP_BASE, 0x5a5a);
     card.write(Ip::Mp1, mp::regMP1_SMN_C2PMSG_53, 0);
+    card.0.dma.set_master(false);
     card.write(Ip::Mp1, mp::regMP1_SMN_C2PMSG_75, DEBUG_MODE_1_RESET);
     card.write(Ip::Mp1, mp::regMP1_SMN_C2PMSG_54, 0);
     wait_for_mode1();

@@ -548,7 +548,7 @@ impl<'a> Engine<'a> {
             queue.slot,
             queue.pasid
         );
-        if queue.config.vmid == 0 {
+        if queue.config.vmid == 0 && !fault.is_refused() {
             // VMID 0: a driver bug.
             strict!(
                 self.env.strict(),

@@ -274,11 +274,13 @@ impl Engine<'_> {
     }
 
     fn map_fault(&self, hiq: Slot, mqd: u64, fault: &VmFault) {
-        strict!(
-            self.env.strict(),
-            "hws",
-            "queue {hiq}: MQD {mqd:#x}: {fault}"
-        );
+        if !fault.is_refused() {
+            strict!(
+                self.env.strict(),
+                "hws",
+                "queue {hiq}: MQD {mqd:#x}: {fault}"
+            );
+        }
         self.env.raise_fault(fault, client::CPC);
     }
 

@@ -411,11 +411,13 @@ impl Engine<'_> {
         let lost = queue.leaving.is_some_and(|leaving| leaving.lost);
         if queue.config.mqd != 0 && !lost {
             if let Err(fault) = self.write_mqd(queue, left) {
-                strict!(
-                    self.env.strict(),
-                    "cp",
-                    "queue {slot}: cannot write MQD or save area: {fault}"
-                );
+                if !fault.is_refused() {
+                    strict!(
+                        self.env.strict(),
+                        "cp",
+                        "queue {slot}: cannot write MQD or save area: {fault}"
+                    );
+                }
                 self.env.raise_fault(&fault, client::CPC);
             }
         }

@@ -293,12 +293,14 @@ impl Engine<'_> {
             for (n, value) in image {
                 let at = queue.mqd.wrapping_add(n as u64 * 4);
                 if let Err(fault) = self.env.write32(0, at, value) {
-                    strict!(
-                        self.env.strict(),
-                        "hws",
-                        "queue {}: cannot write MQD: {fault}",
-                        queue.slot
-                    );
+                    if !fault.is_refused() {
+                        strict!(
+                            self.env.strict(),
+                            "hws",
+                            "queue {}: cannot write MQD: {fault}",
+                            queue.slot
+                        );
+                    }
                     self.env.raise_fault(&fault, client::CPC);
                     break;
                 }

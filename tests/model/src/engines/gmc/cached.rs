@@ -151,7 +151,7 @@ impl Gmc {
                 };
                 self.write_line(xcc, Pa { target, ..first }, data)
             };
-            if line.data.write_back(write).is_err() {
+            if line.data.write_back(write).is_err() && self.dma.is_master() {
                 strict!(
                     self.strict,
                     "cu",

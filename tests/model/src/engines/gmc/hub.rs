@@ -382,7 +382,7 @@ impl HubRegs {
             FaultKind::Read => (permission::READ, 0),
             FaultKind::Write => (permission::WRITE, 0),
             FaultKind::Execute => (permission::EXECUTE, 0),
-            FaultKind::Misaligned | FaultKind::Bus => (0, 6),
+            FaultKind::Misaligned | FaultKind::Bus | FaultKind::NoMaster => (0, 6),
         };
         let old = self.get(self.at.fault_status);
         if old == 0 {
@@ -406,7 +406,7 @@ impl HubRegs {
         let fields = &self.at.fields;
         let pair = match fault.kind {
             FaultKind::Range | FaultKind::ContextDisabled => fields.range,
-            FaultKind::Misaligned | FaultKind::Bus => fields.dummy,
+            FaultKind::Misaligned | FaultKind::Bus | FaultKind::NoMaster => fields.dummy,
             FaultKind::Pde(_) => fields.pde0,
             FaultKind::NotPresent | FaultKind::NoRetry => fields.valid,
             FaultKind::Read => fields.read,

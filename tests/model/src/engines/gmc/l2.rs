@@ -172,7 +172,7 @@ impl Memory {
                 .data
                 .write_back(|at, data| self.dma.write(to + at, data).map_err(|_| NoMemory)),
         };
-        if result.is_err() {
+        if result.is_err() && self.dma.is_master() {
             strict!(
                 self.strict,
                 "l2",

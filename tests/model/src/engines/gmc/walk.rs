@@ -146,6 +146,20 @@ impl TableMemory<'_> {
         }
     }
 
+    /// Returns the fault of a table at `table` without memory, and reports it, unless the card may
+    /// not access the bus.
+    fn missing(&self, what: &str, table: u64, va: u64, strict: &Strict) -> FaultKind {
+        if !self.dma.is_master() {
+            return FaultKind::NoMaster;
+        }
+        strict!(
+            strict,
+            "gmc",
+            "{what} at {table:#x} of va {va:#x}: no memory"
+        );
+        FaultKind::Bus
+    }
+
     fn entry(&self, table: u64, system: bool, index: u64) -> Option<u64> {
         let addr = table + index * 8;
         if system {
@@ -220,12 +234,7 @@ pub fn walk(
         let table = pde & PDE_ADDR;
         let from = (table, pde & SYSTEM != 0, index);
         let Some(entry) = memory.directory(from, level, page, covered) else {
-            strict!(
-                strict,
-                "gmc",
-                "page directory at {table:#x} of va {va:#x}: no memory"
-            );
-            return Err(FaultKind::Bus);
+            return Err(memory.missing("page directory", table, va, strict));
         };
         path.push(entry);
         if entry & VALID == 0 {
@@ -261,12 +270,7 @@ pub fn walk(
     let index = (page & mask(bits)) >> fragment;
     let table = pde & PDE_ADDR;
     let Some(pte) = memory.entry(table, pde & SYSTEM != 0, index) else {
-        strict!(
-            strict,
-            "gmc",
-            "page table at {table:#x} of va {va:#x}: no memory"
-        );
-        return Err(FaultKind::Bus);
+        return Err(memory.missing("page table", table, va, strict));
     };
     path.push(pte);
     if pte & format.further == 0 {
@@ -292,12 +296,7 @@ pub fn walk(
     }
     let table = pte & PDE_ADDR;
     let Some(last) = memory.entry(table, pte & SYSTEM != 0, page & mask(fragment)) else {
-        strict!(
-            strict,
-            "gmc",
-            "small-page table at {table:#x} of va {va:#x}: no memory"
-        );
-        return Err(FaultKind::Bus);
+        return Err(memory.missing("small-page table", table, va, strict));
     };
     path.push(last);
     if last & format.further != 0 && last & VALID != 0 {

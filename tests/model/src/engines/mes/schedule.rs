@@ -324,13 +324,15 @@ impl Mes {
                 true
             }
             Err(LoadError::Fault { fault }) => {
-                strict!(
-                    hw.env().strict(),
-                    "mes",
-                    "queue of doorbell {:#x}: MQD {:#x}: {fault}",
-                    queue.doorbell,
-                    queue.mqd
-                );
+                if !fault.is_refused() {
+                    strict!(
+                        hw.env().strict(),
+                        "mes",
+                        "queue of doorbell {:#x}: MQD {:#x}: {fault}",
+                        queue.doorbell,
+                        queue.mqd
+                    );
+                }
                 hw.env().raise_fault(&fault, client::CPC);
                 queue.parked = true;
                 true
