@@ -571,9 +571,10 @@ impl Card {
         drop(before);
     }
 
-    /// Marks the card as hung because of `why`, halts its engines, and calls the hang handler.
-    /// Idempotent, and without effect after an unbind. May be called with any locks held but those
-    /// of the SDMA rings and of the list of processes.
+    /// Cuts the card off from memory, marks it as hung because of `why`, halts its engines, and
+    /// calls the hang handler. Idempotent: the card is cut off on return. Without effect after an
+    /// unbind. May be called with any locks held but those of the SDMA rings and of the list of
+    /// processes.
     pub(crate) fn wedge(&self, why: &str) {
         self.hang(why, true);
     }
@@ -586,7 +587,8 @@ impl Card {
     }
 
     fn hang(&self, why: &str, may_reset: bool) {
-        if self.is_unplugged() || !self.health.mark_hung() {
+        let cut_off = || kapi::pci::clear_master(&self.pdev);
+        if self.is_unplugged() || !self.health.mark_hung(cut_off) {
             return;
         }
         let handler = self.hang_handler.lock().clone();
@@ -601,7 +603,7 @@ impl Card {
         if let Some(handler) = &handler {
             handler.before_halt(why);
         }
-        self.halt_engines();
+        self.halt_core();
         if let Some(handler) = handler {
             handler.on_hang();
         }
@@ -613,18 +615,16 @@ impl Card {
         self.wedge(why);
     }
 
-    /// Halts MES and all XCCs and disables bus mastering: memory is about to be freed without
+    /// Disables bus mastering and halts MES and all XCCs: memory is about to be freed without
     /// confirmation from the scheduler that it is unused.
     pub(crate) fn halt_engines(&self) {
-        if self.hub.has_core() {
-            self.halt_core();
-        }
         kapi::pci::clear_master(&self.pdev);
+        self.halt_core();
     }
 
     /// Halts MES and all XCCs.
     fn halt_core(&self) {
-        if self.hub.is_frozen() {
+        if !self.hub.has_core() || self.hub.is_frozen() {
             return;
         }
         let mmio = self.hub.raw_mmio();

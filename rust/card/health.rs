@@ -2,9 +2,12 @@
 
 //! Health of a card: working, hung, under reset by one task, or dead.
 
-use core::ptr;
+use core::{hint, ptr};
 
-use kernel::sync::atomic::{Acquire, Atomic, Full, Relaxed, Release};
+use kernel::{
+    interrupt::local_interrupt_disable,
+    sync::atomic::{Acquire, Atomic, Full, Relaxed, Release},
+};
 
 /// The card can be used.
 const WORKS: u32 = 0;
@@ -14,6 +17,8 @@ const HUNG: u32 = 1;
 const RESETTING: u32 = 2;
 /// The card does not respond and will not be reset.
 const DEAD: u32 = 3;
+/// The card does not respond, and is being cut off from memory.
+const HALTING: u32 = 4;
 
 /// Cause of a reset (`enum AMDGPU_RESET_SRCS`).
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -71,7 +76,7 @@ impl Health {
     /// Returns whether the current task must not use the card: it is hung, or another task resets
     /// it.
     pub(super) fn is_unusable(&self) -> bool {
-        match self.state.load(Acquire) {
+        match self.state() {
             WORKS => false,
             RESETTING => self.by.load(Relaxed) != this_task(),
             _ => true,
@@ -83,9 +88,31 @@ impl Health {
         self.resets.load(Relaxed)
     }
 
-    /// Marks a working card as hung. Returns false if it was not working before.
-    pub(crate) fn mark_hung(&self) -> bool {
-        self.state.cmpxchg(WORKS, HUNG, Full).is_ok()
+    /// Returns the state, once a card that is to be cut off is.
+    fn state(&self) -> u32 {
+        loop {
+            match self.state.load(Acquire) {
+                // For the time of an access to configuration space.
+                HALTING => hint::spin_loop(),
+                state => return state,
+            }
+        }
+    }
+
+    /// Calls `cut_off`, which ends DMA by a working card, and marks the card as hung. Returns false
+    /// if it was not working before.
+    ///
+    /// Nobody sees an unusable card earlier: memory that it uses may be freed from then on.
+    /// `cut_off` is called with interrupts disabled, and does not use the health.
+    pub(super) fn mark_hung(&self, cut_off: impl FnOnce()) -> bool {
+        let _not_preempted = local_interrupt_disable();
+        if self.state.cmpxchg(WORKS, HALTING, Full).is_err() {
+            self.state();
+            return false;
+        }
+        cut_off();
+        self.state.store(HUNG, Release);
+        true
     }
 
     /// Marks a hung card as one that will not be reset.
@@ -102,7 +129,7 @@ impl Health {
 
     /// Returns whether the card is hung and will not be reset.
     pub(crate) fn is_dead(&self) -> bool {
-        self.state.load(Acquire) == DEAD
+        self.state() == DEAD
     }
 
     /// Starts the reset of a hung card: only the current task may use it until
