@@ -79,9 +79,10 @@ impl Watchdog {
         let _ = self.queue.enqueue_delayed(self.check.clone(), PERIOD);
     }
 
-    /// Ends the checks, of which none is scheduled any more. Waits for the last one.
+    /// Ends the checks, of which none is scheduled any more. Waits for one that runs.
     pub(super) fn end(self) {
-        self.check.flush();
+        // The queue is frozen if the device is removed while the system sleeps.
+        Delayed::cancel(&self.check);
     }
 }
 

@@ -487,7 +487,7 @@ impl UserFences {
             let _ = queues.remove(at);
         }
         drop(queues);
-        this.flush();
+        Delayed::cancel(this);
     }
 }
 

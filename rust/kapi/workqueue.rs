@@ -257,14 +257,28 @@ impl<T: DelayedItem> Delayed<T> {
         }? Error)
     }
 
-    /// Runs the item at once if its delay has not passed yet, and waits for it.
-    pub(crate) fn flush(&self) {
-        // SAFETY: The work is a field of `self`, which is valid.
-        let work = unsafe { Work::raw_get(DelayedWork::raw_as_work(&self.work)) };
+    /// Takes an item that is queued from its queue, which may be frozen, or waits for it if it
+    /// runs. It is not queued meanwhile.
+    pub(crate) fn cancel(this: &Arc<Self>) {
+        // SAFETY: The work is a field of the item, which is valid.
+        let work = unsafe { Work::raw_get(DelayedWork::raw_as_work(&this.work)) };
         // SAFETY: It is that of a `struct delayed_work`.
         let delayed = unsafe { container_of!(work, bindings::delayed_work, work) };
-        // SAFETY: That was initialised with the object and lives as long.
-        unsafe { bindings::flush_delayed_work(delayed) };
+        let mut token = this.token.lock();
+        // SAFETY: That was initialised with the object and lives as long. The function does not
+        // sleep.
+        let is_cancelled = unsafe { bindings::cancel_delayed_work(delayed) };
+        let ended = if is_cancelled { token.take() } else { None };
+        drop(token);
+        drop(ended);
+        if is_cancelled {
+            // SAFETY: The item was queued with this pointer of an `Arc`, which its function, that
+            // is not going to be called, would have got.
+            drop(unsafe { Arc::from_raw(Arc::as_ptr(this)) });
+        } else {
+            // SAFETY: As above; nothing waits for this with a lock that the item takes.
+            unsafe { bindings::flush_work(work) };
+        }
     }
 
     /// Returns whether the item is queued, or its delay has not passed yet.
