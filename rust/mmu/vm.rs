@@ -33,7 +33,8 @@ impl Drop for Closer {
 /// An address space. Dropping the last reference frees it.
 pub(crate) struct Vm {
     pub(super) space: Arc<Space>,
-    closer: Arc<Closer>,
+    /// Until the drop.
+    closer: Option<Arc<Closer>>,
     root: u64,
 }
 
@@ -43,7 +44,7 @@ impl Vm {
     pub(crate) fn new(gpu: &Arc<Gpu>, memory: Option<u32>) -> Result<Arc<Self>> {
         gpu.check_plugged()?;
         let (space, root) = Space::new(gpu, memory)?;
-        let closer = Arc::new(Closer(space.clone()), GFP_KERNEL)?;
+        let closer = Some(Arc::new(Closer(space.clone()), GFP_KERNEL)?);
         let vm = Self {
             space,
             closer,
@@ -315,8 +316,9 @@ impl Vm {
 impl Drop for Vm {
     fn drop(&mut self) {
         // The last reference may be that of a completed job: no locks here.
-        let vram = self.space.gpu.vram();
-        vram.drop_after(self.closer.clone(), KVec::new());
+        if let Some(closer) = self.closer.take() {
+            self.space.gpu.vram().drop_after(closer, KVec::new());
+        }
     }
 }
 
