@@ -131,6 +131,13 @@ pub(crate) trait UserQueues: Send + Sync {
 /// The user queues of each node.
 type AllUserQueues = [Option<Arc<dyn UserQueues>>; MAX_XCCS];
 
+/// Calls `f` with the user queues of each node. Returns the first error, after all calls.
+fn for_each(all: &AllUserQueues, f: impl Fn(&dyn UserQueues) -> Result) -> Result {
+    all.iter()
+        .flatten()
+        .fold(Ok(()), |result, queues| result.and(f(&**queues)))
+}
+
 /// Isolation of the processes of a partition (`enum amdgpu_enforce_isolation_mode`).
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) enum Isolation {
@@ -281,14 +288,9 @@ impl Gpu {
         drop(before);
     }
 
-    /// Calls `f` with the user queues of each node. Returns the first error, after all calls.
-    fn for_user_queues(&self, f: impl Fn(&dyn UserQueues) -> Result) -> Result {
-        let all = self.user_queues.lock().clone();
-        let mut result = Ok(());
-        for queues in all.iter().flatten() {
-            result = result.and(f(&**queues));
-        }
-        result
+    /// Returns the user queues of each node.
+    fn all_user_queues(&self) -> AllUserQueues {
+        self.user_queues.lock().clone()
     }
 
     /// Returns the profiler lock.
@@ -313,7 +315,7 @@ impl Gpu {
         for (to, new) in self.isolation.lock().iter_mut().zip(new) {
             *to = *new;
         }
-        self.for_user_queues(|queues| queues.isolate())
+        for_each(&self.all_user_queues(), |queues| queues.isolate())
     }
 
     /// Returns the compute partition mode in which the device starts. `EINVAL` without one for its

@@ -12,7 +12,7 @@
 
 use kernel::{device::Core, pci, prelude::*, sync::atomic::Relaxed, time::Delta};
 
-use super::Gpu;
+use super::{for_each, Gpu};
 use crate::{
     card::HangHandler,
     kapi::{self, pci::SavedConfig},
@@ -44,12 +44,22 @@ impl HangHandler for Gpu {
 }
 
 impl SdmaHost for Gpu {
-    fn suspend_user_queues(&self) -> Result {
-        self.for_user_queues(|queues| queues.suspend())
-    }
-
-    fn resume_user_queues(&self) -> Result {
-        self.for_user_queues(|queues| queues.resume())
+    fn without_user_queues(&self, f: &mut dyn FnMut()) {
+        // Resumes those that it has suspended: nodes may start or end meanwhile.
+        let all = self.all_user_queues();
+        if let Err(e) = for_each(&all, |queues| queues.suspend()) {
+            dev_err!(
+                self.dev(),
+                "user queues were not unmapped before an SDMA engine reset: {e:?}\n"
+            );
+        }
+        f();
+        if let Err(e) = for_each(&all, |queues| queues.resume()) {
+            dev_err!(
+                self.dev(),
+                "user queues were not mapped after an SDMA engine reset: {e:?}\n"
+            );
+        }
     }
 
     fn drain_interrupts(&self) -> Result {

@@ -117,26 +117,13 @@ impl Shared {
         let Some(guilty) = ring.oldest() else {
             return Ok(());
         };
-        if let Err(e) = host.suspend_user_queues() {
-            dev_err!(
-                card.dev(),
-                "user queues were not unmapped before an SDMA engine reset: {e:?}\n"
-            );
-        }
-        let result = {
+        let mut result = Ok(());
+        host.without_user_queues(&mut || {
             let _guard = self.resetting.lock();
             if ring.oldest() == Some(guilty) {
-                self.reset(&card, ring, |seq, _| seq == guilty)
-            } else {
-                Ok(())
+                result = self.reset(&card, ring, |seq, _| seq == guilty);
             }
-        };
-        if let Err(e) = host.resume_user_queues() {
-            dev_err!(
-                card.dev(),
-                "user queues were not mapped after an SDMA engine reset: {e:?}\n"
-            );
-        }
+        });
         result
     }
 
