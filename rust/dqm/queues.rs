@@ -507,12 +507,22 @@ impl Queues {
         Ok(())
     }
 
-    /// Marks all queues as lost and drops the scheduler's state of queues and processes.
+    /// Marks all queues as lost, with a message per process, and drops the scheduler's state of
+    /// queues and processes.
     pub(super) fn abandon(&mut self) {
         let mut at = 0;
         while let Some(process) = self.processes.get(at).cloned() {
             let mut state = process.state.lock();
             state.in_scheduler = 0;
+            let is_lost = |queue: &Arc<DqmQueue>| queue.state.lock().reset;
+            if !state.queues.iter().all(is_lost) {
+                dev_err!(
+                    process.gpu.dev(),
+                    "the queues of process {} (PASID {}) are lost\n",
+                    process.pid(),
+                    process.pasid
+                );
+            }
             // A file may create queues again.
             if !state.queues.is_empty() && !process.is_file() {
                 state.has_reset_queue = true;

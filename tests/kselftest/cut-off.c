@@ -6,10 +6,12 @@
  */
 #define _GNU_SOURCE
 #include <sys/wait.h>
+#include <unistd.h>
 
 #include <drm/amdgpu_drm.h>
 
 #include "../workloads/sdma-queue.h"
+#include "device.h"
 #include "fixture.h"
 
 /* Submits the packet that stores `value` at `word`. */
@@ -33,7 +35,9 @@ static bool is_hung(struct kfd *k)
 /* Preemptions end after 9 s, frames after 2 s. The SDMA engines are not halted until the reset. */
 TEST_TIMEOUT(no_dma_after_the_hang, 120)
 {
+	int log = kmsg_open();
 	volatile uint32_t *word;
+	char line[64];
 	struct sdma_queue q;
 	struct kfd_bo *bo;
 	struct kfd k;
@@ -58,4 +62,6 @@ TEST_TIMEOUT(no_dma_after_the_hang, 120)
 	EXPECT(!becomes(word, 2, 50), "the engine writes");
 	waitpid(child, NULL, 0);
 	EXPECT_OK(ktap_in_child(fixture_wait_for_reset, NULL));
+	snprintf(line, sizeof(line), "the queues of process %d (PASID ", getpid());
+	EXPECT_EQ(kmsg_lines_with(log, line), 1);
 }
