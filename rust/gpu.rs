@@ -133,9 +133,11 @@ type AllUserQueues = [Option<Arc<dyn UserQueues>>; MAX_XCCS];
 
 /// Calls `f` with the user queues of each node. Returns the first error, after all calls.
 fn for_each(all: &AllUserQueues, f: impl Fn(&dyn UserQueues) -> Result) -> Result {
-    all.iter()
-        .flatten()
-        .fold(Ok(()), |result, queues| result.and(f(&**queues)))
+    let mut result = Ok(());
+    for queues in all.iter().flatten() {
+        result = result.and(f(&**queues));
+    }
+    result
 }
 
 /// Isolation of the processes of a partition (`enum amdgpu_enforce_isolation_mode`).
