@@ -38,9 +38,7 @@ use crate::{
 /// Minimum time between restoring and evicting the queues of a process
 /// (`PROCESS_ACTIVE_TIME_MS`).
 const MIN_ACTIVE: Delta = Delta::from_millis(10);
-/// Delay of the worker after the first eviction of a process, and after a failure
-/// (`PROCESS_RESTORE_TIME_MS`). The queues of a file are restored at once
-/// (`amdgpu_eviction_fence_suspend_worker`): its buffers may stay in system memory.
+/// Delay of the worker after the first eviction, and after a failure (`PROCESS_RESTORE_TIME_MS`).
 const BACK_OFF: Delta = Delta::from_millis(100);
 
 global_mutex! {
@@ -206,11 +204,7 @@ impl Evictor {
         let evicted_for = state.since.map_or(Delta::ZERO, |since| since.elapsed());
         drop(state);
         drop(known);
-        let delay = match this.process.owner() {
-            QueueOwner::Process => BACK_OFF - evicted_for,
-            QueueOwner::File => Delta::ZERO,
-        };
-        Self::schedule(this, delay);
+        Self::schedule(this, BACK_OFF - evicted_for);
         Ok(())
     }
 

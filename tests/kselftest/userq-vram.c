@@ -4,13 +4,11 @@
  * (512 MiB).
  */
 #include <pthread.h>
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "fixture.h"
 #include "userq.h"
-#include "watch.h"
 
 #define MIB (1ull << 20)
 #define CHUNK (32 * MIB)
@@ -71,62 +69,6 @@ TEST_TIMEOUT(eviction, 300)
 	EXPECT(uq_works(&q));
 	EXPECT_EQ(vram.words[0], 7);
 	EXPECT_EQ(vram.words[1000], pattern_word(1000, 3));
-}
-
-/* Returns the time of a trace event, in seconds. */
-static double event_time(const char *text, const char *event)
-{
-	const char *at = event;
-
-	while (at > text && strncmp(at, ": rkfd_process", 14))
-		at--;
-	while (at > text && at[-1] != ' ')
-		at--;
-	return atof(at);
-}
-
-/*
- * The queues are restored at once, not after the 100 ms of those of /dev/kfd. The shortest time
- * counts: other tasks use the processors, too.
- */
-TEST_TIMEOUT(restored_at_once, 300)
-{
-	double shortest = 1e9;
-	const char *at;
-	char *text;
-	struct cs cs;
-	struct uq q;
-
-	watch_need_events();
-	open_queue(&cs, &q);
-	watch_start_only("rkfd_process", NULL);
-	for (int i = 0; i < 8; i++) {
-		uint64_t before = evictions(cs.fd);
-		int fd = cs_open_file();
-		struct cs_bo vram;
-
-		uq_bo_new(&cs, &vram, 4 * MIB, AMDGPU_GEM_DOMAIN_VRAM);
-		ASSERT(uq_works(&q));
-		while (evictions(cs.fd) == before) {
-			uint32_t handle;
-
-			ASSERT_OK(cs_bo_create(fd, CHUNK, AMDGPU_GEM_DOMAIN_VRAM, 0, &handle));
-		}
-		ASSERT(uq_works(&q));
-		close(fd);
-	}
-	text = watch_stop();
-	for (at = text; (at = strstr(at, "evicted"));) {
-		double start = event_time(text, at), took;
-
-		at = strstr(at, "restored");
-		ASSERT(at);
-		took = event_time(text, at) - start;
-		shortest = took < shortest ? took : shortest;
-	}
-	ktap_note("%u evictions, %.1f ms", watch_count(text, "evicted"), shortest * 1e3);
-	EXPECT(shortest < 0.09, "%.3f s", shortest);
-	free(text);
 }
 
 static void *open_late(void *arg)
