@@ -33,13 +33,15 @@ impl Dqm {
         )
     }
 
-    /// Unmaps a queue permanently; it stays registered. Errors as [`Dqm::remove`].
-    pub(crate) fn stop_queue(&self, queue: &Arc<DqmQueue>) -> Result {
+    /// Unmaps a queue permanently; it stays registered. Returns whether it was active and unmapped
+    /// without being lost. Errors as [`Dqm::remove`].
+    pub(crate) fn stop_queue(&self, queue: &Arc<DqmQueue>) -> Result<bool> {
         let mut inner = self.lock();
         queue.state.lock().spec.percent = 0;
-        if inner.queues.deactivate(queue) {
-            self.execute_less(&mut inner, Scope::Queue(queue))?;
+        if !inner.queues.deactivate(queue) {
+            return Ok(false);
         }
-        Ok(())
+        self.execute_less(&mut inner, Scope::Queue(queue))?;
+        Ok(!queue.is_lost())
     }
 }

@@ -395,7 +395,7 @@ impl UserFences {
         let before = state.last.replace(out.clone());
         this.count.fetch_add(1, Relaxed);
         if let Some(timeout) = hang_timeout().filter(|_| !state.ended) {
-            // Fails if it is queued already. Not after `end()`, which is followed by a flush.
+            // Fails if it is queued already. Not after `end()`, which is followed by a cancel.
             let _ = this.pool.hangs.enqueue_delayed(this.clone(), timeout);
         }
         drop(state);
@@ -545,7 +545,7 @@ impl DelayedItem for UserFences {
                 queue.slot().pasid()
             );
             // An error is reported: the queue is off the hardware, or the card is wedged.
-            if node.dqm().stop_queue(&queue).is_ok() {
+            if node.dqm().stop_queue(&queue) == Ok(true) {
                 node.gpu().queue_was_reset();
             }
         }
@@ -566,7 +566,7 @@ impl DoorbellOwner for Delayed<UserFences> {
         let mut state = self.state.lock();
         if !state.ended {
             state.fault.get_or_insert_with(Instant::now);
-            // Fails if it is queued already. Not after `end()`, which is followed by a flush.
+            // Fails if it is queued already. Not after `end()`, which is followed by a cancel.
             let _ = self.pool.hangs.enqueue_delayed(self.clone(), timeout);
         }
     }

@@ -257,7 +257,7 @@ impl<T: DelayedItem> Delayed<T> {
         }? Error)
     }
 
-    /// Takes an item that is queued from its queue, which may be frozen, or waits for it if it
+    /// Takes an item that is queued from its queue, which may be frozen, and waits for it if it
     /// runs. It is not queued meanwhile.
     pub(crate) fn cancel(this: &Arc<Self>) {
         // SAFETY: The work is a field of the item, which is valid.
@@ -275,10 +275,10 @@ impl<T: DelayedItem> Delayed<T> {
             // SAFETY: The item was queued with this pointer of an `Arc`, which its function, that
             // is not going to be called, would have got.
             drop(unsafe { Arc::from_raw(Arc::as_ptr(this)) });
-        } else {
-            // SAFETY: As above; nothing waits for this with a lock that the item takes.
-            unsafe { bindings::flush_work(work) };
         }
+        // It may run also if it was queued.
+        // SAFETY: As above; nothing waits for this with a lock that the item takes.
+        unsafe { bindings::flush_work(work) };
     }
 
     /// Returns whether the item is queued, or its delay has not passed yet.

@@ -570,6 +570,7 @@ impl PageTables for Space {
             // The page tables exist: this only writes entries.
             let mut update = Update::by_cpu(&self.gpu);
             inner.tree.map(&mut update, va, len, &target)?;
+            inner.tree.write_out(&mut update)?;
         }
         if let Some(owner) = self.mirror_owner.as_ref() {
             owner.lost(&self.gpu);

@@ -146,10 +146,10 @@ fn reset_hung(gpu: &Gpu, queues: &mut Queues) -> Result {
     }
 }
 
-/// Marks a queue that was reset as lost.
+/// Counts the reset of a queue, and marks it as lost, which ends its fences.
 fn lose(gpu: &Gpu, queues: &mut Queues, queue: &DqmQueue) {
-    queues.mark_lost(gpu, queue);
     gpu.queue_was_reset();
+    queues.mark_lost(gpu, queue);
 }
 
 /// Removes a queue that was reset; sends REMOVE_QUEUE once more if it fails.
