@@ -271,6 +271,13 @@ impl<D: Deref<Target = Dispatch>> Workgroup<D> {
         true
     }
 
+    /// Returns whether all waves that have not ended are in the trap handler, which restores them
+    /// for example.
+    pub fn is_in_handler(&self) -> bool {
+        let mut waves = self.waves.iter().filter(|w| !w.state.is_over());
+        waves.all(|wave| wave.privileged)
+    }
+
     /// Returns the number of instructions executed by all waves.
     pub fn executed(&self) -> u64 {
         self.waves.iter().map(|wave| wave.executed).sum()

@@ -160,6 +160,8 @@ pub struct Job {
     saves: AtomicBool,
     /// It had a time slice since it was last submitted.
     had_slice: AtomicBool,
+    /// Number of time slices since then that ended in the trap handler.
+    restores: AtomicU8,
     /// Interrupt messages of the waves that the engine has not taken yet. They are stored in the
     /// job, not in the engine's mailbox: the job may end before the engine reads its mailbox again.
     messages: Mutex<Vec<WaveMessage>>,
@@ -225,6 +227,7 @@ impl Job {
             stop: AtomicBool::new(false),
             saves: AtomicBool::new(false),
             had_slice: AtomicBool::new(false),
+            restores: AtomicU8::new(0),
             messages: Mutex::default(),
             state: Mutex::new(State {
                 slots: vec![0; units],

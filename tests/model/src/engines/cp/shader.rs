@@ -15,6 +15,9 @@ pub trait Running: Send {
     /// Raises SAVECTX in its waves: [`Running::run`] ends with [`Stop::Saved`] when the trap
     /// handler has saved them.
     fn save(&mut self);
+
+    /// Returns whether its waves are in the trap handler, such as while they are restored.
+    fn is_in_handler(&self) -> bool;
 }
 
 /// Executes workgroups.
@@ -46,6 +49,10 @@ impl Running for Group {
             Group::Started(group) => group.run(memory, host),
             Group::Refused(stop) => Err(stop.clone()),
         }
+    }
+
+    fn is_in_handler(&self) -> bool {
+        matches!(self, Group::Started(group) if group.is_in_handler())
     }
 
     fn save(&mut self) {

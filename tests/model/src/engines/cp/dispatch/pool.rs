@@ -21,6 +21,10 @@ use crate::mailbox::Mailbox;
 
 /// Time slice of a job while others wait.
 const SLICE: Duration = Duration::from_millis(2);
+/// Time slices that a job may spend in the trap handler before it counts as having had one. A
+/// slice is time of the host, which a busy one gives to others: a wave that is saved as soon as it
+/// is restored would never proceed.
+const RESTORES: u8 = 100;
 /// One of this many time slices is given to the job that waits longest, independent of its
 /// priority: running waves are not preempted on silicon.
 const FAIR: u64 = 8;
@@ -78,6 +82,7 @@ impl Pool {
         }
         job.saves.store(false, Ordering::Release);
         job.had_slice.store(false, Ordering::Release);
+        job.restores.store(0, Ordering::Release);
         job.stop.store(false, Ordering::Release);
         lock(&self.jobs).ready.push_back(job.clone());
         self.wake.notify_all();
@@ -154,6 +159,7 @@ impl Pool {
 
     fn slice(&self, env: &dyn Env, shader: &dyn Shader, mail: &Mailbox<Wake>, job: &Arc<Job>) {
         let deadline = Instant::now() + SLICE;
+        let mut proceeds = true;
         loop {
             let was_launched = job.is_launched();
             let Some((mut unit, turn, space)) = job.take(shader, env.trace()) else {
@@ -189,6 +195,7 @@ impl Pool {
             if let Err(halted @ Stop::Halted { .. }) = &result {
                 event!(env.trace(), "sq", "halted", "job={} {halted}", job.id);
             }
+            proceeds = !interrupted || !unit.state.is_in_handler();
             let waits = host.waits.load(Ordering::Relaxed);
             if job.complete_workgroup((unit, space), result, waits, env) {
                 mail.send(Wake::Job(job.id));
@@ -197,7 +204,9 @@ impl Pool {
                 break;
             }
         }
-        job.had_slice.store(true, Ordering::Release);
+        if proceeds || job.restores.fetch_add(1, Ordering::AcqRel) >= RESTORES {
+            job.had_slice.store(true, Ordering::Release);
+        }
         self.requeue(job);
     }
 }
