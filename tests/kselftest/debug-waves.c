@@ -163,18 +163,19 @@ TEST_TIMEOUT(interrupted_calls_leave_others_alone, 120)
 	EXPECT_RET(suspend_queues(&s, &id, 1, 0), 1);
 }
 
-static void *destroy_queue(void *data)
+/* Waits until DESTROY_QUEUE has succeeded. */
+static void expect_destroyed(struct caller *c)
 {
-	struct caller *c = data;
-
-	c->ret = kfd_queue_stop((struct kfd_queue *)c->k);
-	return NULL;
+	for (int ms = 0; ms < 5000 && c->ret == RUNNING; ms += 10)
+		usleep(10000);
+	ASSERT_EQ(c->ret, 0);
+	end_call(c);
 }
 
 /* A suspended queue is not destroyed, for the debugger reads its memory. */
 TEST(destroying_a_suspended_queue_waits)
 {
-	struct caller c = { .ret = RUNNING };
+	struct caller c;
 	struct session s;
 	struct fixture f;
 	uint32_t id;
@@ -182,11 +183,7 @@ TEST(destroying_a_suspended_queue_waits)
 	debug_queue(&s, &f);
 	expect_event(&s, EC(QUEUE_NEW), f.k.node.gpu_id, f.q.id);
 	id = f.q.id;
-	ASSERT_RET(suspend_queues(&s, &id, 1, 0), 1);
-	c.k = (struct kfd *)&f.q;
-	ASSERT(!pthread_create(&c.thread, NULL, destroy_queue, &c));
-	usleep(300000);
-	EXPECT_EQ(c.ret, RUNNING);
+	destroy_suspended(&s, &c, &f.q);
 	expect_no_event(&s);
 	EXPECT_RET(resume_queues(&s, &id, 1), 1);
 	EXPECT_OK(end_call(&c));
@@ -201,12 +198,12 @@ TEST(destroying_a_suspended_queue_waits)
 TEST(destroyed_queue_is_not_suspended_again)
 {
 	struct kfd_context_save_area_header *header;
-	struct caller c = { .ret = RUNNING };
 	const uint64_t wave_trap = EC(QUEUE_WAVE_TRAP);
 	uint32_t gpu, id, event;
 	struct kfd_queue other;
 	struct session s;
 	struct fixture f;
+	struct caller c;
 	int userfaults;
 	char *payload;
 
@@ -221,11 +218,7 @@ TEST(destroyed_queue_is_not_suspended_again)
 	header->err_payload_addr = kfd_va(payload);
 	header->err_event_id = event;
 	id = f.q.id;
-	ASSERT_RET(suspend_queues(&s, &id, 1, 0), 1);
-	c.k = (struct kfd *)&f.q;
-	ASSERT(!pthread_create(&c.thread, NULL, destroy_queue, &c));
-	usleep(300000);
-	EXPECT_EQ(c.ret, RUNNING);
+	destroy_suspended(&s, &c, &f.q);
 	ASSERT_OK(send_event(&s, wave_trap, gpu, other.id));
 	wait_for_access(userfaults);
 	EXPECT_RET(resume_queues(&s, &id, 1), 1);
@@ -233,10 +226,7 @@ TEST(destroyed_queue_is_not_suspended_again)
 	EXPECT_RET(suspend_queues(&s, &id, 1, 0), 0);
 	EXPECT_EQ(id, f.q.id | (uint32_t)KFD_DBG_QUEUE_INVALID_MASK);
 	end_hold(userfaults, payload);
-	for (int ms = 0; ms < 5000 && c.ret == RUNNING; ms += 10)
-		usleep(10000);
-	ASSERT_EQ(c.ret, 0);
-	end_call(&c);
+	expect_destroyed(&c);
 	EXPECT_EQ(event_result(&f.k, event, WAIT_MS), KFD_IOC_WAIT_RESULT_COMPLETE);
 	EXPECT_EQ(*(volatile uint64_t *)payload, wave_trap);
 	close(userfaults);
@@ -274,13 +264,8 @@ TEST_TIMEOUT(disabled_runtime_resumes_queues, 60)
 	EXPECT_RET(resume_queues(&s, &id, 1), -EPERM);
 	fixture_fill_start(&f, &f.q, &f.signal, 0, f.data->va, 64, 7);
 	EXPECT_OK(kfd_signal_wait(&f.k, &f.signal, 3000));
-	c.ret = RUNNING;
-	c.k = (struct kfd *)&f.q;
-	ASSERT(!pthread_create(&c.thread, NULL, destroy_queue, &c));
-	for (int ms = 0; ms < 5000 && c.ret == RUNNING; ms += 10)
-		usleep(10000);
-	ASSERT_EQ(c.ret, 0);
-	end_call(&c);
+	start_destroy(&c, &f.q);
+	expect_destroyed(&c);
 	ASSERT(notified(&s) > 0);
 	expect_event(&s, EC(DEVICE_QUEUE_DELETE), f.k.node.gpu_id, 0);
 	enable_own_runtime(&s);

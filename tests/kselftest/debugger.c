@@ -188,6 +188,31 @@ int end_call(struct caller *c)
 	return c->ret;
 }
 
+static void *destroy_queue(void *data)
+{
+	struct caller *c = data;
+
+	c->ret = kfd_queue_stop(c->q);
+	return NULL;
+}
+
+void start_destroy(struct caller *c, struct kfd_queue *q)
+{
+	c->q = q;
+	c->ret = RUNNING;
+	ASSERT(!pthread_create(&c->thread, NULL, destroy_queue, c));
+}
+
+void destroy_suspended(struct session *s, struct caller *c, struct kfd_queue *q)
+{
+	uint32_t id = q->id;
+
+	ASSERT_RET(suspend_queues(s, &id, 1, 0), 1);
+	start_destroy(c, q);
+	usleep(300000);
+	EXPECT_EQ(c->ret, RUNNING);
+}
+
 void enable_own_runtime(struct session *s)
 {
 	struct caller c;

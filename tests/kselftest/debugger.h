@@ -33,6 +33,7 @@ struct child {
 struct caller {
 	pthread_t thread;
 	struct kfd *k;
+	struct kfd_queue *q;
 	uint32_t mode;
 	atomic_int ret;
 };
@@ -66,6 +67,10 @@ int runtime_enable(struct kfd *k, uint32_t mode);
 void enable_own_runtime(struct session *s);
 void start_call(struct caller *c, struct kfd *k, uint32_t mode);
 int end_call(struct caller *c);
+/* Starts a thread that calls DESTROY_QUEUE. */
+void start_destroy(struct caller *c, struct kfd_queue *q);
+/* Suspends a queue of this process, and starts DESTROY_QUEUE, which waits. */
+void destroy_suspended(struct session *s, struct caller *c, struct kfd_queue *q);
 /* SET_WAVE_LAUNCH_OVERRIDE: returns the traps enabled before, and those that are supported. */
 int launch_override(struct session *s, uint32_t mode, uint32_t *enable, uint32_t *request);
 /* SET_WAVE_LAUNCH_MODE. */

@@ -299,31 +299,17 @@ TEST_TIMEOUT(pending_jobs, 120)
 	ASSERT_OK(ktap_in_child(fixture_lives, NULL));
 }
 
-static void *destroy_queue(void *data)
-{
-	struct caller *c = data;
-
-	c->ret = kfd_queue_stop((struct kfd_queue *)c->k);
-	return NULL;
-}
-
 /* DESTROY_QUEUE of a queue that a debugger suspends does not wait for a removed GPU. */
 TEST_TIMEOUT(suspended_queue, 120)
 {
-	struct caller c = { .ret = RUNNING };
 	struct session s;
 	struct fixture f;
-	uint32_t id;
+	struct caller c;
 
 	device_find();
 	debug_queue(&s, &f);
 	expect_event(&s, EC(QUEUE_NEW), f.k.node.gpu_id, f.q.id);
-	id = f.q.id;
-	ASSERT_RET(suspend_queues(&s, &id, 1, 0), 1);
-	c.k = (struct kfd *)&f.q;
-	ASSERT(!pthread_create(&c.thread, NULL, destroy_queue, &c));
-	usleep(300000);
-	EXPECT_EQ(c.ret, RUNNING);
+	destroy_suspended(&s, &c, &f.q);
 	ASSERT_OK(device_unbind());
 	EXPECT_RET(end_call(&c), -EINVAL);
 	EXPECT_OK(dbg_trap_plain(&s, KFD_IOC_DBG_TRAP_DISABLE));
