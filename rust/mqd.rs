@@ -177,13 +177,7 @@ impl Mqd {
         }
         self.gpu.mmio()?;
         for xcc in 0..self.count {
-            let mut image = InPlace {
-                buffer: self.buffer.access()?,
-                at: self.offset(xcc),
-                result: Ok(()),
-            };
-            let mask = self.gpu.generation().mqd.cu_mask(&mut image)?;
-            image.result?;
+            let mask = self.in_place(xcc, |image| self.gpu.generation().mqd.cu_mask(image))?;
             all.push(mask, GFP_KERNEL)?;
         }
         Ok(all)
@@ -203,15 +197,21 @@ impl Mqd {
 
     fn change(&self, f: impl Fn(u32, &mut dyn Words) -> Result) -> Result {
         for xcc in 0..self.count {
-            let mut image = InPlace {
-                buffer: self.buffer.access()?,
-                at: self.offset(xcc),
-                result: Ok(()),
-            };
-            f(xcc, &mut image)?;
-            image.result?;
+            self.in_place(xcc, |image| f(xcc, image))?;
         }
         self.buffer.publish()
+    }
+
+    /// Calls `f` with the MQD of an XCC. Returns its error, otherwise that of an access.
+    fn in_place<T>(&self, xcc: u32, f: impl FnOnce(&mut dyn Words) -> Result<T>) -> Result<T> {
+        let mut image = InPlace {
+            buffer: self.buffer.access()?,
+            at: self.offset(xcc),
+            result: Ok(()),
+        };
+        let value = f(&mut image)?;
+        image.result?;
+        Ok(value)
     }
 
     /// Returns the saved waves of the queue by XCC, which must be unmapped. `ENOMEM` without
@@ -220,21 +220,16 @@ impl Mqd {
         let generation = self.gpu.generation();
         let mut all = KVec::with_capacity(self.count as usize, GFP_KERNEL)?;
         for xcc in 0..self.count {
-            let mut image = InPlace {
-                buffer: self.buffer.access()?,
-                at: self.offset(xcc),
-                result: Ok(()),
-            };
-            let state = generation.mqd.save_state(&mut image);
-            image.result?;
+            let state = self.in_place(xcc, |image| Ok(generation.mqd.save_state(image)))?;
             let mut stack = KVec::new();
             if generation.caps.control_stack_in_mqd {
                 // The offsets that the CP wrote are not trusted: limit them to the buffer.
                 let room = self.stride - PAGE_SIZE;
                 let end = (state.stack_size as usize).min(room);
+                let buffer = self.buffer.access()?;
                 for at in ((state.stack_offset as usize).min(end)..end).step_by(4) {
                     let at = self.offset(xcc) + PAGE_SIZE + at;
-                    stack.push(image.buffer.read32(at)?, GFP_KERNEL)?;
+                    stack.push(buffer.read32(at)?, GFP_KERNEL)?;
                 }
             }
             all.push(SavedWaves { state, stack }, GFP_KERNEL)?;
