@@ -35,6 +35,7 @@ pub mod engine;
 pub mod env;
 pub mod error;
 pub mod exec;
+pub mod fault;
 mod fence;
 mod graphics;
 pub mod lifecycle;

@@ -24,6 +24,7 @@ use std::time::{Duration, Instant};
 use rkfd_abi::mes::{self, error_category, ErrorWord, Frame, FRAME_DWORDS};
 
 use crate::engines::cp::env::{client, Env};
+use crate::engines::cp::fault::raise_of_driver;
 use crate::engines::cp::queue::Step;
 use crate::engines::cp::save::LoadError;
 use crate::engines::cp::slot::Slot;
@@ -233,10 +234,13 @@ impl Mes {
         let words = match hw.env().read_dwords(0, at, FRAME_DWORDS) {
             Ok(words) => words,
             Err(fault) => {
-                if !fault.is_refused() {
-                    strict!(hw.env().strict(), "mes", "pipe {pipe}: its ring: {fault}");
-                }
-                hw.env().raise_fault(&fault, client::CPF);
+                raise_of_driver(
+                    hw.env(),
+                    "mes",
+                    &fault,
+                    client::CPF,
+                    format_args!("pipe {pipe}: its ring"),
+                );
                 self.pipes[index].hangs = true;
                 return Step::Idle;
             }
@@ -436,10 +440,13 @@ fn write_status(env: &dyn Env, to: u64, value: u64) {
         return;
     }
     if let Err(fault) = env.write64(0, to, value) {
-        if !fault.is_refused() {
-            strict!(env.strict(), "mes", "status of a frame at {to:#x}: {fault}");
-        }
-        env.raise_fault(&fault, client::CPC);
+        raise_of_driver(
+            env,
+            "mes",
+            &fault,
+            client::CPC,
+            format_args!("status of a frame at {to:#x}"),
+        );
     }
 }
 

@@ -16,6 +16,7 @@ use super::aql::poll_again;
 use super::env::{client, Env};
 use super::error::PacketError;
 use super::exec::POLL;
+use super::fault::raise_of_driver;
 use super::pm4::{shape, Fetched, Packet, Stream};
 use super::queue::{Class, Format, Halt, Queue, Step, Unmap, Work};
 use super::regs::Banks;
@@ -548,16 +549,16 @@ impl<'a> Engine<'a> {
             queue.slot,
             queue.pasid
         );
-        if queue.config.vmid == 0 && !fault.is_refused() {
-            // VMID 0: a driver bug.
-            strict!(
-                self.env.strict(),
+        queue.halt = Halt::Fault;
+        if queue.config.vmid == 0 {
+            return raise_of_driver(
+                self.env,
                 "cp",
-                "kernel queue {}: {fault}",
-                queue.slot
+                fault,
+                client,
+                format_args!("kernel queue {}", queue.slot),
             );
         }
-        queue.halt = Halt::Fault;
         self.env.raise_fault(fault, client);
     }
 }

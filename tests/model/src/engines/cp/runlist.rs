@@ -18,6 +18,7 @@ use rkfd_abi::pm4;
 use super::engine::{Engine, Outcome, Vmid};
 use super::env::client;
 use super::error::PacketError;
+use super::fault::raise_of_driver;
 use super::pm4::Packet;
 use super::queue::{Class, Queue, Unmap};
 use super::save::{LoadError, Map};
@@ -274,14 +275,13 @@ impl Engine<'_> {
     }
 
     fn map_fault(&self, hiq: Slot, mqd: u64, fault: &VmFault) {
-        if !fault.is_refused() {
-            strict!(
-                self.env.strict(),
-                "hws",
-                "queue {hiq}: MQD {mqd:#x}: {fault}"
-            );
-        }
-        self.env.raise_fault(fault, client::CPC);
+        raise_of_driver(
+            self.env,
+            "hws",
+            fault,
+            client::CPC,
+            format_args!("queue {hiq}: MQD {mqd:#x}"),
+        );
     }
 
     /// Returns the VMID of a process: its current one, a former one, or a free one.

@@ -21,6 +21,7 @@ use super::dispatch::{GwsShare, Job};
 use super::engine::Engine;
 use super::env::client;
 use super::exec::COMPUTE;
+use super::fault::raise_of_driver;
 use super::graphics::is_graphics;
 use super::queue::{Class, Halt, Left, Queue, SaveArea, SavedState, Unmap, Work};
 use super::shared::{Site, Waves};
@@ -411,14 +412,13 @@ impl Engine<'_> {
         let lost = queue.leaving.is_some_and(|leaving| leaving.lost);
         if queue.config.mqd != 0 && !lost {
             if let Err(fault) = self.write_mqd(queue, left) {
-                if !fault.is_refused() {
-                    strict!(
-                        self.env.strict(),
-                        "cp",
-                        "queue {slot}: cannot write MQD or save area: {fault}"
-                    );
-                }
-                self.env.raise_fault(&fault, client::CPC);
+                raise_of_driver(
+                    self.env,
+                    "cp",
+                    &fault,
+                    client::CPC,
+                    format_args!("queue {slot}: cannot write MQD or save area"),
+                );
             }
         }
         if lost && self.generation() == Generation::Gfx12 {

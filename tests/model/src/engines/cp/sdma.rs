@@ -11,6 +11,7 @@ use rkfd_abi::sdma::RLC_QUEUES;
 
 use super::engine::Engine;
 use super::env::client;
+use super::fault::raise_of_driver;
 use super::queue::Unmap;
 use super::save::LoadError;
 use super::slot::{Slot, SLOTS};
@@ -293,15 +294,13 @@ impl Engine<'_> {
             for (n, value) in image {
                 let at = queue.mqd.wrapping_add(n as u64 * 4);
                 if let Err(fault) = self.env.write32(0, at, value) {
-                    if !fault.is_refused() {
-                        strict!(
-                            self.env.strict(),
-                            "hws",
-                            "queue {}: cannot write MQD: {fault}",
-                            queue.slot
-                        );
-                    }
-                    self.env.raise_fault(&fault, client::CPC);
+                    raise_of_driver(
+                        self.env,
+                        "hws",
+                        &fault,
+                        client::CPC,
+                        format_args!("queue {}: cannot write MQD", queue.slot),
+                    );
                     break;
                 }
             }

@@ -20,6 +20,7 @@ use rkfd_abi::mes;
 use super::context::Debugger;
 use super::{Activity, Hardware, Load, Mes};
 use crate::engines::cp::env::{client, Env};
+use crate::engines::cp::fault::raise_of_driver;
 use crate::engines::cp::save::LoadError;
 use crate::engines::cp::slot::Slot;
 use crate::{event, strict};
@@ -324,16 +325,16 @@ impl Mes {
                 true
             }
             Err(LoadError::Fault { fault }) => {
-                if !fault.is_refused() {
-                    strict!(
-                        hw.env().strict(),
-                        "mes",
-                        "queue of doorbell {:#x}: MQD {:#x}: {fault}",
-                        queue.doorbell,
-                        queue.mqd
-                    );
-                }
-                hw.env().raise_fault(&fault, client::CPC);
+                raise_of_driver(
+                    hw.env(),
+                    "mes",
+                    &fault,
+                    client::CPC,
+                    format_args!(
+                        "queue of doorbell {:#x}: MQD {:#x}",
+                        queue.doorbell, queue.mqd
+                    ),
+                );
                 queue.parked = true;
                 true
             }
