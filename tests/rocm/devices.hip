@@ -115,9 +115,13 @@ int main(int argc, char **argv)
 		MUST(hipGetLastError());
 		MUST(hipDeviceSynchronize());
 	}
-	/* From each device to the next; the last one to the first, which is changed before. */
+	/*
+	 * From each device to the next; the last one to the first, which is changed before. The
+	 * calls return before the copies end, which are in order on one device only.
+	 */
 	for (int i = 0; i + 1 < count; i++)
 		MUST(hipMemcpyPeer(data[i + 1], i + 1, data[i], i, BYTES));
+	MUST(hipDeviceSynchronize());
 	MUST(hipSetDevice(0));
 	fill<<<BLOCKS, THREADS>>>(data[0], 0);
 	MUST(hipGetLastError());
