@@ -176,8 +176,13 @@ impl Mqd {
             return Ok(all);
         }
         self.gpu.mmio()?;
+        let mqd = self.gpu.generation().mqd;
         for xcc in 0..self.count {
-            let mask = self.in_place(xcc, |image| self.gpu.generation().mqd.cu_mask(image))?;
+            let mut mask = KVec::from_elem(0, mqd.cu_mask_dwords(), GFP_KERNEL)?;
+            self.in_place(xcc, |image| {
+                mqd.cu_mask(image, &mut mask);
+                Ok(())
+            })?;
             all.push(mask, GFP_KERNEL)?;
         }
         Ok(all)
@@ -202,7 +207,8 @@ impl Mqd {
         self.buffer.publish()
     }
 
-    /// Calls `f` with the MQD of an XCC. Returns its error, otherwise that of an access.
+    /// Calls `f` with the MQD of an XCC, in an RCU read-side section: `f` must not sleep. Returns
+    /// its error, otherwise that of an access.
     fn in_place<T>(&self, xcc: u32, f: impl FnOnce(&mut dyn Words) -> Result<T>) -> Result<T> {
         let mut image = InPlace {
             buffer: self.buffer.access()?,

@@ -141,8 +141,11 @@ pub(crate) trait MqdHal: Sync {
     /// Sets the CU mask of an XCC, one dword per shader engine.
     fn set_cu_mask(&self, masks: &[u32], image: &mut dyn Words);
 
-    /// Returns the CU mask, one dword per shader engine. `ENOMEM` without memory.
-    fn cu_mask(&self, image: &mut dyn Words) -> Result<KVec<u32>>;
+    /// Returns the number of dwords of a CU mask: one per shader engine.
+    fn cu_mask_dwords(&self) -> usize;
+
+    /// Reads the CU mask to `mask`. Does not sleep.
+    fn cu_mask(&self, image: &mut dyn Words, mask: &mut [u32]);
 
     /// Sets whether performance counters count the waves of the queue.
     fn set_perfcount(&self, enable: bool, image: &mut dyn Words);
@@ -499,12 +502,14 @@ impl<T: MqdVersion> MqdHal for T {
         }
     }
 
-    fn cu_mask(&self, image: &mut dyn Words) -> Result<KVec<u32>> {
-        let mut mask = KVec::with_capacity(T::COMMON.se_masks.len(), GFP_KERNEL)?;
-        for at in T::COMMON.se_masks {
-            mask.push(image.get(*at), GFP_KERNEL)?;
+    fn cu_mask_dwords(&self) -> usize {
+        T::COMMON.se_masks.len()
+    }
+
+    fn cu_mask(&self, image: &mut dyn Words, mask: &mut [u32]) {
+        for (dword, at) in mask.iter_mut().zip(T::COMMON.se_masks) {
+            *dword = image.get(*at);
         }
-        Ok(mask)
     }
 
     fn save_state(&self, image: &mut dyn Words) -> SaveState {
