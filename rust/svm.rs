@@ -18,6 +18,6 @@ pub(crate) use self::{
     attributes::{Change, Summary},
     fault::FaultReport,
     restore::{init, new_workqueue, set_workqueue},
-    shared::{Queues, RetriesGuard, Svm, SvmPin},
+    shared::{Queues, RetriesGuard, Svm, SvmPin, MAX_GPUS},
     window::UnmapTrigger,
 };

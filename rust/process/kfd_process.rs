@@ -40,7 +40,7 @@ use crate::{
     },
     node,
     queue::QueueTable,
-    svm::{RetriesGuard, Svm},
+    svm::{RetriesGuard, Svm, MAX_GPUS},
     trace,
 };
 
@@ -182,13 +182,18 @@ fn has_retries(device: &Arc<ProcessDevice>) -> bool {
 
 impl Process {
     /// Creates the process of the address space `mm`, which need not be the current task's, with
-    /// the nodes that this task may use. `EINVAL` without any.
+    /// the nodes that this task may use. `EINVAL` without any, `ENOMEM` with more than an address
+    /// space can have (`kfd_create_process_device_data`).
     pub(super) fn new(leader: ARef<Task>, mm: &MmWithUser, rank: Rank) -> Result<Arc<Self>> {
         let mut devices = KVec::new();
         for node in node::list()? {
-            if node.check_permission().is_ok() {
-                devices.push(ProcessDevice::new(node)?, GFP_KERNEL)?;
+            if node.check_permission().is_err() {
+                continue;
             }
+            if devices.len() == MAX_GPUS {
+                return Err(ENOMEM);
+            }
+            devices.push(ProcessDevice::new(node)?, GFP_KERNEL)?;
         }
         if devices.is_empty() {
             return Err(EINVAL);

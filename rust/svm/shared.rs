@@ -223,12 +223,12 @@ impl Svm {
         moves: Arc<dyn MoveReport>,
     ) -> Result<Arc<Delayed<Self>>> {
         let mut members = KVec::new();
-        for _ in 0..gpus.min(MAX_GPUS) {
+        for _ in 0..gpus {
             members.push(Member::default(), GFP_KERNEL)?;
         }
         let svm = pin_init!(Self {
             mm: mm.into(),
-            gpus: gpus.min(MAX_GPUS),
+            gpus,
             queues,
             moves,
             retries: AtomicFlag::new(retries),

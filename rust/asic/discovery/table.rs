@@ -19,6 +19,12 @@ const MAX_MEMORY_PARTITIONS: u32 = 8;
 const MAX_INSTANCES: usize = 512;
 /// Maximum number of waves of a SIMD, more than any has.
 const MAX_WAVES: u32 = 64;
+/// Maximum number of shader arrays of a shader engine: a CU mask has 16 bits for each.
+const MAX_SH: u32 = 2;
+/// Numbers of GC instances are less: masks of XCCs have 16 bits.
+const MAX_GC: u8 = 16;
+/// Numbers of SDMA instances are less: masks of engines have 32 bits.
+const MAX_SDMA: u8 = 32;
 /// Maximum size of LDS, whose bytes are a number of 32 bits.
 const MAX_LDS_KIB: u32 = u32::MAX / 1024;
 
@@ -295,6 +301,17 @@ fn parse_ips(all: Bytes<'_>, ips: Bytes<'_>) -> Result<KVec<Listed>, Bad> {
         for _ in 0..count {
             let (instance, len) = parse_ip(all, at, wide)?;
             at += len;
+            let limit = match instance.hw_id {
+                hwid::GC => Some(MAX_GC),
+                hwid::SDMA0 => Some(MAX_SDMA),
+                _ => None,
+            };
+            if limit.is_some_and(|limit| instance.inst >= limit) {
+                return Err(Bad::Value(
+                    "the number of an instance",
+                    instance.inst.into(),
+                ));
+            }
             if out.len() == MAX_INSTANCES {
                 return Err(Bad::Value("the number of instances", out.len() as u32));
             }
@@ -416,7 +433,7 @@ fn parse_gc(gc: Bytes<'_>) -> Result<GcInfo, Bad> {
     // Limits of the registers and masks that these numbers index, and of computations with them.
     for (what, value, limits) in [
         ("the number of shader engines", info.num_se, 1..=4),
-        ("the number of shader arrays", info.sh_per_se, 1..=4),
+        ("the number of shader arrays", info.sh_per_se, 1..=MAX_SH),
         (
             "the number of CUs of a shader array",
             info.cu_per_sh,

@@ -211,6 +211,24 @@ fn repeated_entries() {
     }
 }
 
+/// Masks of instances limit their numbers.
+#[test]
+fn numbers_of_instances() {
+    for (hw_id, limit) in [(hwid::GC, 16), (hwid::SDMA0, 32)] {
+        let with = |inst| {
+            let entry = Entry {
+                hw_id,
+                inst,
+                bases: 1,
+            };
+            parse(&Tables::of(vec![vec![GC, entry]]).build()).err()
+        };
+        assert_eq!(with(limit - 1), None);
+        let bad = Bad::Value("the number of an instance", limit.into());
+        assert_eq!(with(limit), Some(bad));
+    }
+}
+
 /// What no chip of the model has: the limits, several dies, older and newer tables.
 #[test]
 fn other_valid_tables() {
@@ -526,7 +544,7 @@ fn random_damage() {
 fn failing_allocations() {
     let entry = |n: usize| Entry {
         hw_id: hwid::GC,
-        inst: n as u8,
+        inst: n as u8 % 16,
         bases: 1,
     };
     let tables = Tables {

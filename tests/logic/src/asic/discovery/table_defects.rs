@@ -373,7 +373,7 @@ fn defects_of_the_gc_table() {
     check(gc_v1(), &[version(1, 9)], None);
     for (at, what, max) in [
         (v2::NUM_SE, engines, 4),
-        (v2::NUM_SH_PER_SE, arrays, 4),
+        (v2::NUM_SH_PER_SE, arrays, 2),
         (v2::NUM_CU_PER_SH, cus, 16),
     ] {
         check(gc_v2(), &[(at, max)], None);
@@ -381,7 +381,7 @@ fn defects_of_the_gc_table() {
             check(gc_v2(), &[(at, value)], Some(Bad::Value(what, value)));
         }
     }
-    for (at, what, max) in [(v1::NUM_SE, engines, 4), (v1::NUM_SA_PER_SE, arrays, 4)] {
+    for (at, what, max) in [(v1::NUM_SE, engines, 4), (v1::NUM_SA_PER_SE, arrays, 2)] {
         check(gc_v1(), &[(at, max)], None);
         for value in [0, max + 1, u32::MAX] {
             check(gc_v1(), &[(at, value)], Some(Bad::Value(what, value)));
