@@ -113,6 +113,7 @@ impl EventSink for Sink {
             .events()
             .hw_exception(&HwException::memory_error(id));
         process.events().memory_exception(&data);
+        on.set_poisoned();
         trace::process(pid, origin.pasid, c"poison");
         dev_warn!(
             gpu.dev(),
@@ -141,10 +142,12 @@ impl EventSink for Sink {
         // Also called by the job timeout handler, in the fence signalling path: does not copy the
         // list, which allocates.
         table::for_each(|process| {
-            for device in process.devices().iter().filter(|d| d.node().is_of(gpu)) {
-                // Also after poison, except for the process that consumed it, which keeps its
-                // report: the C driver does not set `sram_ecc_flag` on gfx942.
-                if !process.is_poisoned() {
+            let devices = || process.devices().iter().filter(|d| d.node().is_of(gpu));
+            // Also after poison, except for the process that consumed it, which keeps its report:
+            // the C driver does not set `sram_ecc_flag` on gfx942.
+            let is_reported = devices().filter(|d| d.take_poisoned()).count() != 0;
+            for device in devices() {
+                if !is_reported {
                     process
                         .events()
                         .hw_exception(&HwException::gpu_lost(device.id()));

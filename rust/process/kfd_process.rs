@@ -279,11 +279,6 @@ impl Process {
         self.poisoned.cmpxchg(false, true, Relaxed).is_ok()
     }
 
-    /// Returns whether the process consumed poison.
-    pub(super) fn is_poisoned(&self) -> bool {
-        self.poisoned.load(Relaxed)
-    }
-
     /// Returns the thread group leader.
     pub(super) fn leader(&self) -> &Task {
         &self.leader

@@ -79,6 +79,8 @@ pub(crate) struct ProcessDevice {
     fault: SetOnce<MemoryException>,
     /// The fault was handled.
     fault_handled: AtomicFlag,
+    /// The process consumed poison here, and was told that the card will be reset.
+    poisoned: AtomicFlag,
     /// Exceptions of queues. Set by `ACQUIRE_VM`.
     exceptions: SetOnce<Arc<ExceptionTable>>,
     /// Retry faults to be handled. Set by `ACQUIRE_VM`.
@@ -107,6 +109,7 @@ impl ProcessDevice {
                 detached: AtomicFlag::new(false),
                 fault: SetOnce::new(),
                 fault_handled: AtomicFlag::new(false),
+                poisoned: AtomicFlag::new(false),
                 exceptions: SetOnce::new(),
                 retries: SetOnce::new(),
                 evictor: SetOnce::new(),
@@ -121,6 +124,16 @@ impl ProcessDevice {
     /// Returns the GPU.
     pub(crate) fn gpu(&self) -> &Arc<Gpu> {
         self.node.gpu()
+    }
+
+    /// Records that the process consumed poison here: it has been told of the card reset.
+    pub(super) fn set_poisoned(&self) {
+        self.poisoned.store(true, Relaxed);
+    }
+
+    /// Returns whether the process consumed poison here since the last call.
+    pub(super) fn take_poisoned(&self) -> bool {
+        self.poisoned.xchg(false, Relaxed)
     }
 
     /// Returns the node.
