@@ -410,16 +410,18 @@ void rkfd_helper_drm_syncobj_put(struct drm_syncobj *syncobj)
 	drm_syncobj_put(syncobj);
 }
 
-struct page *rkfd_helper_alloc_zeroed_pages(unsigned int order)
+struct page *rkfd_helper_alloc_pages(unsigned int order, bool zero)
 {
-	gfp_t gfp = GFP_KERNEL | __GFP_ZERO | __GFP_RETRY_MAYFAIL | __GFP_NOWARN;
+	gfp_t gfp = GFP_KERNEL | __GFP_RETRY_MAYFAIL | __GFP_NOWARN;
 
 	/*
 	 * Large runs are optional: do not reclaim for them. They are mapped by PFN, without
 	 * references to pages: no compound page is necessary, whose tail pages cost time.
 	 */
 	if (order)
-		gfp = GFP_KERNEL | __GFP_ZERO | __GFP_NORETRY | __GFP_NOWARN;
+		gfp = GFP_KERNEL | __GFP_NORETRY | __GFP_NOWARN;
+	if (zero)
+		gfp |= __GFP_ZERO;
 	return alloc_pages(gfp, order);
 }
 

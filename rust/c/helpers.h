@@ -91,7 +91,7 @@ void rkfd_helper_sysfs_attr_init(struct attribute *attr);
 int rkfd_helper_check_render_node(u32 minor);
 void rkfd_helper_dev_coredump(struct device *dev, void *data, size_t len);
 void rkfd_helper_sysfs_device_attr_init(struct attribute *attr);
-struct page *rkfd_helper_alloc_zeroed_pages(unsigned int order);
+struct page *rkfd_helper_alloc_pages(unsigned int order, bool zero);
 phys_addr_t rkfd_helper_page_to_phys(struct page *page);
 void *rkfd_helper_page_address(struct page *page);
 int rkfd_helper_pci_domain_nr(struct pci_bus *bus);

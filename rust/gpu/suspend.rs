@@ -13,7 +13,10 @@ use super::{
     image::{Part, VramImage},
     Gpu,
 };
-use crate::kapi::{dma::Pages, meminfo};
+use crate::kapi::{
+    dma::{Contents, Pages},
+    meminfo,
+};
 
 /// Bytes copied by one request.
 const CHUNK: u64 = 16 * SZ_1M as u64;
@@ -38,7 +41,7 @@ fn save_vram(gpu: &Gpu) -> Result<VramImage> {
         let mut done = 0;
         while done < len {
             let (offset, len) = (start + done, CHUNK.min(len - done));
-            let pages = Pages::new(gpu.dma(), usize::try_from(len)?)?;
+            let pages = Pages::new(gpu.dma(), usize::try_from(len)?, Contents::Undefined)?;
             dma::save(gpu, offset, &pages, len)?;
             done += len;
             parts.push(Part { offset, len, pages }, GFP_KERNEL)?;

@@ -27,5 +27,5 @@ pub(crate) use coherent::{Access, Coherent};
 pub(crate) use device::Device;
 pub(crate) use mapping::{DmaRuns, PeerMapping, Runs};
 pub(super) use mapping::{Extent, Mapping};
-pub(crate) use pages::Pages;
+pub(crate) use pages::{Contents, Pages};
 pub(crate) use registers::Registers;

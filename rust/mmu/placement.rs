@@ -19,7 +19,7 @@ use crate::{
     card::{account, gart::GartMapping, vram::VramRange, Card},
     doorbell::DoorbellPages,
     kapi::{
-        dma::{self, Pages, PeerMapping, Runs},
+        dma::{self, Contents, Pages, PeerMapping, Runs},
         gem::{Frame, Memory},
     },
 };
@@ -165,17 +165,17 @@ pub(super) struct SystemPages {
 impl SystemPages {
     /// Allocates `bytes` of zeroed system memory. `ENOMEM` without memory or beyond the GTT limit.
     pub(super) fn new(card: &Arc<Card>, bytes: u64) -> Result<Arc<Self>> {
-        Self::within(card, bytes, account::gtt_limit())
+        Self::within(card, bytes, account::gtt_limit(), Contents::Zero)
     }
 
-    /// As [`Self::new`], for memory that leaves VRAM: with the limit of evictions.
+    /// As [`Self::new`], for memory that leaves VRAM: with the limit of evictions, and not zeroed.
     pub(super) fn for_eviction(card: &Arc<Card>, bytes: u64) -> Result<Arc<Self>> {
-        Self::within(card, bytes, account::evicted_limit())
+        Self::within(card, bytes, account::evicted_limit(), Contents::Undefined)
     }
 
-    fn within(card: &Arc<Card>, bytes: u64, limit: u64) -> Result<Arc<Self>> {
+    fn within(card: &Arc<Card>, bytes: u64, limit: u64, contents: Contents) -> Result<Arc<Self>> {
         let gtt = GttBytes::take(card, bytes, limit)?;
-        let pages = Pages::new(card.dma(), usize::try_from(bytes)?)?;
+        let pages = Pages::new(card.dma(), usize::try_from(bytes)?, contents)?;
         Arc::pin_init(
             pin_init!(Self {
                 peers <- Peers::new(),

@@ -15,12 +15,21 @@ use super::{
     device::Device,
     mapping::{DmaRuns, Extent, Mapping, PeerMapping, Runs},
 };
-use crate::bindings as ours;
+use crate::{bindings as ours, kapi::task};
+
+/// Contents of new memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Contents {
+    /// Zeroes.
+    Zero,
+    /// Those of former owners: the caller overwrites all of it.
+    Undefined,
+}
 
 /// Order of the largest extent: 2 MiB.
 const MAX_ORDER: u32 = 9;
 
-/// Zeroed pages in extents as large as the page allocator has.
+/// Pages in extents as large as the page allocator has.
 ///
 /// # Invariants
 ///
@@ -33,16 +42,19 @@ struct Extents {
 }
 
 impl Extents {
-    fn new(pages: usize) -> Result<Self> {
+    fn new(pages: usize, contents: Contents) -> Result<Self> {
         let mut this = Self {
             list: KVVec::new(),
             pages: 0,
         };
         while this.pages < pages {
+            if task::fatal_signal_pending() {
+                return Err(EINTR);
+            }
             let left = pages - this.pages;
             let mut order = left.ilog2().min(MAX_ORDER);
             loop {
-                match this.add(order) {
+                match this.add(order, contents) {
                     Ok(()) => break,
                     Err(e) if order == 0 => return Err(e),
                     Err(_) => order -= 1,
@@ -52,10 +64,10 @@ impl Extents {
         Ok(this)
     }
 
-    fn add(&mut self, order: u32) -> Result {
+    fn add(&mut self, order: u32, contents: Contents) -> Result {
         self.list.reserve(1, GFP_KERNEL)?;
         // SAFETY: The allocation may sleep, and so may the callers; any order may be requested.
-        let page = unsafe { ours::rkfd_helper_alloc_zeroed_pages(order) };
+        let page = unsafe { ours::rkfd_helper_alloc_pages(order, contents == Contents::Zero) };
         let page = NonNull::new(page).ok_or(ENOMEM)?;
         let (first, count) = (self.pages, 1 << order);
         // INVARIANT: The pages were allocated above, with this order.
@@ -103,13 +115,13 @@ pub(crate) struct Pages {
 
 impl Pages {
     /// Allocates and maps memory of at least `size` bytes. `EINVAL` for none, `ENOMEM` on failure,
-    /// `ENODEV` after the unbind.
-    pub(crate) fn new(device: &Arc<Device>, size: usize) -> Result<Self> {
+    /// `EINTR` after `SIGKILL`, `ENODEV` after the unbind.
+    pub(crate) fn new(device: &Arc<Device>, size: usize, contents: Contents) -> Result<Self> {
         let pages = size.div_ceil(PAGE_SIZE);
         if pages == 0 {
             return Err(EINVAL);
         }
-        let extents = Arc::new(Extents::new(pages)?, GFP_KERNEL)?;
+        let extents = Arc::new(Extents::new(pages, contents)?, GFP_KERNEL)?;
         // SAFETY: The pages are freed after the mapping is dropped. An access of the device after
         // that is a defect of its driver.
         let mapping = unsafe { Mapping::new(device, &extents.list)? };
