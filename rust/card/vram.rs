@@ -339,8 +339,8 @@ impl Vram {
     }
 
     /// Allocates evictable memory in a memory partition, or anywhere, with `contiguous` in one
-    /// piece. Errors as [`Vram::alloc`]; `ENOMEM` also when page tables could not grow to `tables`
-    /// bytes there afterwards.
+    /// piece if there is one (`amdgpu_vram_mgr_new`). Errors as [`Vram::alloc`]; `ENOMEM` also when
+    /// page tables could not grow to `tables` bytes there afterwards.
     pub(crate) fn alloc_evictable(
         self: &Arc<Self>,
         user: VramUser,
@@ -357,7 +357,10 @@ impl Vram {
         {
             return Err(ENOMEM);
         }
-        self.take(size, contiguous, user, memory)
+        match self.take(size, contiguous, user, memory) {
+            Err(e) if e == ENOMEM && contiguous => self.take(size, false, user, memory),
+            other => other,
+        }
     }
 
     fn take(

@@ -65,14 +65,16 @@ pub(super) fn alloc(
         return Err(EINVAL);
     }
     let flags = AllocFlags(args.flags);
-    if flags.is_user() && !process.is_primary() {
+    // By the flag alone, also of VRAM.
+    let user = flags.has(KFD_IOC_ALLOC_MEM_FLAGS_USERPTR);
+    if user && !process.is_primary() {
         return Err(EOPNOTSUPP);
     }
     // Without an address, VRAM is allocated for export only.
     if !(args.va_addr == 0 && flags.is_vram()) {
         check_shared(process, args.va_addr, args.size)?;
     }
-    if flags.is_user() {
+    if user {
         check_shared(process, args.mmap_offset, args.size)?;
     }
     let mut state = process.lock()?;

@@ -39,7 +39,12 @@ pub(super) fn alloc(
     if gpu.health().is_dead() {
         return Err(EIO);
     }
-    let reserved = account::reserved_for_tables(gpu.vram().size());
+    // The reservation of a BO of a process leaves the rest to page tables. Here it may be less:
+    // MQDs are allocated after the reservation.
+    let reserved = match user {
+        VramUser::Process => 0,
+        _ => account::reserved_for_tables(gpu.vram().size()),
+    };
     let range = gpu.vram().usable_range(flags.memory);
     if size.saturating_add(reserved) > range.end - range.start {
         return Err(ENOMEM);

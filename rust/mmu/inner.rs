@@ -76,6 +76,11 @@ impl EvictedBo {
     pub(crate) fn key(&self) -> usize {
         Arc::as_ptr(&self.0).addr()
     }
+
+    /// Returns whether the BO was freed.
+    pub(crate) fn is_freed(&self) -> bool {
+        self.0.is_retired()
+    }
 }
 
 /// An address space as far as the BOs it maps need it.
@@ -137,8 +142,10 @@ pub(super) struct BoInner {
     mappings: Mutex<CountedMap<MappingKey, Arc<dyn BoMapper>>>,
     /// CPU mappings.
     view: SetOnce<View>,
-    /// Returned with the memory, not with the handle.
-    reservation: Option<Reservation>,
+    user_of_vram: VramUser,
+    /// Returned with the memory, not with the handle, unless that is out of VRAM.
+    #[pin]
+    reservation: Mutex<Option<Reservation>>,
     /// See [`EvictableBo::stamp`](crate::gpu::lru::EvictableBo::stamp).
     pub(super) stamp: Atomic<u64>,
     in_vram: AtomicFlag,
@@ -204,7 +211,12 @@ impl BoInner {
                 user,
                 mappings <- new_mutex!(CountedMap::new()),
                 view: SetOnce::new(),
-                reservation,
+                // Only BOs of processes have one.
+                user_of_vram: match reservation {
+                    Some(_) => VramUser::Process,
+                    None => VramUser::Render,
+                },
+                reservation <- new_mutex!(reservation),
                 stamp: Atomic::new(0),
                 in_vram: AtomicFlag::new(in_vram),
                 retired: AtomicFlag::new(false),
@@ -238,13 +250,9 @@ impl BoInner {
         &self.resv
     }
 
-    /// Returns the [`VramUser`] to which its VRAM is accounted: only BOs of processes have a
-    /// reservation.
+    /// Returns the [`VramUser`] to which its VRAM is accounted.
     pub(super) fn vram_user(&self) -> VramUser {
-        match self.reservation {
-            Some(_) => VramUser::Process,
-            None => VramUser::Render,
-        }
+        self.user_of_vram
     }
 
     /// Returns the pages of a BO that never leaves system memory.
@@ -320,6 +328,10 @@ impl BoInner {
     /// Marks the BO as freed: its memory is not moved any more.
     pub(super) fn retire(&self) {
         self.retired.store(true, Relaxed);
+        if self.preferred == BoKind::Vram && !self.in_vram() {
+            let reservation = self.reservation.lock().take();
+            drop(reservation);
+        }
     }
 
     /// Returns whether the BO was freed.

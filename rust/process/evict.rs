@@ -208,10 +208,31 @@ impl Evictor {
         Ok(())
     }
 
+    /// Drops freed buffers, which return their system memory.
+    fn drop_freed(&self) {
+        let mut freed = RBTree::new();
+        let mut state = self.state.lock();
+        let mut cursor = state.evicted.cursor_front_mut();
+        while let Some(at) = cursor {
+            cursor = match at.current().1.is_freed() {
+                true => {
+                    let (next, node) = at.remove_current();
+                    freed.insert(node);
+                    next
+                }
+                false => at.move_next(),
+            };
+        }
+        drop(state);
+        drop(freed);
+    }
+
     /// Moves all buffers back to VRAM, then restores the queues. Returns false if that has to be
     /// tried again, also while the GPU hangs: processes without queues survive a reset.
     fn restore(&self) -> bool {
         let _restoring = self.restoring.lock();
+        // Also those behind one that VRAM has no room for.
+        self.drop_freed();
         loop {
             let mut state = self.state.lock();
             if state.since.is_none() || self.ended.load(Relaxed) {

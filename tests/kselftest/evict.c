@@ -595,6 +595,110 @@ TEST_TIMEOUT(evicted_again_after_failed_restore, 200)
 	EXPECT_OK(kfd_queue_destroy(&second));
 }
 
+/* Allocates all VRAM that a process may have, in BOs of `size` bytes. Returns their number. */
+static unsigned int fill_vram(struct kfd *k, uint64_t size, struct kfd_bo **bos)
+{
+	unsigned int count = 0;
+
+	while (!kfd_bo_create(k, size, KFD_FLAGS_VRAM, &bos[count]))
+		ASSERT(++count < MAX);
+	return count;
+}
+
+/* MQDs are allocated after the BOs that take all VRAM: the BOs return to it nevertheless. */
+TEST_TIMEOUT(restored_beside_later_queues, 200)
+{
+	static struct kfd_bo *bos[MAX], *rest[MAX], *pages[MAX];
+	struct kfd_ioctl_create_queue_args args[2];
+	struct kfd_queue queues[2];
+	struct fixture f;
+
+	fixture_launch(&f);
+	small_vram_bytes(&f.k);
+	for (int i = 0; i < 2; i++)
+		ASSERT_OK(kfd_queue_prepare(&f.k, &queues[i], 64, &args[i]));
+	fill_vram(&f.k, SIZE, bos);
+	fill_vram(&f.k, MIB / 4, rest);
+	fill_vram(&f.k, KFD_PAGE, pages);
+	for (int i = 0; i < 2; i++)
+		ASSERT_OK(kfd_queue_start(&queues[i], &args[i]));
+	ASSERT_OK(ktap_in_child(evict_others, NULL));
+	EXPECT(fixture_works(&f));
+	EXPECT(evicted_ms(&f.k) > 0);
+}
+
+static void evict_until_closed(void *data)
+{
+	static struct kfd other;
+	int *pipes = data;
+	unsigned int count;
+	char byte;
+
+	close(pipes[3]);
+	ASSERT(read(pipes[2], &byte, 1) == 1);
+	fixture_open_only(&other);
+	count = create_until_eviction(&other);
+	/* Code and save area of the queue have left: now a BO of the test. */
+	for (int i = 0; i < 4; i++)
+		create(&other, &buffers[count++]);
+	ASSERT(write(pipes[1], "", 1) == 1);
+	EXPECT(read(pipes[2], &byte, 1) == 0);
+}
+
+/* A BO that is freed while it is out of VRAM does not count any more. */
+TEST_TIMEOUT(freed_while_evicted, 200)
+{
+	static struct kfd_bo *bos[MAX];
+	uint64_t before, after;
+	struct fixture f;
+	int pipes[4];
+	pid_t child;
+	char byte;
+
+	ASSERT(!pipe(pipes) && !pipe(pipes + 2));
+	/* Before there are BOs, of which it would inherit CPU mappings. */
+	child = fork_child();
+	if (!child) {
+		evict_until_closed(pipes);
+		ktap_end();
+	}
+	fixture_launch(&f);
+	small_vram_bytes(&f.k);
+	fill_vram(&f.k, 4 * SIZE, bos);
+	ASSERT(write(pipes[3], "", 1) == 1);
+	ASSERT_OK(kfd_available(&f.k, &before));
+	ASSERT(read(pipes[0], &byte, 1) == 1);
+	/* The least recently used one; it returns 100 ms after its eviction. */
+	ASSERT_OK(kfd_bo_free(&f.k, bos[0]));
+	ASSERT_OK(kfd_available(&f.k, &after));
+	EXPECT_EQ(after, before + 4 * SIZE);
+	close(pipes[3]);
+	ASSERT(waitpid(child, NULL, 0) == child);
+}
+
+/* VRAM in one piece is a preference: no BO is evicted for it. */
+TEST_TIMEOUT(contiguous_in_pieces, 200)
+{
+	static struct kfd_bo *bos[MAX];
+	uint64_t evictions;
+	struct kfd_bo *bo;
+	unsigned int count;
+	struct kfd k;
+
+	fixture_open(&k);
+	small_vram_bytes(&k);
+	count = fill_vram(&k, 2 * MIB, bos);
+	for (unsigned int i = 0; i < count; i += 2)
+		ASSERT_OK(kfd_bo_free(&k, bos[i]));
+	evictions = amdgpu_info(&k, AMDGPU_INFO_NUM_EVICTIONS);
+	ASSERT_OK(kfd_bo_create(&k, count / 3 * 2 * MIB,
+				KFD_FLAGS_VRAM | KFD_IOC_ALLOC_MEM_FLAGS_CONTIGUOUS, &bo));
+	EXPECT_EQ(amdgpu_info(&k, AMDGPU_INFO_NUM_EVICTIONS), evictions);
+	mark(bo->va, bo->size, 9);
+	EXPECT(is_marked(bo->va, bo->size, 9));
+	EXPECT_OK(kfd_bo_free(&k, bo));
+}
+
 static void victim(void *data)
 {
 	struct fixture f;
