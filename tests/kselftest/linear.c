@@ -24,21 +24,22 @@
 
 #define THREADS 400
 #define EVENTS 500
-#define ENTRIES (128u * 1024)
+#define ENTRIES (32u * 1024)
 #define JOBS 20
-#define BUFFERS 16000
-#define MAPPINGS 65536
-#define CONTEXTS 20000
-#define RANGES 8000
-#define CLIENTS 32000
-#define OTHER_CLIENTS 32000
+#define BUFFERS 4000
+#define PIECES 16000
+#define HANDLES 12000
+#define MAPPINGS 16384
+#define CONTEXTS 5000
+#define RANGES 2000
+#define CLIENTS 8000
+#define OTHER_CLIENTS 8000
 #define EVICTIONS 20
 #define CREATIONS 64
-#define PROCESSES 16000
+#define PROCESSES 4000
 #define FILES (1u << 17)
 #define PAGE 4096ul
 #define NOBODY 65534
-#define REPEATS 4
 /* Of a loop of two instructions. */
 #define TURNS 1000000u
 
@@ -55,37 +56,41 @@ static uint64_t used_now(void)
 }
 
 /*
- * Expects that `count` costs less than `factor` times an eighth of it. `cost` returns the time in
- * ns. The first time includes first uses. A cost that is too high is measured again, up to
- * REPEATS times: interrupts and other work of the kernel add to it.
+ * Expects that `count` costs less than `tenths` tenths of the cost of `part`. `cost` returns the
+ * time in ns. The first time includes first uses.
  */
-static void expect_less(uint64_t (*cost)(uint32_t count), uint32_t count, uint64_t factor)
+static void expect_less(uint64_t (*cost)(uint32_t count), uint32_t part, uint32_t count,
+			uint64_t tenths)
 {
-	uint64_t part, all;
+	uint64_t some, all;
 
-	cost(count / 8);
-	part = cost(count / 8);
+	cost(part);
+	some = cost(part);
 	all = cost(count);
-	for (int i = 0; i < REPEATS && all >= factor * part; i++) {
-		uint64_t again = cost(count);
-
-		all = again < all ? again : all;
-	}
-	ktap_note("%u: %lu us, %u: %lu us", count / 8, (unsigned long)part / 1000, count,
+	ktap_note("%u: %lu us, %u: %lu us", part, (unsigned long)some / 1000, count,
 		  (unsigned long)all / 1000);
-	EXPECT(all < factor * part);
+	EXPECT(10 * all < tenths * some);
 }
 
-/* Expects a linear cost: 8 times that of an eighth; a quadratic one is 64 times. */
+/*
+ * Expects a linear cost: 8 times that of an eighth, of which one in 13 parts may be quadratic,
+ * which is 64 times.
+ */
 static void expect_linear(uint64_t (*cost)(uint32_t count), uint32_t count)
 {
-	expect_less(cost, count, 20);
+	expect_less(cost, count / 8, count, 120);
+}
+
+/* As expect_linear(), of calls that poll for the GPU model, longer on a busy host. */
+static void expect_linear_beside_waits(uint64_t (*cost)(uint32_t count), uint32_t count)
+{
+	expect_less(cost, count / 8, count, 200);
 }
 
 /* Expects that the cost beside objects does not depend on their number. */
 static void expect_constant(uint64_t (*cost)(uint32_t count), uint32_t count)
 {
-	expect_less(cost, count, 3);
+	expect_less(cost, count / 8, count, 15);
 }
 
 static uint64_t least(uint64_t cost, uint64_t start)
@@ -310,7 +315,7 @@ static uint64_t cost_to_clear(uint32_t count)
 
 TEST_TIMEOUT(cleared_mappings, 120)
 {
-	expect_linear(cost_to_clear, MAPPINGS / 8);
+	expect_linear_beside_waits(cost_to_clear, MAPPINGS / 2);
 }
 
 static uint64_t cost_of_contexts(uint32_t count)
@@ -361,13 +366,13 @@ static uint64_t cost_of_gtt_bos(uint32_t count)
 TEST_TIMEOUT(vram_bos, 120)
 {
 	fixture_open(&gpu);
-	expect_linear(cost_of_vram_bos, BUFFERS / 8);
+	expect_linear_beside_waits(cost_of_vram_bos, BUFFERS / 2);
 }
 
 TEST_TIMEOUT(gtt_bos, 120)
 {
 	fixture_open(&gpu);
-	expect_linear(cost_of_gtt_bos, BUFFERS / 8);
+	expect_linear_beside_waits(cost_of_gtt_bos, BUFFERS / 2);
 }
 
 /* Allocates BOs of one page. */
@@ -416,8 +421,11 @@ static uint64_t cost_of_pieces(uint32_t count)
 TEST_TIMEOUT(pieces_of_a_bo, 120)
 {
 	fixture_open(&gpu);
-	/* An eighth is more than the VRAM that is kept for page tables. */
-	expect_linear(cost_of_pieces, 2 * BUFFERS);
+	/*
+	 * The VRAM that is kept for page tables, 2,000 pages, is in one piece: 16,000 pages have
+	 * 2.3 times the pieces of 8,000, and 5.4 times their square.
+	 */
+	expect_less(cost_of_pieces, PIECES / 2, PIECES, 35);
 }
 
 /* Of the reuse of the lowest handle, with `count` BOs. */
@@ -441,7 +449,7 @@ static uint64_t cost_of_handles(uint32_t count)
 TEST_TIMEOUT(handles_of_a_process, 120)
 {
 	fixture_open(&gpu);
-	expect_constant(cost_of_handles, 4 * BUFFERS);
+	expect_constant(cost_of_handles, HANDLES);
 }
 
 /* Of userptr BOs of one page each, of their unmapping by the CPU, and of their restore. */
@@ -468,7 +476,7 @@ static uint64_t cost_of_userptr(uint32_t count)
 TEST_TIMEOUT(userptr_bos, 120)
 {
 	fixture_open(&gpu);
-	expect_linear(cost_of_userptr, BUFFERS / 8);
+	expect_linear_beside_waits(cost_of_userptr, BUFFERS / 2);
 }
 
 /*
@@ -496,7 +504,7 @@ TEST_TIMEOUT(svm_ranges, 120)
 {
 	fixture_open(&gpu);
 	svm_needed(&gpu);
-	expect_linear(cost_of_ranges, RANGES);
+	expect_linear_beside_waits(cost_of_ranges, RANGES);
 }
 
 static uint64_t cost_of_events(uint32_t count)
