@@ -166,7 +166,7 @@ impl Recovery {
         self.await_reset("error of the PCIe link");
     }
 
-    /// Brings the device up after a reset of its link, of which it may not have been told before.
+    /// Brings the device up after a reset of its link, which may not have been announced.
     /// During a suspend that is left to [`Recovery::wake`]. `EIO` if it does not work.
     pub(crate) fn link_reset(&self, pdev: &Device<Core<'_>>) -> Result {
         self.gpu().hub().freeze();

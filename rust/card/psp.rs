@@ -415,7 +415,7 @@ impl Psp {
     /// (`psp_get_fw_reservation_info`).
     fn firmware_memory(&self, cx: &PspContext<'_>, state: &mut State) -> Result<[Range<u64>; 2]> {
         let mut ranges = [0..0, 0..0];
-        let since = self.hal.tells_memory_since();
+        let since = self.hal.reports_memory_since();
         if since.is_none_or(|since| self.plan.versions.os < since) {
             return Ok(ranges);
         }

@@ -115,7 +115,7 @@ pub(crate) trait PspHal: Sync {
 
     /// Returns the first version of the secure OS that reports the VRAM which firmware uses
     /// (FB_FW_RESERV_ADDR); `None` if none does.
-    fn tells_memory_since(&self) -> Option<u32>;
+    fn reports_memory_since(&self) -> Option<u32>;
 
     /// Returns the firmware to load from the files, for a card with `sdma` SDMA engines and the PCI
     /// device id `device`. `ENOMEM` without memory for the lists.
@@ -169,7 +169,7 @@ pub(super) trait PspVersion: Sync {
     const AUTOLOAD: bool = false;
     /// See [`PspHal::replaces`].
     const REPLACES: bool = false;
-    /// See [`PspHal::tells_memory_since`].
+    /// See [`PspHal::reports_memory_since`].
     const MEMORY_SINCE: Option<u32> = None;
     /// Bits of the register of the boot loader that are its status, with [`psp::READY`].
     const BOOTLOADER_MASK: u32;
@@ -255,7 +255,7 @@ impl<T: PspVersion> PspHal for T {
         T::REPLACES
     }
 
-    fn tells_memory_since(&self) -> Option<u32> {
+    fn reports_memory_since(&self) -> Option<u32> {
         T::MEMORY_SINCE
     }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
-/* Many contexts, BO lists, entries of a list and user fences: handles, time, GART. */
+/* Tests that freed ids of contexts and BO lists are reused, and that user fences leave the GART. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>

@@ -249,7 +249,7 @@ static void hang_mes(void *unused)
 	EXPECT(kfd_queue_create(&k, &q, 64) < 0);
 }
 
-/* A process without queues outlives a reset, after which MES does not know it. */
+/* A process without queues outlives a reset, after which it is not registered with MES. */
 TEST_TIMEOUT(runtime_is_enabled_after_a_reset, 120)
 {
 	const char *runtime, *add;

@@ -35,7 +35,7 @@ const TIMEOUT_MS: i64 = 2000;
 
 /// Sends a message and waits for the response. Errors as [`ask`].
 fn send(mmio: &Mmio, message: u32, argument: u32) -> Result {
-    ask(mmio, message, argument).map(drop)
+    query(mmio, message, argument).map(drop)
 }
 
 /// Sends a message, waits for the response and returns the value of the argument register.
@@ -44,7 +44,7 @@ fn send(mmio: &Mmio, message: u32, argument: u32) -> Result {
 /// responses (`smu_msg_v1_decode_response`, `smu_cmn.c`). If the previous message has timed out,
 /// waits for its response first, with the same timeout, as the mailbox does not distinguish
 /// responses; a reset is sent without it (`SMU_MSG_NO_PRECHECK`).
-fn ask(mmio: &Mmio, message: u32, argument: u32) -> Result<u32> {
+fn query(mmio: &Mmio, message: u32, argument: u32) -> Result<u32> {
     let b = mmio.block(hwid::MP1, 0)?;
     let mut is_pending = mmio.lock_mailbox();
     let response = || {
@@ -192,7 +192,7 @@ fn levels(
     }
     let (id, feature, table, _) = place(of)?;
     let last = match changes(feature) {
-        true => ask(mmio, msg::GET_DPM_FREQ_BY_INDEX, id << 16 | LAST)? as usize,
+        true => query(mmio, msg::GET_DPM_FREQ_BY_INDEX, id << 16 | LAST)? as usize,
         false => 0,
     };
     for n in 0..=last.min(Levels::MAX) {
@@ -209,8 +209,8 @@ fn temperatures(mmio: &Mmio, version: u32) -> Result<[TemperatureLimits; 2]> {
     if version < SINCE {
         return Ok([TemperatureLimits::default(); 2]);
     }
-    let critical = |part| ask(mmio, msg::GET_CTF_LIMIT, part);
-    let throttled = |part| ask(mmio, msg::READ_THROTTLER_LIMIT, part);
+    let critical = |part| query(mmio, msg::GET_CTF_LIMIT, part);
+    let throttled = |part| query(mmio, msg::READ_THROTTLER_LIMIT, part);
     Ok([
         TemperatureLimits {
             throttled: throttled(throttled::SOCKET)?,
@@ -256,8 +256,8 @@ impl SmuHal for Smu {
 
     fn features(&self, mmio: &Mmio) -> Result<u64> {
         Ok(join(
-            ask(mmio, msg::GET_ENABLED_SMU_FEATURES_LOW, 0)?,
-            ask(mmio, msg::GET_ENABLED_SMU_FEATURES_HIGH, 0)?,
+            query(mmio, msg::GET_ENABLED_SMU_FEATURES_LOW, 0)?,
+            query(mmio, msg::GET_ENABLED_SMU_FEATURES_HIGH, 0)?,
         ))
     }
 
@@ -270,7 +270,7 @@ impl SmuHal for Smu {
     }
 
     fn metrics_version(&self, mmio: &Mmio) -> Result<u32> {
-        ask(mmio, msg::GET_METRICS_VERSION, 0)
+        query(mmio, msg::GET_METRICS_VERSION, 0)
     }
 
     fn basic_facts(&self, mmio: &Mmio) -> Result<SmuFacts> {
@@ -367,7 +367,7 @@ impl SmuHal for Smu {
     }
 
     fn power_limit(&self, mmio: &Mmio) -> Result<u32> {
-        ask(mmio, msg::GET_PPT_LIMIT, 0)
+        query(mmio, msg::GET_PPT_LIMIT, 0)
     }
 
     fn set_power_limit(&self, mmio: &Mmio, watts: u32) -> Result {

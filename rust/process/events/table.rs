@@ -94,7 +94,7 @@ impl Event {
 /// The signal page.
 struct Page {
     slots: KBox<dyn SignalPage>,
-    /// Handle of the buffer, which `FREE_MEMORY_OF_GPU` refuses to free.
+    /// Handle of the buffer, which `FREE_MEMORY_OF_GPU` does not free (`EPERM`).
     handle: u64,
 }
 

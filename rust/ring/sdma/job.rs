@@ -39,7 +39,7 @@ struct JobVmid {
     vmid: u32,
     /// It has to be switched to the job's address space first.
     switch: bool,
-    /// The fence by which [`Vmids`] knows the job.
+    /// The fence that [`Vmids`] records for the job.
     ///
     /// [`Vmids`]: super::vmid::Vmids
     finished: ARef<Fence>,
