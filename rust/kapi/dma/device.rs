@@ -133,6 +133,10 @@ pub(super) const ATTRS: usize = bindings::DMA_ATTR_REQUIRE_COHERENT as usize;
 ///
 /// The runs are mapped for `dev`, and are not unmapped again.
 pub(super) unsafe fn unmap(dev: &device::Device, runs: &[Run]) {
+    // SAFETY: The device is valid.
+    if !unsafe { bindings::dma_need_unmap(raw(dev)) } {
+        return;
+    }
     for run in runs {
         // SAFETY: By the safety requirement the run is mapped, with this size and direction as
         // every run is (`map()`).
