@@ -40,9 +40,8 @@ const LONGEST_NAP: Delta = Delta::from_millis(5);
 /// Polls until `done` returns true. `ETIMEDOUT` after `timeout_ms`; errors of `done` are passed on.
 fn wait(timeout_ms: i64, mut done: impl FnMut() -> Result<bool>) -> Result {
     let start = Instant::<Monotonic>::now();
+    let mut waited = Delta::ZERO;
     loop {
-        // Read before the last poll, which may be late.
-        let waited = start.elapsed();
         if done()? {
             return Ok(());
         }
@@ -55,6 +54,8 @@ fn wait(timeout_ms: i64, mut done: impl FnMut() -> Result<bool>) -> Result {
             let nap = waited.as_nanos() / NAPS;
             fsleep(Delta::from_nanos(nap.min(LONGEST_NAP.as_nanos())));
         }
+        // Before the next poll, which may be late.
+        waited = start.elapsed();
     }
 }
 

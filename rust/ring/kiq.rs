@@ -284,13 +284,13 @@ impl Kiq {
     }
 
     /// Sends packets with a fence. `ENOMEM` when the ring is full.
-    fn send(&mut self, card: &Card, mut batch: Batch) -> Result {
+    fn send(&mut self, card: &Card, batch: &mut Batch) -> Result {
         let fence = self.fence.wrapping_add(1);
         batch.push(&WriteMemory {
             addr: self.writer.buffer().gpu_addr() + FENCE as u64,
             value: fence,
         })?;
-        self.writer.submit(card, &batch)?;
+        self.writer.submit(card, batch)?;
         self.fence = fence;
         Ok(())
     }
@@ -315,7 +315,7 @@ impl Kiq {
     }
 
     /// Sends packets with a fence and waits for it. `ETIMEDOUT` after a second.
-    fn run(&mut self, card: &Card, batch: Batch) -> Result {
+    fn run(&mut self, card: &Card, batch: &mut Batch) -> Result {
         self.send(card, batch)?;
         self.wait_fence(card, FENCE_TIMEOUT_MS)
     }
@@ -324,7 +324,7 @@ impl Kiq {
     pub(crate) fn map_hiq(&mut self, card: &Card, map: &MapHiq) -> Result {
         let mut batch = Batch::new();
         batch.push(map)?;
-        self.run(card, batch)
+        self.run(card, &mut batch)
     }
 
     /// Unmaps the HIQ from its slot. `ETIMEDOUT` when the KIQ does not respond.
@@ -352,6 +352,6 @@ impl Kiq {
             pasid,
             flush_type: kind as u32,
         })?;
-        self.send(card, batch)
+        self.send(card, &mut batch)
     }
 }

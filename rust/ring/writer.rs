@@ -191,6 +191,9 @@ impl Writer {
 
     /// Writes `count` NOPs, which end at the end of the ring or before.
     fn fill(&self, buffer: &BufferAccess<'_>, wptr: &mut u64, count: usize) -> Result {
+        if count == 0 {
+            return Ok(());
+        }
         let at = *wptr as usize & (self.layout.dwords - 1);
         buffer.fill32(self.layout.ring + at * 4, count, self.format.nop)?;
         *wptr += count as u64;
