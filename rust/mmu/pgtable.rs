@@ -15,6 +15,7 @@ use core::ops::Range;
 use kernel::{page::PAGE_SIZE, prelude::*, sizes::SZ_4K, sync::Arc};
 
 use super::{
+    lazy_vec::LazyVec,
     peer::PeerUse,
     placement::Placement,
     pte::{self, Row, Span, Writer, ENTRY_BYTES, MAX_FRAGMENT, PAGE_BITS},
@@ -70,7 +71,7 @@ type Kept = [Option<KBox<Table>>; ROOT as usize];
 /// failed update detached, for its repetition.
 #[derive(Default)]
 pub(super) struct Spare {
-    tables: KVVec<KBox<Table>>,
+    tables: LazyVec<KBox<Table>>,
     /// Of detached tables: [`Tree::rewrites`] at that time. A card reset since then has lost their
     /// contents. All entries of preallocated tables are written when they are used.
     rewrites: Option<u64>,
@@ -89,7 +90,7 @@ impl Spare {
             }
         }
         Ok(Self {
-            tables,
+            tables: tables.into(),
             rewrites: None,
         })
     }
@@ -109,7 +110,7 @@ impl Spare {
 }
 
 /// Removes and returns an empty table of this level, if there is one.
-fn take_empty(tables: &mut KVVec<KBox<Table>>, level: Level) -> Option<KBox<Table>> {
+fn take_empty(tables: &mut LazyVec<KBox<Table>>, level: Level) -> Option<KBox<Table>> {
     // A table replaced by a 2 MiB page still holds PTEs.
     let is_empty = |table: &KBox<Table>| table.level == level && table.used == 0;
     let i = tables.iter().rposition(is_empty)?;
@@ -334,8 +335,13 @@ impl Table {
                 if at % step != 0 || next - at != step {
                     return Err(EINVAL);
                 }
-                self.write(cx.gpu, i, empty)?;
-                self.set_leaf(i, false);
+                // With those that follow: an access to the BAR costs more than an entry.
+                let most = ((end - at) / step) as usize;
+                let count = (i..i + most).take_while(|i| self.is_leaf(*i)).count();
+                pte::write(cx.gpu, self.offset(i), count, |_| empty)?;
+                self.set_leaves(i, count, false);
+                at += count as u64 * step;
+                continue;
             } else if let Some(child) = self.child_mut(i) {
                 child.unmap(cx, at, next)?;
                 self.detach_unused(cx, i)?;
@@ -456,7 +462,7 @@ pub(super) struct Update<'a> {
     gpu: &'a Arc<Gpu>,
     /// Memory partition of new tables: that of the tree.
     memory: Option<u32>,
-    garbage: KVVec<KBox<Table>>,
+    garbage: LazyVec<KBox<Table>>,
     spare: Spare,
     /// Kept tables of the tree, during the update.
     kept: Kept,
@@ -478,7 +484,7 @@ impl<'a> Update<'a> {
         Self {
             gpu,
             memory: None,
-            garbage: KVVec::new(),
+            garbage: LazyVec::new(),
             spare,
             kept: Kept::default(),
             unlinked: 0..0,

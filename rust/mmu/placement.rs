@@ -352,6 +352,7 @@ impl Placement {
 
     /// Calls `f` with the address that PTEs of `card` use and the bytes of each piece of the bytes
     /// in `part`, which are whole pages. Returns its first error; others as [`Placement::run`].
+    #[inline]
     pub(super) fn for_runs(
         &self,
         card: &Card,
@@ -375,7 +376,9 @@ impl Placement {
             }
         };
         let page = |at: u64| usize::try_from(at / PAGE_SIZE as u64);
-        let mut runs = runs.dma_runs(page(part.start)?..page(part.end)?)?;
-        runs.try_for_each(|(dma, count)| f(dma, (count * PAGE_SIZE) as u64))
+        for (dma, count) in runs.dma_runs(page(part.start)?..page(part.end)?)? {
+            f(dma, (count * PAGE_SIZE) as u64)?;
+        }
+        Ok(())
     }
 }

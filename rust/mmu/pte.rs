@@ -6,6 +6,7 @@ use core::ops::Range;
 
 use kernel::{page::PAGE_SIZE, prelude::*};
 
+use super::lazy_vec::LazyVec;
 use crate::gpu::{
     dma::{self, PteRun},
     Gpu, //
@@ -158,7 +159,7 @@ impl Deferred {
 pub(super) struct Writer<'a> {
     gpu: &'a Gpu,
     /// Rows that SDMA writes, with their offsets in VRAM.
-    rows: KVVec<(u64, Row)>,
+    rows: LazyVec<(u64, Row)>,
     by_dma: bool,
     /// `Some`: all PTEs are deferred.
     deferred: Option<Deferred>,
@@ -169,7 +170,7 @@ impl<'a> Writer<'a> {
     pub(super) fn new(gpu: &'a Gpu, bytes: u64) -> Self {
         Self {
             gpu,
-            rows: KVVec::new(),
+            rows: LazyVec::new(),
             by_dma: bytes >= DMA_MIN_BYTES && dma::is_up(gpu),
             deferred: None,
         }
@@ -178,11 +179,13 @@ impl<'a> Writer<'a> {
     /// Starts a change that is written by [`Self::write_deferred`] only.
     pub(super) fn deferred(gpu: &'a Gpu) -> Self {
         Self {
+            gpu,
+            rows: LazyVec::new(),
+            by_dma: false,
             deferred: Some(Deferred {
                 spans: KVVec::new(),
                 entries: KVVec::new(),
             }),
-            ..Self::new(gpu, 0)
         }
     }
 
@@ -326,6 +329,7 @@ impl Rows<'_, '_> {
     }
 
     /// Adds an entry. Errors as those of [`Self::push`].
+    #[inline]
     pub(super) fn one(&mut self, entry: u64) -> Result {
         if let Some(deferred) = &mut self.writer.deferred {
             return Ok(deferred.entries.push_within_capacity(entry)?);

@@ -158,6 +158,8 @@ impl Vm {
         if self.space.has_queues() {
             // User queues do not validate it later.
             bo::validate(bo)?;
+        } else {
+            gpu.lru().touch(&**bo.inner());
         }
         let placement = bo.inner().placement();
         bo.inner().add_mapping(self.space.clone(), va)?;
@@ -170,7 +172,6 @@ impl Vm {
             bo.inner().remove_mapping(&*self.space, va);
         }
         mapped?;
-        bo.gpu().lru().touch(&**bo.inner());
         trace::vm_map(gpu.id(), self.pasid(), va, len, 0, true);
         Ok(())
     }

@@ -83,6 +83,7 @@ pub(crate) struct DmaRuns<'a> {
 impl Iterator for DmaRuns<'_> {
     type Item = (u64, usize);
 
+    #[inline]
     fn next(&mut self) -> Option<Self::Item> {
         if self.pages.is_empty() {
             return None;

@@ -3,9 +3,11 @@
 //! `rust/mmu`.
 
 #[allow(clippy::all)]
+#[path = "../../../rust/mmu/lazy_vec.rs"]
+mod lazy_vec;
+#[allow(clippy::all)]
 #[path = "../../../rust/mmu/pages.rs"]
 mod pages;
-#[allow(clippy::all)]
 #[path = "../../../rust/mmu/pgtable.rs"]
 mod pgtable;
 #[cfg(test)]
