@@ -699,6 +699,26 @@ struct page *rkfd_helper_hmm_pfn_to_page(unsigned long pfn)
 	return hmm_pfn_to_page(pfn);
 }
 
+/*
+ * Marks @count pages from @page on as dirty, as far as they are of anonymous memory or shmem. Pages
+ * of file systems are writable only while they are dirty. Does not sleep.
+ */
+void rkfd_helper_mark_dirty(struct page *page, unsigned long count)
+{
+	while (count) {
+		struct folio *folio = page_folio(page);
+		unsigned long step =
+			min(count, folio_nr_pages(folio) - folio_page_idx(folio, page));
+
+		/* No notifier ends this: the kernel writes back pages that it has unmapped. */
+		if (!folio_test_dirty(folio) &&
+		    (folio_test_anon(folio) || folio_test_swapbacked(folio)))
+			folio_mark_dirty(folio);
+		page += step;
+		count -= step;
+	}
+}
+
 /* Returns the data of a device private page; NULL if it is free. */
 void *rkfd_helper_page_device_data(const struct page *page)
 {
@@ -742,6 +762,8 @@ unsigned long rkfd_helper_alloc_locked_page(struct vm_area_struct *vma, unsigned
 	if (!folio)
 		return 0;
 	folio_lock(folio);
+	/* Its contents come from a device, whose writes no PTE has recorded. */
+	folio_mark_dirty(folio);
 	return migrate_pfn(folio_pfn(folio));
 }
 

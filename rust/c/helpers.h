@@ -119,6 +119,7 @@ bool rkfd_helper_fault_may_retry(const struct vm_fault *vmf);
 bool rkfd_helper_fault_unlock(struct vm_fault *vmf);
 long rkfd_helper_fault_nowait(struct mm_struct *mm, unsigned long addr, bool write);
 struct page *rkfd_helper_hmm_pfn_to_page(unsigned long pfn);
+void rkfd_helper_mark_dirty(struct page *page, unsigned long count);
 
 void *rkfd_helper_page_device_data(const struct page *page);
 void *rkfd_helper_folio_take_device_data(struct folio *folio);

@@ -558,6 +558,36 @@ impl FoundPage {
         self.is_some() && self.0 & PFN_WRITE != 0
     }
 
+    /// Marks the writable ones of `found` pages as dirty, as far as they are in system memory, and
+    /// anonymous or of shmem: the kernel drops clean ones when it reclaims memory, and writes of
+    /// devices are not recorded in PTEs of the CPU.
+    ///
+    /// To be called before a device may write to them, with the lock held that the [`Watch`] takes,
+    /// if they were not invalidated since before they were found.
+    pub(crate) fn mark_dirty<'a>(found: impl Iterator<Item = &'a Self>) {
+        let mut run = (0, 0);
+        let writable = found.filter(|page| page.is_writable());
+        for pfn in writable.map(|page| page.pfn()) {
+            if pfn == run.0 + run.1 && run.1 != 0 {
+                run.1 += 1;
+                continue;
+            }
+            Self::mark_run_dirty(run);
+            run = (pfn, 1);
+        }
+        Self::mark_run_dirty(run);
+    }
+
+    fn mark_run_dirty((first, count): (c_ulong, c_ulong)) {
+        if count != 0 {
+            // SAFETY: The walk found pages with these PFNs, so each has a `struct page`.
+            unsafe {
+                let page = ours::rkfd_helper_hmm_pfn_to_page(first);
+                ours::rkfd_helper_mark_dirty(page, count);
+            }
+        }
+    }
+
     /// Returns why a kernel thread did not find the page: `EAGAIN` if it has to be waited for,
     /// `EFAULT` if it cannot be had.
     pub(crate) fn error(self) -> Option<Error> {
@@ -631,6 +661,16 @@ impl Faulted {
         // notifier stops accesses before they are freed.
         let mapping = unsafe { Mapping::new(device, &self.extents)? };
         Ok(PeerMapping::new(mapping, None))
+    }
+
+    /// Marks the pages as dirty, see [`FoundPage::mark_dirty`].
+    pub(crate) fn mark_dirty(&self) {
+        for extent in &self.extents {
+            // SAFETY: The walk found the pages, and a `struct page` outlives the use of its page.
+            unsafe {
+                ours::rkfd_helper_mark_dirty(extent.page.as_ptr(), extent.count as c_ulong);
+            }
+        }
     }
 }
 

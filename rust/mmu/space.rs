@@ -349,8 +349,12 @@ impl Space {
         let node = RBTreeNode::new(va, update.spans()?, GFP_KERNEL)?;
         let mut valid = self.mapped.lock();
         let _no_reclaim = NoReclaim::new();
-        if !matches!(target.placement, Placement::User(pages) if pages.are_current(memory)) {
-            return Ok(false);
+        let pages = match target.placement {
+            Placement::User(pages) if pages.are_current(memory) => pages,
+            _ => return Ok(false),
+        };
+        if target.attrs.write {
+            pages.mark_dirty();
         }
         // Zapped by invalidations from here on.
         valid.insert(node);

@@ -80,6 +80,12 @@ impl UserPages {
         &self.pages
     }
 
+    /// Marks the pages as dirty. They are current, and the lock is held with which their PTEs are
+    /// zapped.
+    pub(super) fn mark_dirty(&self) {
+        self.pages.mark_dirty();
+    }
+
     /// Returns whether there was no invalidation since the pages of `memory` were read.
     pub(super) fn are_current(&self, memory: &UserMemory) -> bool {
         memory.watch().count() == self.at

@@ -601,6 +601,7 @@ impl Svm {
         let Some(block) = state.block(index).filter(unchanged) else {
             return Ok(false);
         };
+        Block::mark_dirty(segments, found);
         let mut result = Ok(());
         for new in prepared.iter_mut().filter(|new| !self.has_left(new.gpu)) {
             match block.show(new.gpu, segments, found, &mut new.piece) {

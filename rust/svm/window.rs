@@ -415,6 +415,15 @@ impl Found {
             .unwrap_or_default()
     }
 
+    /// Marks those of `pages` that are in system memory as dirty, see [`FoundPage::mark_dirty`].
+    fn mark_dirty(&self, pages: Range<usize>) {
+        let found = self.within(pages.clone());
+        let found = found.and_then(|within| self.pages.get(within));
+        let all = found.unwrap_or_default().iter().zip(self.places(pages));
+        let system = all.filter(|(_, place)| **place == Where::System);
+        FoundPage::mark_dirty(system.map(|(page, _)| page));
+    }
+
     /// Returns those of `pages` that were found.
     pub(super) fn among(&self, pages: Pages) -> impl Iterator<Item = &FoundPage> {
         let all = self.pages.iter().enumerate();
@@ -493,6 +502,14 @@ impl Block {
         }
         let piece = new.take().ok_or(EINVAL)?;
         Ok(map.replace_pieces(piece))
+    }
+
+    /// Marks the pages of system memory that GPUs may write to as dirty. To be called before
+    /// [`Self::show`], under the same lock.
+    pub(super) fn mark_dirty(segments: &[Segment], found: &Found) {
+        for segment in segments.iter().filter(|segment| segment.attrs.write) {
+            found.mark_dirty(segment.first..segment.end);
+        }
     }
 
     /// Records which pages of `segments` stay mapped.

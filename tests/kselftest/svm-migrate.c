@@ -352,6 +352,25 @@ TEST_TIMEOUT(touched_meanwhile, 240)
 	compare(t.words, 0, size / 4);
 }
 
+/* Pages that the GPU writes to in VRAM are not dropped as clean after the migration back. */
+TEST(lazily_freed_memory)
+{
+	struct pages p;
+	struct fixture f;
+
+	svm_launch(&f);
+	p = svm_pages(lazily_freed(16 * KFD_PAGE), 16 * KFD_PAGE);
+	ASSERT_OK(svm_to_vram(&f.k, p.cpu, p.size));
+	for (size_t at = 0; at < p.size; at += KFD_PAGE)
+		ASSERT_OK(fixture_fill(&f, &f.q, (uint32_t *)(p.gpu + at), 64, 0x77));
+	/* Not mapped on the GPU on the way back. */
+	ASSERT_OK(svm_set(&f.k, p.cpu, p.size, { KFD_IOCTL_SVM_ATTR_NO_ACCESS, f.k.node.gpu_id },
+			  { KFD_IOCTL_SVM_ATTR_PREFETCH_LOC, 0 }));
+	ASSERT(madvise(p.cpu, p.size, MADV_PAGEOUT) == 0);
+	for (size_t at = 0; at < p.size; at += KFD_PAGE)
+		EXPECT_EQ(*(uint32_t *)(p.cpu + at), 0x77);
+}
+
 /* The process exits with memory in VRAM, which is free afterwards. */
 static void exits(void *unused)
 {

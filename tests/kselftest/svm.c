@@ -88,6 +88,29 @@ TEST(file_and_read_only_memory)
 	close(fd);
 }
 
+/* The kernel drops clean pages. Those that the GPU writes to are dirty, without the CPU. */
+TEST(lazily_freed_memory)
+{
+	struct pages p;
+	struct fixture f;
+
+	svm_launch(&f);
+	p = svm_pages(lazily_freed(16 * KFD_PAGE), 16 * KFD_PAGE);
+	ASSERT_OK(svm_access(&f.k, p.cpu, p.size));
+	expect_kept(&f, &p);
+}
+
+TEST(file_that_is_read_before)
+{
+	struct pages p;
+	struct fixture f;
+
+	svm_launch(&f);
+	p = svm_pages(read_before(16 * KFD_PAGE), 16 * KFD_PAGE);
+	ASSERT_OK(svm_access(&f.k, p.cpu, p.size));
+	expect_kept(&f, &p);
+}
+
 /* Memory of a file without pages in the same 2 MiB, to which the GPU is to have access. */
 static void empty_file_at(struct fixture *f, char *p)
 {

@@ -295,3 +295,30 @@ TEST(same_pages_twice)
 	EXPECT(gpu_writes(&f, &b, 0, 64, 5));
 	EXPECT_OK(unregister(&f.k, &b));
 }
+
+/* The kernel drops clean pages. Those that the GPU writes to are dirty, without the CPU. */
+TEST(lazily_freed_memory)
+{
+	struct pages p;
+	struct fixture f;
+	char *cpu;
+
+	fixture_launch(&f);
+	cpu = lazily_freed(16 * KFD_PAGE);
+	register_at(&f.k, cpu, kfd_va(cpu), 16 * KFD_PAGE, &p);
+	expect_kept(&f, &p);
+	EXPECT_OK(unregister(&f.k, &p));
+}
+
+TEST(file_that_is_read_before)
+{
+	struct pages p;
+	struct fixture f;
+	char *cpu;
+
+	fixture_launch(&f);
+	cpu = read_before(16 * KFD_PAGE);
+	register_at(&f.k, cpu, kfd_va(cpu), 16 * KFD_PAGE, &p);
+	expect_kept(&f, &p);
+	EXPECT_OK(unregister(&f.k, &p));
+}

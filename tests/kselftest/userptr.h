@@ -90,6 +90,41 @@ static inline bool gpu_writes(struct fixture *f, struct pages *p, size_t at, uin
 	return true;
 }
 
+/* Memory that the process has written to, but that the kernel may drop until the next write. */
+static inline char *lazily_freed(size_t size)
+{
+	char *p = anonymous(size);
+
+	memset(p, 0x11, size);
+	ASSERT(madvise(p, size, MADV_FREE) == 0);
+	return p;
+}
+
+/* Memory of a file that has not been written to. */
+static inline char *read_before(size_t size)
+{
+	int fd = memfd_create("clean", 0);
+	char *p = anonymous(size);
+
+	ASSERT(fd >= 0 && ftruncate(fd, (off_t)size) == 0);
+	ASSERT(mmap(p, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, fd, 0) == p);
+	for (size_t at = 0; at < size; at += KFD_PAGE)
+		ASSERT(*(volatile char *)(p + at) == 0);
+	close(fd);
+	return p;
+}
+
+/* Expects that no page to which the GPU writes is dropped as clean. */
+static inline void expect_kept(struct fixture *f, struct pages *p)
+{
+	for (size_t at = 0; at < p->size; at += KFD_PAGE)
+		ASSERT_OK(fixture_fill(f, &f->q, (uint32_t *)(p->gpu + at), 64,
+				       (uint32_t)(at / KFD_PAGE) + 1));
+	ASSERT(madvise(p->cpu, p->size, MADV_PAGEOUT) == 0);
+	for (size_t at = 0; at < p->size; at += KFD_PAGE)
+		EXPECT_EQ(*(uint32_t *)(p->cpu + at), at / KFD_PAGE + 1);
+}
+
 /* The CPU writes a dword of the pages, the GPU copies it to another BO. */
 static inline bool gpu_reads(struct fixture *f, struct pages *p, size_t at, uint32_t value)
 {
