@@ -18,7 +18,7 @@ use kernel::{
 use super::{
     dma::{self, Direction},
     lru::{EvictableBo, EvictionLru, Victims},
-    migrated::{Host, Migrated, Place, PIECE},
+    migrated::{Host, Migrated, Moved, Place, PIECE},
     Gpu,
 };
 use crate::{
@@ -54,16 +54,23 @@ impl Host for Gpu {
         Ok(())
     }
 
-    fn bring_back(&self, mut migration: Migration<'_>) -> Result<u64> {
+    fn bring_back(&self, mut migration: Migration<'_>) -> Result<Moved> {
         if migration.is_empty() {
-            return Ok(0);
+            return Ok(Moved::default());
         }
-        migration.alloc_system()?;
+        let resets = self.health().resets();
+        let lost = !migration.alloc_system(&self.migrated, |block| block.resets() == resets)?;
         let vram = migration.device(&self.migrated)?;
+        if vram.is_empty() {
+            return Ok(Moved { pages: 0, lost });
+        }
         let system = migration.map_system(self.dma())?;
         dma::migrate(self, &system, &vram, Direction::ToSystem)?;
         drop(system);
-        Ok(migration.commit())
+        // The contents were lost before or during the copy.
+        self.check_contents(resets)?;
+        let pages = migration.commit();
+        Ok(Moved { pages, lost })
     }
 
     fn evictable(&self) -> &EvictionLru {
@@ -167,8 +174,9 @@ impl Gpu {
 
     /// Migrates those of `pages` of a process that are in VRAM of this card to system memory. Calls
     /// `begin` before each migration, and adds the number of moved pages to `moved`, also after an
-    /// error. `EIO` when the device is hung, `ENODEV` when it is unplugged, `ENOMEM` without
-    /// memory. The caller does not hold the mmap lock.
+    /// error. `EIO` when the device is hung, or if contents of some pages were lost by a reset;
+    /// `ENODEV` when it is unplugged, `ENOMEM` without memory. The caller does not hold the mmap
+    /// lock.
     pub(crate) fn migrate_to_system(
         &self,
         mm: &MmWithUser,
@@ -180,6 +188,7 @@ impl Gpu {
         if self.vram().used_by(VramUser::Svm) == 0 {
             return Ok(());
         }
+        let mut lost = false;
         for piece in pieces(pages) {
             let locked = mm.mmap_read_lock();
             migrate::for_each_movable(&locked, piece, |area, pages| {
@@ -190,9 +199,14 @@ impl Gpu {
                     return Ok(());
                 }
                 begin();
-                *moved += self.bring_back(migration)?;
+                let back = self.bring_back(migration)?;
+                *moved += back.pages;
+                lost |= back.lost;
                 Ok(())
             })?;
+        }
+        if lost {
+            return Err(EIO);
         }
         Ok(())
     }

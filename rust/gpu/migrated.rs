@@ -100,14 +100,24 @@ impl Place {
     }
 }
 
+/// Result of a migration to system memory.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Moved {
+    /// Number of pages that were moved.
+    pub(super) pages: u64,
+    /// Contents of other pages were lost by a reset of the card.
+    pub(super) lost: bool,
+}
+
 /// The device of migrated memory.
 pub(super) trait Host: Send + Sync {
     /// Returns `ENODEV` when the device is unplugged, `EIO` when it is hung, or was reset since it
     /// had been `resets` times.
     fn check_contents(&self, resets: u32) -> Result;
 
-    /// Moves collected pages to new system memory. Returns how many.
-    fn bring_back(&self, migration: Migration<'_>) -> Result<u64>;
+    /// Moves collected pages to new system memory, without those whose contents were lost. `EIO`
+    /// also if the card is reset meanwhile.
+    fn bring_back(&self, migration: Migration<'_>) -> Result<Moved>;
 
     /// Returns the evictable BOs.
     fn evictable(&self) -> &EvictionLru;
@@ -180,6 +190,11 @@ impl Migrated {
         })
     }
 
+    /// Returns how often the card had been reset when the memory was migrated.
+    pub(super) fn resets(&self) -> u32 {
+        self.resets
+    }
+
     /// Returns the first page of the process.
     pub(super) fn first(&self) -> u64 {
         self.pages.start
@@ -209,10 +224,11 @@ impl Owner for Migrated {
         let count = (end - start) >> PAGE_SHIFT;
         let moved = Migration::to_system(area, start, count, this.host.region(), Some(fault))
             .and_then(|migration| this.host.bring_back(migration));
-        this.place
-            .report
-            .end(&info, moved.unwrap_or(0), moved.map(|_| ()));
-        moved.map(|_| ())
+        let pages = moved.map_or(0, |moved| moved.pages);
+        let result = moved.map(|_| ());
+        this.place.report.end(&info, pages, result);
+        // If the page of the fault was lost meanwhile, its next fault fails.
+        result
     }
 
     fn released(this: &Arc<Block<Self>>) {
@@ -262,8 +278,9 @@ impl EvictableBo for Block<Migrated> {
         }
         self.place.report.begin(&info);
         let moved = self.host.bring_back(migration);
+        let pages = moved.map_or(0, |moved| moved.pages);
         let result = moved.map(|_| ());
-        self.place.report.end(&info, moved.unwrap_or(0), result);
+        self.place.report.end(&info, pages, result);
         result?;
         if self.is_used() {
             return Err(EBUSY);

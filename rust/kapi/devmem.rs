@@ -415,6 +415,22 @@ impl<T: Owner> Region<T> {
         Ok(())
     }
 
+    /// Returns the result of `f` for the block of a page; `None` if the page is free.
+    ///
+    /// # Safety
+    ///
+    /// The page is one of a region of such blocks, and its use does not end during the call.
+    pub(super) unsafe fn block_of<R>(
+        page: NonNull<bindings::page>,
+        f: impl FnOnce(&T) -> R,
+    ) -> Option<R> {
+        // SAFETY: The page exists.
+        let data = unsafe { ours::rkfd_helper_page_device_data(page.as_ptr()) };
+        let block = NonNull::new(data.cast::<Block<T>>())?;
+        // SAFETY: The data are a block by the safety requirement, whose user the page is.
+        Some(f(unsafe { &block.as_ref().item }))
+    }
+
     /// Takes the page of the memory at each of `at`, locked and with one reference, and calls
     /// `taken` with its number and PFN. `EBUSY` if one is in use, `EINVAL` for memory without
     /// `struct page`s; those before it are taken.

@@ -254,14 +254,30 @@ impl<'a> Migration<'a> {
         Ok(runs)
     }
 
-    /// Allocates pages of system memory for all collected pages that have none. `ENOMEM` without
-    /// memory: some have one.
-    pub(crate) fn alloc_system(&mut self) -> Result {
+    /// Allocates pages of system memory for the collected pages of `region` that have none, and for
+    /// whose blocks `pick` returns true. Returns whether all have one. `ENOMEM` without memory:
+    /// some have one.
+    pub(crate) fn alloc_system<T: Owner>(
+        &mut self,
+        _region: &Region<T>,
+        pick: impl Fn(&T) -> bool,
+    ) -> Result<bool> {
         if !self.to_system {
             return Err(EINVAL);
         }
+        let mut complete = true;
         for index in 0..self.len() {
             if !self.has(index) || self.dst.get(index).is_some_and(|page| *page != 0) {
+                continue;
+            }
+            let entry = self.src.get(index).copied().unwrap_or(0);
+            // SAFETY: The entry is that of a page that exists.
+            let page = unsafe { ours::rkfd_helper_migrate_pfn_to_page(entry) };
+            let page = NonNull::new(page).ok_or(EINVAL)?;
+            // SAFETY: Only pages of the region are collected on the way to system memory. The page
+            // is locked and has a reference until the migration ends.
+            if unsafe { Region::block_of(page, &pick) } != Some(true) {
+                complete = false;
                 continue;
             }
             let (area, addr) = match &self.origin {
@@ -278,7 +294,7 @@ impl<'a> Migration<'a> {
                 *slot = new;
             }
         }
-        Ok(())
+        Ok(complete)
     }
 
     /// Returns the indices of the pages of system memory that are copied from or to.

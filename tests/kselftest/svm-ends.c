@@ -63,6 +63,8 @@ static bool is_lost(const volatile uint32_t *word)
 static void expect_lost(struct fixture *f, uint32_t *words, const uint32_t *other)
 {
 	ASSERT(signal(SIGBUS, faulted) != SIG_ERR);
+	/* What is in VRAM is not their contents. */
+	EXPECT_RET(svm_set(&f->k, words, COUNT * 4, { KFD_IOCTL_SVM_ATTR_PREFETCH_LOC, 0 }), -EIO);
 	for (size_t i = 0; i < COUNT; i += 1024)
 		ASSERT(is_lost(words + i), "word %zu: %#x", i, words[i]);
 	for (uint32_t i = 0; i < 1024; i++)
@@ -126,6 +128,33 @@ TEST_TIMEOUT(reset_of_the_function, 180)
 	EXPECT_EQ(expect_hang_event(&f.k, event, WAIT_MS), 1);
 	expect_lost(&f, words, other);
 	ASSERT_OK(ktap_in_child(fixture_lives, NULL));
+}
+
+/* New memory in VRAM beside some that was there before a reset, within the same 2 MiB. */
+TEST_TIMEOUT(lost_beside_other_memory, 180)
+{
+	uint32_t *words, *other, event;
+	struct fixture f;
+
+	device_need_reset();
+	fixture_launch(&f);
+	svm_needed(&f.k);
+	words = anonymous_huge();
+	other = words + MIB / 4;
+	memset(words, 0x3c, 2 * MIB);
+	ASSERT_OK(svm_to_vram(&f.k, words, MIB));
+	ASSERT_OK(kfd_event_create(&f.k, KFD_IOC_EVENT_HW_EXCEPTION, false, &event));
+	device_reset();
+	EXPECT_EQ(expect_hang_event(&f.k, event, WAIT_MS), 1);
+	ASSERT(signal(SIGBUS, faulted) != SIG_ERR);
+	ASSERT_OK(svm_to_vram(&f.k, other, MIB));
+	/* An access of the CPU takes back what is around. */
+	EXPECT_EQ(other[0], 0x3c3c3c3c);
+	for (size_t i = 0; i < MIB / 4; i += 1024) {
+		ASSERT(is_lost(words + i), "word %zu: %#x", i, words[i]);
+		ASSERT_EQ(other[i], 0x3c3c3c3c);
+	}
+	kfd_queue_destroy(&f.q);
 }
 
 /* The GPU does not preempt queues (model knob hws.no_preempt) and is reset. */
