@@ -191,7 +191,7 @@ pub(super) fn set_xnack_mode(
         args.xnack_enabled = i32::from(process.svm().retries());
         return Ok(());
     }
-    let mut retries = process.svm().lock_retries();
+    let mut retries = process.svm().lock_retries()?;
     let state = process.lock()?;
     if !state.queues.is_empty() {
         return Err(EBUSY);

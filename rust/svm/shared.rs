@@ -170,6 +170,8 @@ impl Owner for Handle {
         self.0.changes.fetch_add(1, Relaxed);
         // The lock of the window is held: whoever takes it after this was cleared has the pages.
         self.0.any_gone.store(true, ordering::Release);
+        // They count for limits that other processes have, too.
+        Svm::schedule(&self.0);
         let _no_reclaim = NoReclaim::new();
         if self.0.vital.lock().iter().any(overlaps) {
             self.0.queues.stop();
@@ -607,12 +609,13 @@ impl Svm {
         Ok(state.attributes.has_any(first, end))
     }
 
-    /// Takes the lock of the attributes, to change [`Self::retries`].
-    pub(crate) fn lock_retries(&self) -> RetriesGuard<'_> {
-        RetriesGuard {
-            svm: self,
-            state: self.state.lock(),
-        }
+    /// Takes the lock of the attributes, to change [`Self::retries`], and removes pages that the
+    /// process has unmapped. `ENOMEM` without memory, `ESRCH` if the process is ending.
+    pub(crate) fn lock_retries(&self) -> Result<RetriesGuard<'_>> {
+        let mm = self.user()?;
+        let mut state = self.lock()?;
+        self.tidy(&mut state, &mm)?;
+        Ok(RetriesGuard { svm: self, state })
     }
 
     /// Pins memory that a queue on a GPU cannot run without: if the process unmaps it, the queues

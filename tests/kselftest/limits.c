@@ -6,7 +6,7 @@
 #include <unistd.h>
 
 #include "device.h"
-#include "fixture.h"
+#include "svm.h"
 
 #define BLOCK (2ul << 20)
 #define GTT (KFD_FLAGS_GTT)
@@ -255,4 +255,49 @@ TEST(system_memory_beyond_limit_is_enomem)
 	EXPECT_EQ(after.used, before.used);
 	EXPECT_EQ(after.gtt_used, before.gtt_used);
 	close(log);
+}
+
+/* Registers memory that has no pages; returns 0 or a negative errno. */
+static int register_empty(struct kfd *k, size_t size, void **start)
+{
+	*start = mmap(NULL, size, PROT_READ | PROT_WRITE,
+		      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	ASSERT(*start != MAP_FAILED);
+	return svm_set(k, *start, size, { KFD_IOCTL_SVM_ATTR_GRANULARITY, 9 });
+}
+
+/* The memory that another process has unmapped is free after some time. */
+static void register_soon(void *data)
+{
+	size_t size = *(size_t *)data;
+	int ret = -ENOMEM;
+	struct kfd k;
+	void *start;
+
+	fixture_open(&k);
+	ASSERT_OK(svm_xnack(&k, 0));
+	for (int i = 0; i < 100 && ret == -ENOMEM; i++) {
+		ret = register_empty(&k, size, &start);
+		ASSERT(munmap(start, size) == 0);
+		usleep(20000);
+	}
+	EXPECT_OK(ret);
+}
+
+TEST(unmapped_memory_is_not_registered)
+{
+	struct limits before;
+	struct kfd k;
+	void *start;
+	size_t size;
+
+	fixture_open(&k);
+	svm_needed(&k);
+	ASSERT_OK(svm_xnack(&k, 0));
+	before = system_limits();
+	/* Not twice. */
+	size = (before.limit - before.used) / 3 * 2 << 20;
+	ASSERT_OK(register_empty(&k, size, &start));
+	ASSERT(munmap(start, size) == 0);
+	EXPECT_OK(ktap_in_child(register_soon, &size));
 }

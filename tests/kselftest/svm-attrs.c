@@ -463,7 +463,9 @@ TEST(ranges_and_bos_exclude_each_other)
 
 TEST(xnack_mode)
 {
+	size_t all = (size_t)sysconf(_SC_PHYS_PAGES) * KFD_PAGE;
 	struct fixture f;
+	char *p;
 
 	fixture_open(&f.k);
 	svm_needed(&f.k);
@@ -482,6 +484,18 @@ TEST(xnack_mode)
 	/* Any positive number is on. */
 	EXPECT_OK(svm_xnack(&f.k, 77));
 	EXPECT_EQ(svm_xnack(&f.k, -5), 1);
+	/* Unmapped memory does not count for the limit, which memory with retry faults has not. */
+	p = mmap(NULL, all, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1,
+		 0);
+	ASSERT(p != MAP_FAILED);
+	ASSERT_OK(svm_set(&f.k, p, all, { KFD_IOCTL_SVM_ATTR_GRANULARITY, 9 }));
+	EXPECT_RET(svm_xnack(&f.k, 0), -ENOMEM);
+	ASSERT(munmap(p, all) == 0);
+	/* The C driver removes ranges in a work item. */
+	if (!ktap_is_rkfd())
+		usleep(100000);
+	EXPECT_OK(svm_xnack(&f.k, 0));
+	EXPECT_OK(svm_xnack(&f.k, 1));
 	ASSERT_OK(kfd_queue_create(&f.k, &f.q, 64));
 	EXPECT_EQ(svm_xnack(&f.k, -1), 1);
 	EXPECT_RET(svm_xnack(&f.k, 1), -EBUSY);
