@@ -97,10 +97,20 @@ impl Target {
 
 /// Pages that cannot be faulted in.
 struct Missing {
-    /// Pages that are looked for again when they are invalidated.
+    /// Pages that are looked for again when they are invalidated, and by the worker.
     refused: Pages,
     /// Pages that another thread of the process provides without an invalidation (userfaultfd).
     awaited: Pages,
+}
+
+/// Pages that do not have to be mapped again after they were mapped.
+struct Settled {
+    /// All of them.
+    pages: Pages,
+    /// Those that the process cannot access.
+    absent: Pages,
+    /// Those of them that cannot be faulted in.
+    refused: Pages,
 }
 
 /// Memory that is allocated before the lock of a window is taken.
@@ -566,7 +576,11 @@ impl Svm {
                 &window,
                 index,
                 target,
-                (target.pages.without(kept), absent.without(kept)),
+                Settled {
+                    pages: target.pages.without(kept),
+                    absent: absent.without(kept),
+                    refused: missing.refused.without(kept),
+                },
                 &segments,
                 &found,
                 &mut prepared,
@@ -581,15 +595,15 @@ impl Svm {
         Err(EAGAIN)
     }
 
-    /// Writes the PTEs if none of the pages was invalidated. `settled` pages are mapped then,
-    /// except for `absent` ones. Returns whether they were written.
+    /// Writes the PTEs if none of the pages was invalidated. `settled` pages are mapped then.
+    /// Returns whether they were written.
     #[allow(clippy::too_many_arguments, reason = "one step of `map_block`")]
     fn show(
         &self,
         window: &WindowRef,
         index: usize,
         target: &Target,
-        (settled, absent): (Pages, Pages),
+        settled: Settled,
         segments: &[Segment],
         found: &Found,
         prepared: &mut [Prepared],
@@ -611,7 +625,7 @@ impl Svm {
         }
         block.set_always(segments);
         if result.is_ok() {
-            block.settle(settled, absent);
+            block.settle(settled.pages, settled.absent, settled.refused);
         }
         drop(state);
         drop(unused);

@@ -47,6 +47,17 @@ pub(crate) fn set_workqueue(queue: Option<OwnedQueue>) -> Option<OwnedQueue> {
     mem::replace(&mut *QUEUE.lock(), queue)
 }
 
+/// Result of a run of the worker.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Restored {
+    /// No page is left.
+    All,
+    /// Pages are left that cannot be faulted in. They do not keep the queues evicted.
+    ButRefused,
+    /// Pages cannot be mapped at present, or other ones are invalidated again and again.
+    Incomplete,
+}
+
 impl Svm {
     /// Schedules the worker, unless it is.
     pub(super) fn schedule(this: &Arc<Delayed<Self>>) {
@@ -81,19 +92,23 @@ impl Svm {
         });
     }
 
-    /// Maps the invalid pages again. Returns false if some still are.
-    fn refresh(&self) -> Result<bool> {
+    /// Maps the invalid pages again, and those that were refused before.
+    fn refresh(&self) -> Result<Restored> {
         let mm = self.user()?;
         let mut guard = self.lock()?;
         let state: &mut State = &mut guard;
         self.tidy(state, &mm)?;
         self.forget_lost();
-        let mut complete = true;
+        let retries = self.retries();
+        let mut left = Restored::All;
         let mut result = Ok(());
         self.for_windows(|window| {
             for index in 0..super::window::BLOCKS {
                 let mut locked = window.watch().lock();
-                let invalid = locked.block(index).map(|block| block.invalid());
+                let invalid = locked.block(index).map(|block| {
+                    block.retry_refused(retries);
+                    block.invalid()
+                });
                 let Some(invalid) = invalid.filter(|pages| !pages.is_empty()) else {
                     continue;
                 };
@@ -109,40 +124,48 @@ impl Svm {
                     Ok(()) => {}
                     Err(e) if e == ENOMEM => result = Err(e),
                     // Such as `ENODEV` for a GPU that is unplugged meanwhile.
-                    Err(_) => complete = false,
+                    Err(_) => left = Restored::Incomplete,
+                }
+                let mut locked = window.watch().lock();
+                let refused = locked.block(index).is_some_and(|b| b.has_refused(retries));
+                if refused && left == Restored::All {
+                    left = Restored::ButRefused;
                 }
             }
         });
         drop(guard);
-        result.map(|()| complete)
+        result.map(|()| left)
     }
 
-    /// Maps the invalid pages again and restores the queues. Returns false if that has to be tried
-    /// again after a delay: pages cannot be mapped at present, or other ones are invalidated again
-    /// and again.
-    fn restore(&self) -> Result<bool> {
+    /// Maps the invalid pages again, and restores the queues unless the result is
+    /// [`Restored::Incomplete`].
+    fn restore(&self) -> Result<Restored> {
         for _ in 0..ROUNDS {
             let batch = self.queues().batch();
             match self.refresh() {
                 // The process is ending.
-                Err(e) if e == ESRCH => return Ok(true),
-                Ok(true) => {
+                Err(e) if e == ESRCH => return Ok(Restored::All),
+                Ok(left) if left != Restored::Incomplete => {
                     if self.queues().restore(batch)? {
-                        return Ok(true);
+                        return Ok(left);
                     }
                 }
                 incomplete => return incomplete,
             }
         }
-        Ok(false)
+        Ok(Restored::Incomplete)
     }
 }
 
 impl DelayedItem for Svm {
     fn run(this: Arc<Delayed<Self>>) {
         match this.restore() {
-            Ok(true) => this.failures.store(0, Relaxed),
-            Ok(false) | Err(_) => {
+            Ok(Restored::All) => this.failures.store(0, Relaxed),
+            Ok(Restored::ButRefused) => {
+                this.failures.fetch_add(1, Relaxed);
+                Self::schedule(&this);
+            }
+            Ok(Restored::Incomplete) | Err(_) => {
                 this.failures.fetch_add(1, Relaxed);
                 this.queues().postponed();
                 Self::schedule(&this);

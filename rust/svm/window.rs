@@ -228,6 +228,9 @@ pub(super) struct Block {
     invalid: Pages,
     /// Pages that are to be mapped, but that the process cannot access at the moment.
     absent: Pages,
+    /// Those of them that cannot be faulted in, as behind the end of a file: no notifier reports
+    /// the end of that.
+    refused: Pages,
     /// Pages that stay mapped, also if GPUs repeat accesses.
     always: Pages,
     /// By GPU.
@@ -245,6 +248,7 @@ impl Block {
             changed: Pages::NONE,
             invalid: Pages::NONE,
             absent: Pages::NONE,
+            refused: Pages::NONE,
             always: Pages::NONE,
             maps,
         };
@@ -271,16 +275,32 @@ impl Block {
         self.always
     }
 
-    /// Marks pages that were mapped again, except for those that are `absent`.
-    pub(super) fn settle(&mut self, pages: Pages, absent: Pages) {
+    /// Marks pages that were mapped again, except for those that are `absent`, of which some were
+    /// `refused`.
+    pub(super) fn settle(&mut self, pages: Pages, absent: Pages, refused: Pages) {
         self.invalid = self.invalid.without(pages);
         self.absent = self.absent.without(pages).or(absent);
+        self.refused = self.refused.without(pages).or(refused);
+    }
+
+    /// Returns whether pages were refused that stay mapped otherwise.
+    pub(super) fn has_refused(&self, retries: bool) -> bool {
+        let kept = if retries { self.always } else { Pages::ALL };
+        !self.refused.and(kept).is_empty()
+    }
+
+    /// Adds the pages that were refused to those that have to be mapped again.
+    pub(super) fn retry_refused(&mut self, retries: bool) {
+        let refused = core::mem::take(&mut self.refused);
+        let kept = if retries { self.always } else { Pages::ALL };
+        self.spoil(refused.and(kept));
     }
 
     /// Marks pages that have to be mapped again.
     pub(super) fn spoil(&mut self, pages: Pages) {
         self.invalid = self.invalid.or(pages);
         self.absent = self.absent.without(pages);
+        self.refused = self.refused.without(pages);
     }
 
     /// Returns the block on each GPU.
@@ -756,7 +776,7 @@ impl Watch for Window {
             let mut lost = block.fragments(pages, u64::MAX);
             if unmapped {
                 lost = lost.without(pages);
-                block.settle(pages, Pages::NONE);
+                block.settle(pages, Pages::NONE, Pages::NONE);
             } else {
                 // They may be accessible now.
                 lost = lost.or(block.absent.and(pages));

@@ -186,6 +186,27 @@ TEST(truncated_beside_other_memory)
 	close(fd);
 }
 
+/* Pages of a file that is truncated and extended again: no notifier reports the latter. */
+TEST(file_that_is_extended_again)
+{
+	int fd = memfd_create("svm", 0);
+	struct fixture f;
+	char *p;
+
+	svm_launch(&f);
+	p = anonymous(8 * KFD_PAGE);
+	ASSERT(ftruncate(fd, 8 * KFD_PAGE) == 0);
+	ASSERT(mmap(p, 8 * KFD_PAGE, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, fd, 0) == p);
+	ASSERT_OK(svm_access(&f.k, p, 8 * KFD_PAGE));
+	ASSERT(svm_works(&f, p, 8 * KFD_PAGE, 0x100));
+	ASSERT(ftruncate(fd, 4 * KFD_PAGE) == 0);
+	usleep(100000);
+	ASSERT(ftruncate(fd, 8 * KFD_PAGE) == 0);
+	usleep(200000);
+	EXPECT(svm_works(&f, p, 8 * KFD_PAGE, 0x200));
+	close(fd);
+}
+
 struct neighbour {
 	struct fixture *f;
 	char *p;
