@@ -16,7 +16,7 @@ use kernel::{
     mm::{virt::flags, MmWithUser},
     page::PAGE_SHIFT,
     prelude::*,
-    sync::Arc,
+    sync::{atomic::Relaxed, Arc},
 };
 
 use super::{
@@ -698,6 +698,18 @@ impl Svm {
                 let known = known.take_while(|o| o.first < end);
                 known.fold(0, |sum, o| sum | o.attributes.gpus())
             };
+            let unchanged = |first: u64, end: u64| {
+                let known = old.iter().skip(old.partition_point(|o| o.end <= first));
+                let known = known.take_while(|o| o.first < end);
+                let base = first / BLOCK_PAGES as u64 * BLOCK_PAGES as u64;
+                let in_block = |page: u64| (page - base) as usize;
+                known
+                    .filter(|o| o.attributes == range.attributes)
+                    .fold(Pages::NONE, |sum, o| {
+                        let (from, to) = (o.first.max(first), o.end.min(end));
+                        sum.or(Pages::range(in_block(from), in_block(to)))
+                    })
+            };
             let (first, end) = (part.start, part.end);
             let moved_to = if prefetches {
                 self.prefetch(mm, &range.attributes, part.clone())
@@ -738,6 +750,8 @@ impl Svm {
                 if target.gpus == 0 {
                     return Ok(());
                 }
+                let kept = self.kept(base, unchanged(from, to), target.gpus);
+                target.pages = target.pages.without(kept);
                 self.map_block(mm, attributes, &mut target, Holes::Refuse)
             });
             if removed != 0 {
@@ -770,6 +784,27 @@ impl Svm {
         }
         let gpus = attributes.access & 1 << to.index;
         Ok(if self.retries() { gpus } else { 0 })
+    }
+
+    /// Returns those of some pages of a block, whose attributes have not changed, that `gpus` map
+    /// as they are.
+    fn kept(&self, base: u64, pages: Pages, gpus: u64) -> Pages {
+        // What was lost is mapped again.
+        if pages.is_empty() || gpus & self.lost.load(Relaxed) != 0 {
+            return Pages::NONE;
+        }
+        let Some(window) = self.window(base) else {
+            return Pages::NONE;
+        };
+        let index = (base % WINDOW_PAGES) as usize / BLOCK_PAGES;
+        let mut state = window.watch().lock();
+        let Some(block) = state.block(index) else {
+            return Pages::NONE;
+        };
+        let settled = pages.without(block.invalid());
+        gpus_in(gpus & !self.left()).fold(settled, |kept, gpu| {
+            kept.and(block.map(gpu).map(|map| map.valid()).unwrap_or_default())
+        })
     }
 
     /// Returns the GPUs that map any page of a part of a block.

@@ -739,3 +739,26 @@ TEST_TIMEOUT(vram_behind_a_job, 120)
 	allow_files();
 	expect_constant(cost_behind_a_job, BUFFERS / 2);
 }
+
+/* Of access to memory that the GPU maps already, beside the first one. */
+TEST_TIMEOUT(svm_access_again, 120)
+{
+	const size_t size = 64 * MIB;
+	uint64_t first, again = UINT64_MAX, start;
+	char *memory;
+
+	fixture_open(&gpu);
+	svm_needed(&gpu);
+	memory = anonymous(size);
+	memset(memory, 1, size);
+	start = cs_now();
+	ASSERT_OK(svm_access(&gpu, memory, size));
+	first = cs_now() - start;
+	for (int i = 0; i < 4; i++) {
+		start = cs_now();
+		ASSERT_OK(svm_access(&gpu, memory, size));
+		again = least(again, start);
+	}
+	ktap_note("%lu ns, then %lu ns", (unsigned long)first, (unsigned long)again);
+	EXPECT(again < first / 10);
+}
