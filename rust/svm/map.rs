@@ -396,19 +396,20 @@ impl Svm {
         Ok(())
     }
 
-    /// Faults the pages of `segments` in, and finds where they are. Pages in VRAM of `card` stay
-    /// there. An error of one of the pages of `strict`; returns what is missing of the others.
+    /// Faults the pages of `segments` in, and finds where they are. Pages stay in the VRAM of the
+    /// only card whose GPUs may access them. An error of one of the pages of `strict`; returns what
+    /// is missing of the others.
     fn find(
-        (window, index): (&WindowRef, usize),
+        &self,
+        at_block: (&WindowRef, usize),
         segments: &[Segment],
-        card: Option<&Gpu>,
         strict: Pages,
         found: &mut Found,
     ) -> Result<Missing> {
-        let owner = card.map(|gpu| gpu.migrated().key());
-        let at_block = (window, index);
         let mut missing = Missing::new();
         for segment in segments {
+            let card = self.card_of(segment.gpus);
+            let owner = card.as_ref().map(|gpu| gpu.migrated().key());
             let all = segment.first..segment.end;
             let wanted = if segment.writable {
                 Wanted::Write
@@ -417,13 +418,10 @@ impl Svm {
             };
             let how = (wanted, owner);
             Self::find_run(at_block, all, how, strict, found, &mut missing)?;
-            if !segment.writable {
-                continue;
-            }
             // A page in VRAM is found also if it has to be copied before a write, as after a
             // fork: without its owner it is migrated to system memory and copied.
             let mut at = segment.first;
-            while at < segment.end {
+            while segment.writable && at < segment.end {
                 let shared = |page: &FoundPage| page.is_some() && !page.is_writable();
                 let rest = found.pages_mut(at..segment.end)?;
                 let count = rest.iter().take_while(|page| shared(page)).count();
@@ -433,21 +431,21 @@ impl Svm {
                 }
                 at += count.max(1);
             }
-        }
-        let Found { pages, places, .. } = found;
-        for (place, page) in places.iter_mut().zip(pages.iter()) {
-            *place = if page.is_some() {
-                Where::System
-            } else {
-                Where::Nowhere
-            };
-        }
-        if let Some(gpu) = card {
-            gpu.migrated().locate(pages, |page, offset| {
-                if let Some(place) = places.get_mut(page) {
-                    *place = Where::Vram(offset);
-                }
-            });
+            let (pages, places) = found.parts_mut(segment.first..segment.end)?;
+            for (place, page) in places.iter_mut().zip(pages.iter()) {
+                *place = if page.is_some() {
+                    Where::System
+                } else {
+                    Where::Nowhere
+                };
+            }
+            if let Some(gpu) = card {
+                gpu.migrated().locate(pages, |page, offset| {
+                    if let Some(place) = places.get_mut(page) {
+                        *place = Where::Vram(offset);
+                    }
+                });
+            }
         }
         Ok(missing)
     }
@@ -549,9 +547,7 @@ impl Svm {
             }
             let (first, end) = target.pages.bounds();
             let mut found = Found::new(first..end)?;
-            let card = self.card_of(target.gpus);
-            let at_block = (&window, index);
-            let missing = Self::find(at_block, &segments, card.as_deref(), strict, &mut found);
+            let missing = self.find((&window, index), &segments, strict, &mut found);
             let of_access = |missing: Missing| match target.accessed() {
                 Some(page) => missing.error_of(page).map(|()| missing),
                 None => Ok(missing),

@@ -427,6 +427,16 @@ impl Found {
         self.pages.get_mut(within).ok_or(EINVAL)
     }
 
+    /// Returns pages of the part and their locations; `EINVAL` for others.
+    pub(super) fn parts_mut(
+        &mut self,
+        pages: Range<usize>,
+    ) -> Result<(&[FoundPage], &mut [Where])> {
+        let within = self.within(pages).ok_or(EINVAL)?;
+        let places = self.places.get_mut(within.clone()).ok_or(EINVAL)?;
+        Ok((self.pages.get(within).ok_or(EINVAL)?, places))
+    }
+
     /// Returns the locations of pages of the part; an empty slice for others.
     pub(super) fn places(&self, pages: Range<usize>) -> &[Where] {
         let within = self.within(pages);

@@ -225,6 +225,40 @@ TEST_TIMEOUT(svm_of_each_in_one_block, 120)
 	}
 }
 
+/* Memory in the VRAM of each card stays there when both have to be mapped again. */
+TEST_TIMEOUT(svm_in_vram_of_each_in_one_block, 120)
+{
+	const size_t half = 64 * KFD_PAGE;
+	uint64_t before[2], now;
+	struct fixture f[2];
+	struct pages part[2];
+	char *p;
+
+	cards_launch(f);
+	svm_needed(&f[0].k);
+	p = anonymous_huge();
+	memset(p, 1, 2 * half);
+	for (int i = 0; i < 2; i++) {
+		part[i] = svm_pages(p + i * half, half);
+		before[i] = process_number(&f[i].k, "vram", NULL);
+		ASSERT_OK(svm_to_vram(&f[i].k, part[i].cpu, half));
+	}
+	for (int i = 0; i < 2; i++)
+		EXPECT_EQ(process_number(&f[i].k, "vram", NULL), before[i] + half);
+	/* Both within the delay of the worker, which maps what is left again together. */
+	for (int i = 0; i < 2; i++)
+		ASSERT(munmap(part[i].cpu, KFD_PAGE) == 0);
+	for (int i = 0; i < 2; i++) {
+		uint32_t *words = (uint32_t *)(part[i].cpu + KFD_PAGE);
+
+		ASSERT_OK(fixture_fill(&f[i], &f[i].q, words, 64, 7));
+		now = process_number(&f[i].k, "vram", NULL);
+		EXPECT(now == before[i] + half, "card %d: %ld", i, (long)(now - before[i]));
+	}
+	for (int i = 0; i < 2; i++)
+		EXPECT_EQ(((uint32_t *)(part[i].cpu + KFD_PAGE))[63], 7);
+}
+
 /* A buffer of the other GPU in place of one of this GPU, with the same content. */
 static struct kfd_bo *replace(struct fixture f[2], struct kfd_bo *bo)
 {
