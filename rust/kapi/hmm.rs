@@ -196,6 +196,12 @@ impl<T: Watch> Interval<T> {
         &self.watch
     }
 
+    /// Returns the page numbers of its addresses.
+    pub(crate) fn pages(&self) -> Range<u64> {
+        let page = |addr: usize| (addr / PAGE_SIZE) as u64;
+        page(self.start)..page(self.start + self.len)
+    }
+
     fn mm(&self) -> &Mm {
         // SAFETY: By the type invariant the notifier is registered, so it holds the `mm_struct`.
         unsafe { Mm::from_raw((*self.notifier.get()).mm) }

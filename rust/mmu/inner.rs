@@ -522,6 +522,11 @@ impl BoInner {
 }
 
 impl BoInner {
+    /// Returns whether the BO is mapped on a GPU.
+    pub(super) fn is_mapped(&self) -> bool {
+        self.mappings.lock().iter().next().is_some()
+    }
+
     /// Zaps all PTEs of a userptr BO. Called from the MMU notifier.
     pub(super) fn zap(&self) {
         for ((_, va), space) in self.mappings.lock().iter() {

@@ -2,6 +2,8 @@
 
 //! Userptr BOs: validity and refresh.
 
+use core::ops::Range;
+
 use kernel::{
     prelude::*,
     sync::Arc, //
@@ -46,6 +48,12 @@ impl UserBuffer {
     /// See [`UserptrSeq::key`].
     pub(crate) fn key(&self) -> usize {
         self.seq().key()
+    }
+
+    /// Returns whether the BO is mapped, and any of `pages` is one of it.
+    pub(crate) fn overlaps(&self, pages: &Range<u64>) -> bool {
+        let own = self.memory.pages();
+        own.start < pages.end && pages.start < own.end && self.bo.is_mapped()
     }
 
     /// Zaps all PTEs of the BO. Called from the MMU notifier.

@@ -5,7 +5,7 @@
 //! Faults of pages that were mapped meanwhile, with another fault, are only acknowledged. A fault
 //! that cannot be handled becomes a memory exception of the process, once.
 
-use core::mem;
+use core::{mem, ops::Range};
 
 use kernel::{
     page::PAGE_SHIFT,
@@ -74,6 +74,10 @@ struct Events<'a> {
 }
 
 impl FaultReport for Events<'_> {
+    fn has_userptr(&self, pages: Range<u64>) -> bool {
+        self.process.user_memory().overlaps(&pages)
+    }
+
     fn begin(&self) {
         smi::page_fault_start(self.device.id(), self.process.pids(), self.page, self.write);
     }

@@ -7,7 +7,7 @@
 //! tables, and restores the queues if nothing has changed meanwhile. As in the C driver, memory
 //! that has been unmapped does not keep the queues evicted: its PTEs are invalid.
 
-use core::mem;
+use core::{mem, ops::Range};
 
 use kernel::{
     new_mutex,
@@ -157,6 +157,13 @@ impl UserMemory {
             state,
             _no_reclaim: NoReclaim::new(),
         }
+    }
+
+    /// Returns whether any of `pages` is one of a buffer that a GPU maps.
+    pub(super) fn overlaps(&self, pages: &Range<u64>) -> bool {
+        let guard = self.lock();
+        let mut buffers = guard.state.buffers.values();
+        buffers.any(|registered| registered.buffer.overlaps(pages))
     }
 
     /// Schedules the worker, unless it is.

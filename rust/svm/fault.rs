@@ -2,6 +2,8 @@
 
 //! Handling of GPU accesses to memory that is not mapped (retry faults).
 
+use core::ops::Range;
+
 use kernel::{
     mm::{virt::flags, MmWithUser},
     page::PAGE_SHIFT,
@@ -26,8 +28,11 @@ use crate::{
 /// Maximum of pages mapped by a fault, in log2: 1 GiB (`svm_range_set_max_pages`).
 const GRANULARITY_LIMIT: u32 = 18;
 
-/// Informed about the handling of a fault.
+/// The process of a fault.
 pub(crate) trait FaultReport {
+    /// Returns whether pages of userptr BOs that a GPU maps, at any address, are among `pages`.
+    fn has_userptr(&self, pages: Range<u64>) -> bool;
+
     /// Pages are being mapped.
     fn begin(&self);
 
@@ -95,7 +100,7 @@ impl Svm {
         let range = match state.attributes.get(page) {
             Some(range) => range,
             None => {
-                let new = Self::register(this, state, mm, page);
+                let new = Self::register(this, state, mm, page, report);
                 // The window may be unused.
                 new.inspect_err(|_| this.suspect(state, page, page + 1))?
             }
@@ -151,12 +156,14 @@ impl Svm {
     }
 
     /// Registers unregistered memory around a page: the part of its mapping in the same 2 MiB that
-    /// is not registered. `EFAULT` without memory there, or if a BO is mapped at the page.
+    /// is not registered, or the page if a BO is mapped elsewhere in it. `EFAULT` without memory
+    /// there, or if a BO is mapped at the page or the page is one of a userptr BO.
     fn register(
         this: &Arc<Delayed<Self>>,
         state: &mut State,
         mm: &MmWithUser,
         page: u64,
+        report: &dyn FaultReport,
     ) -> Result<AttributeRange> {
         Self::add_windows(this, state, mm, page, page + 1)?;
         let locked = mm.mmap_read_lock();
@@ -175,12 +182,13 @@ impl Svm {
                 end = end.min(range.first);
             }
         }
-        let (va, len) = (first << PAGE_SHIFT, (end - first) << PAGE_SHIFT);
-        for gpu in 0..this.gpus() {
-            let Some(vm) = this.vm(gpu).filter(|vm| vm.maps(va, len)) else {
-                continue;
-            };
-            if vm.maps(page << PAGE_SHIFT, 1 << PAGE_SHIFT) {
+        let is_taken = |first: u64, end: u64| {
+            let (va, len) = (first << PAGE_SHIFT, (end - first) << PAGE_SHIFT);
+            let maps = |gpu| this.vm(gpu).is_some_and(|vm| vm.maps(va, len));
+            (0..this.gpus()).any(maps) || report.has_userptr(first..end)
+        };
+        if is_taken(first, end) {
+            if is_taken(page, page + 1) {
                 return Err(EFAULT);
             }
             (first, end) = (page, page + 1);

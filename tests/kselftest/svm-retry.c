@@ -544,6 +544,29 @@ TEST_TIMEOUT(migration_by_faults, 120)
 }
 
 /* The placement of pages follows the attributes of their range. */
+/* An access beside the pages of a userptr BO takes those neither for its range nor to VRAM. */
+TEST_TIMEOUT(beside_a_userptr, 120)
+{
+	struct pages user, other;
+	uint64_t before;
+	struct fixture f;
+	char *p, *gpu;
+
+	svm_launch_mode(&f, true);
+	p = anonymous_huge();
+	memset(p, 1, 2 * MIB);
+	gpu = anonymous(8 * KFD_PAGE);
+	register_at(&f.k, p + 8 * KFD_PAGE, kfd_va(gpu), 8 * KFD_PAGE, &user);
+	ASSERT(gpu_writes(&f, &user, 0, 64, 0x10));
+	before = process_number(&f.k, "counters", "page_in");
+	other = svm_pages(p, 2 * KFD_PAGE);
+	ASSERT_OK(fixture_fill(&f, &f.q, (uint32_t *)other.gpu, 64, 0x20));
+	EXPECT_EQ(process_number(&f.k, "counters", "page_in"), before + 1);
+	EXPECT_EQ(*(uint32_t *)p, 0x20);
+	EXPECT(gpu_writes(&f, &user, KFD_PAGE, 64, 0x30));
+	EXPECT_OK(unregister(&f.k, &user));
+}
+
 TEST_TIMEOUT(locations, 120)
 {
 	const char *text;
@@ -728,6 +751,7 @@ TEST_TIMEOUT(modes_are_per_process, 240)
 static void fault_case(void *data)
 {
 	struct kfd_event_data event = { 0 };
+	struct pages user;
 	struct fixture f;
 	uint64_t va = NOWHERE;
 	uint32_t result = 99;
@@ -751,6 +775,11 @@ static void fault_case(void *data)
 	case 3: /* Unmapped after its use. */
 		ASSERT(svm_works(&f, p, KFD_PAGE, 0x100));
 		ASSERT(munmap(p, 8 * KFD_PAGE) == 0);
+		va = kfd_va(p);
+		break;
+	case 4: /* Of a userptr BO, which is mapped elsewhere. */
+		p = anonymous_huge();
+		register_at(&f.k, p, kfd_va(anonymous(8 * KFD_PAGE)), 8 * KFD_PAGE, &user);
 		va = kfd_va(p);
 		break;
 	}
@@ -779,7 +808,7 @@ TEST_TIMEOUT(faults_that_cannot_be_served, 240)
 	struct fixture f;
 
 	svm_launch_mode(&f, true);
-	for (int i = 0; i < 4; i++) {
+	for (int i = 0; i < 5; i++) {
 		EXPECT(ktap_in_child(fault_case, &i) == 0, "case %d", i);
 		EXPECT(svm_works(&f, anonymous(KFD_PAGE), KFD_PAGE, 0x100 + (uint32_t)i));
 	}
