@@ -4,8 +4,8 @@
 # usage: fail-nth.sh GROUP...
 #
 # run-tests.sh GROUP... with failing memory allocations in each call of the driver, see
-# tests/workloads/calls.c. Needs a kernel with fault injection (KERNEL=debug), and prints how many
-# allocations failed.
+# tests/workloads/fail-nth.c. Needs a kernel with fault injection (KERNEL=debug), and prints how
+# many allocations failed.
 
 slab=/sys/kernel/debug/failslab
 pages=/sys/kernel/debug/fail_page_alloc

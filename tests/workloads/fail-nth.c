@@ -25,6 +25,8 @@
 
 /* Up to this one, each allocation fails; then about 8 of each octave, for calls with many. */
 #define EACH 512u
+/* Different errnos of a call without memory that are judged, more than any call may return. */
+#define ERRNOS 8
 /* Size of the text with the state of a process, and the time for work to end that changes it. */
 #define STATE 4096
 #define SETTLE_MS 2000
@@ -145,6 +147,27 @@ static void expect_state(const struct call *call, const char *before, unsigned i
 	abort();
 }
 
+/* Errnos of a call other than ENOMEM, each with the first allocation that it lacked. */
+struct errnos {
+	unsigned int count;
+	struct {
+		int ret;
+		unsigned int nth;
+	} of[ERRNOS];
+};
+
+/* Adds an errno. */
+static void note_errno(struct errnos *errnos, int ret, unsigned int nth)
+{
+	for (unsigned int i = 0; i < errnos->count; i++)
+		if (errnos->of[i].ret == ret)
+			return;
+	if (errnos->count == ERRNOS)
+		return;
+	errnos->of[errnos->count].ret = ret;
+	errnos->of[errnos->count++].nth = nth;
+}
+
 /* Ends the process if a call may not return `ret` without memory; `last` is the result with it. */
 static void expect_errno(const struct call *call, int ret, int last, unsigned int nth)
 {
@@ -171,9 +194,10 @@ int run_with_failures(struct call *call)
 {
 	struct injection injection = { open_high("/proc/thread-self/fail-nth"),
 				       open_high("/proc/thread-self/make-it-fail") };
-	unsigned int nth, other = 0;
+	struct errnos errnos = { 0 };
 	char before[STATE];
-	int ret, unusual = 0;
+	unsigned int nth;
+	int ret;
 
 	/* A test has used up the descriptors. */
 	if (injection.nth < 0 || injection.all < 0) {
@@ -192,13 +216,11 @@ int run_with_failures(struct call *call)
 			break;
 		if (ret == -ENOMEM)
 			expect_state(call, before, nth);
-		if (ret != -ENOMEM && !other) {
-			other = nth;
-			unusual = ret;
-		}
+		else
+			note_errno(&errnos, ret, nth);
 	}
-	if (other)
-		expect_errno(call, unusual, ret, other);
+	for (unsigned int i = 0; i < errnos.count; i++)
+		expect_errno(call, errnos.of[i].ret, ret, errnos.of[i].nth);
 	close(injection.nth);
 	close(injection.all);
 	return ret;
