@@ -22,7 +22,6 @@ struct Kfd;
 impl File for Kfd {
     type Private = KBox<KfdFile>;
     const NAME: &'static CStr = c"kfd";
-    const MODE: u16 = 0o666;
 
     fn open() -> Result<KBox<KfdFile>> {
         // Argument layouts are the same for 32-bit programs, but GPU addresses exceed 32 bits.

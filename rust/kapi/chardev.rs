@@ -13,7 +13,6 @@
 //! impl chardev::File for Control {
 //!     type Private = Arc<Client>;
 //!     const NAME: &'static CStr = c"kfd";
-//!     const MODE: u16 = 0o666;
 //!
 //!     fn open() -> Result<Arc<Client>> {
 //!         Client::new()
@@ -45,8 +44,6 @@ pub(crate) trait File: Sized + Send + Sync + 'static {
     type Private: ForeignOwnable + Send + Sync;
     /// Name of class and device.
     const NAME: &'static CStr;
-    /// Permissions of the device node.
-    const MODE: u16;
 
     /// Opens the device for the current process.
     fn open() -> Result<Self::Private>;
@@ -90,7 +87,6 @@ const MINORS: c_uint = 256;
 impl<T: File> Registration<T> {
     const CLASS: bindings::class = bindings::class {
         name: kernel::str::as_char_ptr_in_const_context(T::NAME),
-        devnode: Some(Self::devnode),
         ..pin_init::zeroed()
     };
 
@@ -164,20 +160,6 @@ impl<T: File> Registration<T> {
 
     const fn number(major: c_uint) -> bindings::dev_t {
         major << 20
-    }
-
-    /// # Safety
-    ///
-    /// Called by the driver core with NULL or a valid pointer to the mode.
-    unsafe extern "C" fn devnode(
-        _dev: *const bindings::device,
-        mode: *mut bindings::umode_t,
-    ) -> *mut c_char {
-        if !mode.is_null() {
-            // SAFETY: Not NULL here, so valid by the safety requirement.
-            unsafe { *mode = T::MODE };
-        }
-        core::ptr::null_mut()
     }
 
     /// # Safety

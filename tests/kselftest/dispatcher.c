@@ -4,11 +4,22 @@
  */
 #define _GNU_SOURCE
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "fixture.h"
 
 #define KFD_NR(dir, nr, size) _IOC(dir, AMDKFD_IOCTL_BASE, nr, size)
+
+/* Rules of udev give it to a group. */
+TEST(device_file_is_for_root)
+{
+	struct stat file;
+
+	ASSERT(stat("/dev/kfd", &file) == 0);
+	EXPECT_EQ(file.st_mode & 0777, 0600);
+	EXPECT_EQ(file.st_uid, 0);
+}
 
 TEST(unknown_nr_is_enotty)
 {
