@@ -140,9 +140,10 @@ TEST_TIMEOUT(exit_without_cleanup, 180)
 /* A process in WAIT_EVENTS without a timeout can be killed. */
 TEST(kill_in_wait_events)
 {
-	int status;
+	int status, ready[2];
 	pid_t child;
 
+	ASSERT(pipe(ready) == 0);
 	child = fork_child();
 	if (!child) {
 		uint32_t id, result;
@@ -150,11 +151,12 @@ TEST(kill_in_wait_events)
 
 		fixture_open(&k);
 		ASSERT_OK(kfd_event_create(&k, KFD_IOC_EVENT_SIGNAL, true, &id));
+		ASSERT(write(ready[1], "", 1) == 1);
 		kfd_event_wait(&k, &(struct kfd_event_data){ .event_id = id }, 1, true, ~0u,
 			       &result);
 		_exit(3);
 	}
-	usleep(500000);
+	wait_for_sleep(ready[0], child);
 	ASSERT(kill(child, SIGKILL) == 0);
 	ASSERT(waitpid(child, &status, 0) == child);
 	EXPECT(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);

@@ -352,6 +352,29 @@ pid_t fork_child(void)
 	return child;
 }
 
+void wait_for_byte(int fd)
+{
+	char byte;
+
+	ASSERT(read(fd, &byte, 1) == 1, "the child ended early");
+}
+
+void wait_for_sleep(int fd, pid_t child)
+{
+	char path[64], state = 0;
+	FILE *file;
+
+	wait_for_byte(fd);
+	snprintf(path, sizeof(path), "/proc/%d/stat", child);
+	for (int i = 0; i < 2000 && state != 'S'; i++) {
+		usleep(10000);
+		file = fopen(path, "r");
+		ASSERT(file && fscanf(file, "%*d (%*[^)]) %c", &state) == 1, "no state in %s", path);
+		fclose(file);
+	}
+	ASSERT(state == 'S', "the child has state %c", state);
+}
+
 void send_fd(int socket, int fd)
 {
 	char control[CMSG_SPACE(sizeof(fd))] = { 0 }, byte = 0;

@@ -75,6 +75,10 @@ void fixture_opens(void *unused);
 bool memory_fails(void);
 /* fork() that ends the test on failure and does not duplicate buffered output. */
 pid_t fork_child(void);
+/* Reads the byte by which a child reports that it is ready. Ends the test without it. */
+void wait_for_byte(int fd);
+/* Same; waits until the child sleeps in the call that follows. */
+void wait_for_sleep(int fd, pid_t child);
 /* Pass an fd over a Unix socket. End the test on failure. */
 void send_fd(int socket, int fd);
 int receive_fd(int socket);

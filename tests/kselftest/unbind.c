@@ -178,13 +178,14 @@ TEST_TIMEOUT(userptr_bo, 120)
 {
 	struct fixture f;
 	struct pages p, q;
-	int status;
+	int status, ready[2];
 	pid_t child;
 
 	device_find();
 	fixture_launch(&f);
 	register_new(&f.k, 64 * KFD_PAGE, &p);
 	ASSERT(gpu_writes(&f, &p, 5 * KFD_PAGE, 64, 77));
+	ASSERT(pipe(ready) == 0);
 	child = fork_child();
 	if (!child) {
 		struct fixture other;
@@ -192,12 +193,14 @@ TEST_TIMEOUT(userptr_bo, 120)
 		/* The process changes the mapping during the unbind. */
 		fixture_launch(&other);
 		register_new(&other.k, 64 * KFD_PAGE, &p);
-		for (;;) {
+		for (int i = 0;; i++) {
 			madvise(p.cpu, p.size, MADV_DONTNEED);
 			memset(p.cpu, 1, p.size);
+			if (i == 3)
+				ASSERT(write(ready[1], "", 1) == 1);
 		}
 	}
-	usleep(1500000);
+	wait_for_byte(ready[0]);
 	ASSERT_OK(device_unbind());
 	EXPECT(*(uint32_t *)(p.cpu + 5 * KFD_PAGE) == 77);
 	ASSERT(madvise(p.cpu, p.size, MADV_DONTNEED) == 0);
@@ -210,28 +213,44 @@ TEST_TIMEOUT(userptr_bo, 120)
 	ASSERT(munmap(p.cpu, p.size) == 0);
 }
 
-/* A process waiting for the GPU is woken. */
+/* Waits for an exception of the GPU, or for a signal by it. */
+static void wait_for_gpu(bool exception, int ready)
+{
+	struct fixture f;
+	uint32_t event;
+
+	fixture_launch(&f);
+	ASSERT_OK(kfd_event_create(&f.k, KFD_IOC_EVENT_HW_EXCEPTION, false, &event));
+	ASSERT(write(ready, "", 1) == 1);
+	if (exception)
+		EXPECT_EQ(expect_hang_event(&f.k, event, WAIT_MS), 1);
+	else
+		EXPECT_EQ(event_result(&f.k, f.signal.event_id, WAIT_MS),
+			  KFD_IOC_WAIT_RESULT_COMPLETE);
+	ktap_end();
+}
+
+/* Processes waiting for the GPU are woken. */
 TEST_TIMEOUT(waiting_process, 120)
 {
+	pid_t children[2];
 	int status;
-	pid_t child;
 
 	device_find();
-	child = fork_child();
-	if (!child) {
-		struct kfd_event_data data = { 0 };
-		struct fixture f;
-		uint32_t result;
+	for (int i = 0; i < 2; i++) {
+		int ready[2];
 
-		fixture_launch(&f);
-		data.event_id = f.signal.event_id;
-		kfd_event_wait(&f.k, &data, 1, true, ~0u, &result);
-		_exit(0);
+		ASSERT(pipe(ready) == 0);
+		children[i] = fork_child();
+		if (!children[i])
+			wait_for_gpu(i == 0, ready[1]);
+		wait_for_sleep(ready[0], children[i]);
 	}
-	usleep(1500000);
 	ASSERT_OK(device_unbind());
-	kill(child, SIGKILL);
-	ASSERT(waitpid(child, &status, 0) == child);
+	for (int i = 0; i < 2; i++) {
+		ASSERT(waitpid(children[i], &status, 0) == children[i]);
+		EXPECT(WIFEXITED(status) && WEXITSTATUS(status) == 0, "status %#x", status);
+	}
 	ASSERT_OK(device_bind());
 	ASSERT_OK(ktap_in_child(fixture_lives, NULL));
 }
