@@ -10,11 +10,11 @@ program=refused
 
 echo "KTAP version 1"
 need_module
-echo "1..7"
+echo "1..10"
 
 rmmod rkfd
-for value in sched_policy=2 sched_policy=-1 cwsr_enable=0 noretry=2 max_num_of_queues_per_device=0 \
-	queue_preemption_timeout_ms=0; do
+for value in sched_policy=2 sched_policy=-1 cwsr_enable=0 noretry=2 noretry=-2 user_queue=2 \
+	max_num_of_queues_per_device=0 max_num_of_queues_per_device=4097 queue_preemption_timeout_ms=0; do
 	mark_log
 	insmod "$module" "$value" 2>&1 | grep -q 'Invalid argument' &&
 		log_since_mark | grep -q "rkfd: ${value%=*} is ${value#*=}"
