@@ -31,7 +31,7 @@ mod power;
 mod resets;
 mod smu;
 
-use fact::{file, line, with_smu, Fact};
+use fact::{attribute, file, line, with_smu, Fact};
 
 /// The files. Dropping it removes them and waits for their readers.
 pub(crate) struct Files {
@@ -166,45 +166,46 @@ impl Files {
     pub(crate) fn new(gpu: &Arc<Gpu>) -> Result<Self> {
         let mut facts = KVec::new();
         for fact in [CARD.as_slice(), &resets::RESETS].into_iter().flatten() {
-            facts.push(file(gpu, gpu.dev(), fact, None)?, GFP_KERNEL)?;
+            facts.push(file(gpu, fact, None)?, GFP_KERNEL)?;
         }
         let (fact, action) = &isolation::ISOLATION;
-        facts.push(file(gpu, gpu.dev(), fact, Some(*action))?, GFP_KERNEL)?;
+        facts.push(file(gpu, fact, Some(*action))?, GFP_KERNEL)?;
         if gpu.config().vram_vendor != 0 {
-            facts.push(file(gpu, gpu.dev(), &VENDOR, None)?, GFP_KERNEL)?;
+            facts.push(file(gpu, &VENDOR, None)?, GFP_KERNEL)?;
         }
         if let Some(vbios) = gpu.vbios() {
-            facts.push(file(gpu, gpu.dev(), &VBIOS_VERSION, None)?, GFP_KERNEL)?;
+            facts.push(file(gpu, &VBIOS_VERSION, None)?, GFP_KERNEL)?;
             if !vbios.build().is_empty() {
-                facts.push(file(gpu, gpu.dev(), &VBIOS_BUILD, None)?, GFP_KERNEL)?;
+                facts.push(file(gpu, &VBIOS_BUILD, None)?, GFP_KERNEL)?;
             }
         }
         if gpu.product().is_some() {
             for fact in &PRODUCT {
-                facts.push(file(gpu, gpu.dev(), fact, None)?, GFP_KERNEL)?;
+                facts.push(file(gpu, fact, None)?, GFP_KERNEL)?;
             }
         }
         let (mut hwmon, mut policies) = (None, None);
         if gpu.smu().is_some() {
             for fact in &POWER {
-                facts.push(file(gpu, gpu.dev(), fact, None)?, GFP_KERNEL)?;
+                facts.push(file(gpu, fact, None)?, GFP_KERNEL)?;
             }
             for fact in [&smu::FEATURES, &smu::METRICS] {
-                facts.push(file(gpu, gpu.dev(), fact, None)?, GFP_KERNEL)?;
+                facts.push(file(gpu, fact, None)?, GFP_KERNEL)?;
             }
             for (fact, action) in [power::DEVICE.as_slice(), &[smu::THROTTLING]]
                 .into_iter()
                 .flatten()
             {
-                facts.push(file(gpu, gpu.dev(), fact, Some(*action))?, GFP_KERNEL)?;
+                facts.push(file(gpu, fact, Some(*action))?, GFP_KERNEL)?;
             }
-            // The name by which tools find it.
-            let hwmon = hwmon.insert(Hwmon::new(gpu.dev(), c"amdgpu")?);
+            let mut sensors = KVec::new();
             for fact in [SENSORS.as_slice(), &power::LIMITS].into_iter().flatten() {
-                hwmon.add(|dev| file(gpu, dev, fact, None))?;
+                sensors.push(attribute(gpu, fact, None)?, GFP_KERNEL)?;
             }
             let (fact, action) = &power::CAP;
-            hwmon.add(|dev| file(gpu, dev, fact, Some(*action)))?;
+            sensors.push(attribute(gpu, fact, Some(*action))?, GFP_KERNEL)?;
+            // The name by which tools find it.
+            hwmon = Some(Hwmon::new(gpu.dev(), c"amdgpu", sensors)?);
             policies = policy::dir(gpu)?;
         }
         Ok(Self {

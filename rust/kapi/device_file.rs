@@ -18,7 +18,7 @@ use crate::bindings as ours;
 
 /// The C side of a file, with the Rust side.
 #[repr(C)]
-struct Attribute {
+struct Sides {
     raw: Opaque<bindings::device_attribute>,
     name: CString,
     show: KBox<dyn Show>,
@@ -27,27 +27,22 @@ struct Attribute {
     _use: ModuleUse,
 }
 
-/// A file of a device. Dropping it removes it and waits for its readers and writers.
+/// A file that is not part of a device yet, or no more.
 ///
 /// # Invariants
 ///
-/// The pointer is a leaked box that this object owns; the device has the attribute in it.
-pub(crate) struct DeviceFile {
-    dev: ARef<device::Device>,
-    attribute: NonNull<Attribute>,
-}
+/// The pointer is a leaked box that this object owns.
+pub(crate) struct Attribute(NonNull<Sides>);
 
-// SAFETY: A file may be removed by any task that can sleep; its handlers are `Send`.
-unsafe impl Send for DeviceFile {}
-// SAFETY: Shared references give out nothing.
-unsafe impl Sync for DeviceFile {}
+// SAFETY: The handlers are `Send`.
+unsafe impl Send for Attribute {}
+// SAFETY: Shared references give out a pointer only.
+unsafe impl Sync for Attribute {}
 
-impl DeviceFile {
-    /// Creates a file that is readable by all (mode 0444) and, with `store`, writable by root
-    /// (0644). `EEXIST` if there is one of this name, `ENOMEM` without memory, `ENODEV` when the
-    /// module is about to exit.
+impl Attribute {
+    /// Makes a file that is readable by all (mode 0444) and, with `store`, writable by root (0644).
+    /// `ENOMEM` without memory, `ENODEV` when the module is about to exit.
     pub(crate) fn new(
-        dev: &device::Device,
         name: &CStr,
         show: impl Show,
         store: Option<KBox<dyn Store>>,
@@ -69,8 +64,8 @@ impl DeviceFile {
                 store: Some(store_file),
             },
         });
-        let attribute = KBox::new(
-            Attribute {
+        let sides = KBox::new(
+            Sides {
                 raw,
                 name,
                 show: KBox::new(show, GFP_KERNEL)?,
@@ -79,28 +74,62 @@ impl DeviceFile {
             },
             GFP_KERNEL,
         )?;
-        let attribute = NonNull::from(KBox::leak(attribute));
-        // SAFETY: The box is valid and not shared yet; the attribute is the first field of the
-        // device attribute. The class is static.
-        unsafe {
-            ours::rkfd_helper_sysfs_device_attr_init(
-                (*attribute.as_ptr())
-                    .raw
-                    .get()
-                    .cast::<bindings::attribute>(),
-            );
-        }
+        // INVARIANT: Leaked here.
+        let this = Self(NonNull::from(KBox::leak(sides)));
+        // SAFETY: The attribute is valid and not shared yet. The class is static.
+        unsafe { ours::rkfd_helper_sysfs_device_attr_init(this.raw()) };
+        Ok(this)
+    }
+
+    /// Returns the C side, which is valid and stays in place as long as `self`.
+    pub(super) fn raw(&self) -> *mut bindings::attribute {
+        // The attribute is the first field of the device attribute.
+        self.device_attribute().cast()
+    }
+
+    fn device_attribute(&self) -> *mut bindings::device_attribute {
+        // SAFETY: By the type invariant the box is valid; the address of a field is computed.
+        unsafe { (*self.0.as_ptr()).raw.get() }
+    }
+}
+
+impl Drop for Attribute {
+    fn drop(&mut self) {
+        // SAFETY: By the type invariant this is a leaked box. No device has it: an owner that adds
+        // it to one removes it before it drops this.
+        drop(unsafe { KBox::from_raw(self.0.as_ptr()) });
+    }
+}
+
+/// A file of a device. Dropping it removes it and waits for its readers and writers.
+///
+/// # Invariants
+///
+/// The device has the attribute.
+pub(crate) struct DeviceFile {
+    dev: ARef<device::Device>,
+    attribute: Attribute,
+}
+
+impl DeviceFile {
+    /// Creates a file as [`Attribute::new`], with its errors, and those of [`DeviceFile::add`].
+    pub(crate) fn new(
+        dev: &device::Device,
+        name: &CStr,
+        show: impl Show,
+        store: Option<KBox<dyn Store>>,
+    ) -> Result<Self> {
+        Self::add(dev, Attribute::new(name, show, store)?)
+    }
+
+    /// Adds a file to a device. `EEXIST` if there is one of this name, `ENOMEM` without memory.
+    pub(crate) fn add(dev: &device::Device, attribute: Attribute) -> Result<Self> {
         // SAFETY: The device is valid during the borrow; the attribute stays in place until it is
         // removed by `Drop`.
-        let created = to_result(unsafe {
-            bindings::device_create_file(super::raw_device(dev), (*attribute.as_ptr()).raw.get())
-        });
-        if let Err(e) = created {
-            // SAFETY: Leaked above; the device does not have the attribute.
-            drop(unsafe { KBox::from_raw(attribute.as_ptr()) });
-            return Err(e);
-        }
-        // INVARIANT: Leaked and created above.
+        to_result(unsafe {
+            bindings::device_create_file(super::raw_device(dev), attribute.device_attribute())
+        })?;
+        // INVARIANT: Created above.
         Ok(Self {
             dev: dev.into(),
             attribute,
@@ -115,41 +144,39 @@ impl Drop for DeviceFile {
         unsafe {
             bindings::device_remove_file(
                 super::raw_device(&self.dev),
-                (*self.attribute.as_ptr()).raw.get(),
+                self.attribute.device_attribute(),
             );
         }
-        // SAFETY: By the type invariant this is a leaked box, and nobody else refers to it now.
-        drop(unsafe { KBox::from_raw(self.attribute.as_ptr()) });
     }
 }
 
 /// # Safety
 ///
-/// Called by the kernel for the attribute of a [`DeviceFile`] and a buffer of a page.
+/// Called by the kernel for the C side of an [`Attribute`] and a buffer of a page.
 unsafe extern "C" fn show_file(
     _dev: *mut bindings::device,
     attribute: *mut bindings::device_attribute,
     buf: *mut c_char,
 ) -> isize {
-    // SAFETY: The attribute is the first field of an `Attribute`, which does not change, and which
-    // the removal of the file keeps valid during the call.
-    let attribute = unsafe { &*attribute.cast::<Attribute>() };
+    // SAFETY: The attribute is the first field of `Sides`, which does not change, and which the
+    // removal of the file keeps valid during the call.
+    let sides = unsafe { &*attribute.cast::<Sides>() };
     // SAFETY: By the safety requirement; this call is the only user of the buffer.
-    unsafe { show_text(&*attribute.show, buf) }
+    unsafe { show_text(&*sides.show, buf) }
 }
 
 /// # Safety
 ///
-/// Called by the kernel for the attribute of a [`DeviceFile`] and `count` bytes of text.
+/// Called by the kernel for the C side of an [`Attribute`] and `count` bytes of text.
 unsafe extern "C" fn store_file(
     _dev: *mut bindings::device,
     attribute: *mut bindings::device_attribute,
     buf: *const c_char,
     count: usize,
 ) -> isize {
-    // SAFETY: The attribute is the first field of an `Attribute`, which does not change, and which
-    // the removal of the file keeps valid during the call.
-    let attribute = unsafe { &*attribute.cast::<Attribute>() };
+    // SAFETY: The attribute is the first field of `Sides`, which does not change, and which the
+    // removal of the file keeps valid during the call.
+    let sides = unsafe { &*attribute.cast::<Sides>() };
     // SAFETY: By the safety requirement the buffer has `count` bytes, which do not change.
-    unsafe { store_text(attribute.store.as_deref(), buf, count) }
+    unsafe { store_text(sides.store.as_deref(), buf, count) }
 }

@@ -6,7 +6,6 @@
 use core::fmt::Write;
 
 use kernel::{
-    device::Device,
     prelude::*,
     str::{parse_int::ParseInt, BStr},
     sync::Arc,
@@ -17,7 +16,7 @@ use crate::{
     card::smu::Smu,
     gpu::Gpu,
     kapi::{
-        device_file::DeviceFile,
+        device_file::{Attribute, DeviceFile},
         kobject::{Store, Text},
     },
 };
@@ -28,21 +27,24 @@ pub(super) type Fact = (&'static CStr, fn(&Gpu, &mut Text<'_>) -> Result);
 /// The effect of a write to a file.
 pub(super) type Action = fn(&Gpu, &[u8]) -> Result;
 
-/// Creates a file of a device. `ENOMEM` without memory.
-pub(super) fn file(
+/// Creates a file of the card. `ENOMEM` without memory.
+pub(super) fn file(gpu: &Arc<Gpu>, fact: &Fact, action: Option<Action>) -> Result<DeviceFile> {
+    DeviceFile::add(gpu.dev(), attribute(gpu, fact, action)?)
+}
+
+/// Makes a file for a device. `ENOMEM` without memory.
+pub(super) fn attribute(
     gpu: &Arc<Gpu>,
-    dev: &Device,
     (name, show): &Fact,
     action: Option<Action>,
-) -> Result<DeviceFile> {
+) -> Result<Attribute> {
     let (reader, show) = (gpu.clone(), *show);
     let store = |action: Action| -> Result<KBox<dyn Store>> {
         let writer = gpu.clone();
         let store = KBox::new(move |text: &[u8]| action(&writer, text), GFP_KERNEL)?;
         Ok(store)
     };
-    DeviceFile::new(
-        dev,
+    Attribute::new(
         name,
         move |out: &mut Text<'_>| show(&reader, out),
         action.map(store).transpose()?,

@@ -7,6 +7,7 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <sys/mman.h>
+#include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -253,6 +254,55 @@ TEST_TIMEOUT(waiting_process, 120)
 	}
 	ASSERT_OK(device_bind());
 	ASSERT_OK(ktap_in_child(fixture_lives, NULL));
+}
+
+/* A file of the card, and one of its hardware monitoring device. */
+#define CARD_FILE "board_info"
+#define SENSOR_FILE "power1_cap"
+
+/* As udev, looks for the files of each device when it is announced, until the driver is bound. */
+static void read_uevents(int uevents, bool has_hwmon)
+{
+	bool hwmon = false, drm = false;
+	char text[8192], path[8300];
+	ssize_t n;
+
+	do {
+		n = recv(uevents, text, sizeof(text) - 1, 0);
+		ASSERT(n > 0, "uevents: %s", strerror(errno));
+		text[n] = 0;
+		if (strncmp(text, "add@", 4))
+			continue;
+		if (strstr(text, "/hwmon/hwmon")) {
+			snprintf(path, sizeof(path), "/sys%s/" SENSOR_FILE, text + 4);
+			EXPECT(!access(path, F_OK), "%s: no " SENSOR_FILE, text);
+			EXPECT(!drm, "%s after those of DRM", text);
+			hwmon = true;
+		} else if (strstr(text, "/drm/")) {
+			EXPECT(drm || device_has(CARD_FILE), "%s: no " CARD_FILE, text);
+			drm = true;
+		}
+	} while (strncmp(text, "bind@", 5));
+	EXPECT(drm && hwmon == has_hwmon);
+	ktap_end();
+}
+
+/* Rules of udev, and programs that it notifies, find the files of a device. */
+TEST_TIMEOUT(files_precede_uevents, 120)
+{
+	int uevents, status;
+	bool has_hwmon;
+	pid_t child;
+
+	device_find();
+	has_hwmon = device_has("hwmon");
+	ASSERT_OK(device_unbind());
+	uevents = uevents_open();
+	child = fork_child();
+	if (!child)
+		read_uevents(uevents, has_hwmon);
+	ASSERT_OK(device_bind());
+	ASSERT(waitpid(child, &status, 0) == child);
 }
 
 struct waiter {
