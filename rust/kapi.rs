@@ -19,6 +19,7 @@ pub(crate) mod device_file;
 pub(crate) mod devmem;
 pub(crate) mod dma;
 pub(crate) mod dmabuf;
+pub(crate) mod dmi;
 pub(crate) mod drm;
 pub(crate) mod fence;
 pub(crate) mod file;

@@ -12,6 +12,7 @@
 #include <linux/dma-fence.h>
 #include <linux/dma-mapping.h>
 #include <linux/dma-resv.h>
+#include <linux/dmi.h>
 #include <linux/fs.h>
 #include <linux/fsnotify.h>
 #include <linux/hmm.h>
@@ -218,6 +219,26 @@ s64 rkfd_helper_first_apicid_of_node(int node)
 bool rkfd_helper_cpu_is_amd(void)
 {
 	return boot_cpu_data.x86_vendor == X86_VENDOR_AMD;
+}
+
+struct dmi_visitor {
+	void (*f)(const u8 *record, u8 length, void *data);
+	void *data;
+};
+
+static void visit_dmi_record(const struct dmi_header *record, void *data)
+{
+	struct dmi_visitor *v = data;
+
+	v->f((const u8 *)record, record->length, v->data);
+}
+
+/* Calls f with each record of the SMBIOS table, without its strings. */
+void rkfd_helper_dmi_walk(void (*f)(const u8 *record, u8 length, void *data), void *data)
+{
+	struct dmi_visitor v = { .f = f, .data = data };
+
+	dmi_walk(visit_dmi_record, &v);
 }
 
 bool rkfd_helper_in_guest(void)

@@ -39,6 +39,7 @@ int rkfd_helper_node_distance(int from, int to);
 unsigned int rkfd_helper_cpus_of_node(int node);
 s64 rkfd_helper_first_apicid_of_node(int node);
 bool rkfd_helper_cpu_is_amd(void);
+void rkfd_helper_dmi_walk(void (*f)(const u8 *record, u8 length, void *data), void *data);
 bool rkfd_helper_in_guest(void);
 u64 rkfd_helper_node_bytes(int node);
 int rkfd_helper_next_online_node(int after);

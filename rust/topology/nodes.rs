@@ -10,10 +10,10 @@ use super::{
     node::{link_flags, Bank, GpuLines, Heap, Lines, Link, Node},
 };
 use crate::{
-    asic::xcc::MAX_XCCS,
+    asic::{bytes::array_at, xcc::MAX_XCCS},
     gpu::Gpu,
     hw::smu::{Clock, SmuFacts},
-    kapi::{cpufreq, numa, pci},
+    kapi::{cpufreq, dmi, numa, pci},
     node, uapi,
 };
 
@@ -105,16 +105,18 @@ fn home_of(gpu: &Gpu) -> usize {
 
 /// Returns the node of a NUMA node.
 fn cpu(index: u32, numa: numa::Node) -> Result<Node> {
+    let mut bank = Bank {
+        heap: Heap::System,
+        size: numa.bytes(),
+        width: 0,
+        clock_max: 0,
+    };
+    // As in the C driver, only the first node has what SMBIOS knows.
+    if index == 0 {
+        add_memory_devices(&mut bank);
+    }
     let mut banks = KVec::new();
-    banks.push(
-        Bank {
-            heap: Heap::System,
-            size: numa.bytes(),
-            width: 0,
-            clock_max: 0,
-        },
-        GFP_KERNEL,
-    )?;
+    banks.push(bank, GFP_KERNEL)?;
     let mut io_links = KVec::new();
     for (other, peer) in cpu_nodes().enumerate() {
         if peer != numa {
@@ -137,6 +139,33 @@ fn cpu(index: u32, numa: numa::Node) -> Result<Node> {
         io_links,
         p2p_links: KVec::new(),
     })
+}
+
+/// Sets width and clock of a bank of memory to those of the last memory device of SMBIOS that has
+/// them (`find_system_memory`).
+fn add_memory_devices(bank: &mut Bank) {
+    /// `DMI_ENTRY_MEM_DEVICE`.
+    const MEMORY_DEVICE: u8 = 17;
+    /// Size of `struct dmi_mem_device`, and the offsets of its fields.
+    const BYTES: usize = 23;
+    const TOTAL_WIDTH: usize = 8;
+    const SPEED: usize = 21;
+    const UNKNOWN_WIDTH: u32 = 0xffff;
+
+    dmi::for_each(|record| {
+        if record.first() != Some(&MEMORY_DEVICE) || record.len() < BYTES {
+            return;
+        }
+        let word = |at| u32::from(array_at(record, at).map_or(0, u16::from_le_bytes));
+        match word(TOTAL_WIDTH) {
+            0 | UNKNOWN_WIDTH => {}
+            width => bank.width = width,
+        }
+        match word(SPEED) {
+            0 => {}
+            speed => bank.clock_max = speed,
+        }
+    });
 }
 
 /// Both directions of the link between a GPU and its NUMA node.

@@ -265,6 +265,39 @@ TEST(properties_have_every_key_in_order)
 	fclose(f);
 }
 
+#define SMBIOS_TABLE "/sys/firmware/dmi/tables/DMI"
+/* Record of a memory device: its type, its least length, and the offsets of two fields. */
+enum { MEMORY_DEVICE = 17, MEMORY_DEVICE_BYTES = 23, TOTAL_WIDTH = 8, SPEED = 21 };
+
+/* Returns the field of the last memory device in SMBIOS that is neither 0 nor `unknown`, or 0. */
+static unsigned int memory_device(size_t field, unsigned int unknown)
+{
+	unsigned int found = 0, value;
+	static uint8_t table[65536];
+	FILE *file = fopen(SMBIOS_TABLE, "r");
+	size_t size, at = 0;
+
+	if (!file)
+		return 0;
+	size = fread(table, 1, sizeof(table), file);
+	fclose(file);
+	while (at + 4 <= size) {
+		const uint8_t *record = table + at;
+
+		at += record[1];
+		/* The strings after it end with an empty one. */
+		while (at + 1 < size && (table[at] || table[at + 1]))
+			at++;
+		at += 2;
+		if (at > size || record[0] != MEMORY_DEVICE || record[1] < MEMORY_DEVICE_BYTES)
+			continue;
+		value = record[field] | record[field + 1] << 8;
+		if (value && value != unknown)
+			found = value;
+	}
+	return found;
+}
+
 TEST(cpu_node)
 {
 	EXPECT(value(0, "properties", "cpu_cores_count") >= 1);
@@ -274,6 +307,8 @@ TEST(cpu_node)
 	EXPECT(value(0, "properties", "mem_banks_count") >= 1);
 	EXPECT_EQ(value(0, "mem_banks/0/properties", "heap_type"), 0);
 	EXPECT(value(0, "mem_banks/0/properties", "size_in_bytes") > 64 << 20);
+	EXPECT_EQ(value(0, "mem_banks/0/properties", "width"), memory_device(TOTAL_WIDTH, 0xffff));
+	EXPECT_EQ(value(0, "mem_banks/0/properties", "mem_clk_max"), memory_device(SPEED, 0));
 }
 
 TEST(gpu_node)
