@@ -42,6 +42,8 @@
 #include <linux/wait_bit.h>
 #include <linux/workqueue.h>
 
+#include <asm/cpu_device_id.h>
+
 #include <drm/drm_auth.h>
 #include <drm/drm_device.h>
 #include <drm/drm_file.h>
@@ -219,6 +221,21 @@ s64 rkfd_helper_first_apicid_of_node(int node)
 bool rkfd_helper_cpu_is_amd(void)
 {
 	return boot_cpu_data.x86_vendor == X86_VENDOR_AMD;
+}
+
+/*
+ * Returns whether the platform does not change the speed of the device's link at run time
+ * (amdgpu_pcie_dynamic_switching_quirks).
+ */
+bool rkfd_helper_pcie_speed_is_fixed(struct pci_dev *pdev)
+{
+	static const struct x86_cpu_id fixed[] = {
+		X86_MATCH_VENDOR_FAM(INTEL, X86_FAMILY_ANY, NULL),
+		X86_MATCH_VENDOR_FAM_MODEL(AMD, 0x17, 0x08, NULL),
+		{}
+	};
+
+	return !dev_is_removable(&pdev->dev) && x86_match_cpu(fixed);
 }
 
 struct dmi_visitor {

@@ -13,6 +13,7 @@ struct drm_file;
 struct drm_gem_object;
 struct drm_vma_offset_node;
 struct mmu_notifier_range;
+struct pci_dev;
 
 void rkfd_helper_drm_gem_object_get(struct drm_gem_object *obj);
 void rkfd_helper_drm_gem_object_put(struct drm_gem_object *obj);
@@ -39,6 +40,7 @@ int rkfd_helper_node_distance(int from, int to);
 unsigned int rkfd_helper_cpus_of_node(int node);
 s64 rkfd_helper_first_apicid_of_node(int node);
 bool rkfd_helper_cpu_is_amd(void);
+bool rkfd_helper_pcie_speed_is_fixed(struct pci_dev *pdev);
 void rkfd_helper_dmi_walk(void (*f)(const u8 *record, u8 length, void *data), void *data);
 bool rkfd_helper_in_guest(void);
 u64 rkfd_helper_node_bytes(int node);

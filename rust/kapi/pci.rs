@@ -26,7 +26,6 @@ use kernel::{
     time::Delta,
 };
 
-use super::cpufeature;
 use crate::bindings as ours;
 
 /// Returns the C side of a PCI device.
@@ -194,8 +193,9 @@ pub(crate) struct PcieLink {
     pub(crate) mbytes: u32,
 }
 
-/// Returns the link of a card, where bridges of the card itself do not count. Unknown values are
-/// those that `amdgpu_device_get_pcie_info()` assumes.
+/// Returns the link of a card, where bridges of the card itself do not count. Its speed is the
+/// current one on platforms that do not change it at run time. Unknown values are those that
+/// `amdgpu_device_get_pcie_info()` assumes.
 pub(crate) fn link(pdev: &pci::Device) -> PcieLink {
     /// `PCIE_LNK_WIDTH_UNKNOWN`.
     const UNKNOWN_WIDTH: u32 = 0xff;
@@ -207,8 +207,8 @@ pub(crate) fn link(pdev: &pci::Device) -> PcieLink {
 
     let ends = ends(pdev);
     let (mut speed, mut width) = (bindings::pci_bus_speed_PCI_SPEED_UNKNOWN, UNKNOWN_WIDTH);
-    if !cpufeature::is_amd() {
-        // These platforms do not change the speed at run time: use the current one.
+    // SAFETY: The device is valid by its type.
+    if unsafe { ours::rkfd_helper_pcie_speed_is_fixed(raw(pdev)) } {
         let null = core::ptr::null_mut();
         // SAFETY: The device is valid, and so are both results; the limiting device is optional.
         unsafe { bindings::pcie_bandwidth_available(raw(pdev), null, &mut speed, &mut width) };
