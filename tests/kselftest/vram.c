@@ -11,6 +11,7 @@
 #include <drm/amdgpu_drm.h>
 
 #include "killpoint.h"
+#include "listen.h"
 #include "svm.h"
 #include "watch.h"
 
@@ -221,12 +222,14 @@ static void kill_and_expect(bool hang, double seconds)
 {
 	struct ledger before, during, after;
 	double start, took = 0;
-	int ready[2];
+	int ready[2], resets = -1;
 	struct kfd k;
 	pid_t child;
 	char byte;
 
 	fixture_open(&k);
+	if (hang)
+		resets = listen_for_resets();
 	before = settled(&k);
 	ASSERT(pipe(ready) == 0);
 	child = fork_child();
@@ -252,6 +255,8 @@ static void kill_and_expect(bool hang, double seconds)
 	ktap_note("all VRAM is free %.1f s after SIGKILL", took);
 	EXPECT(took < seconds * ktap_time_factor(), "after %.1f s", took);
 	ASSERT(waitpid(child, NULL, 0) == child);
+	if (hang)
+		expect_reset(resets);
 }
 
 TEST_TIMEOUT(killed_process_leaves_nothing, 120)
