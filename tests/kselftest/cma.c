@@ -6,6 +6,7 @@
 #define _GNU_SOURCE
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -16,22 +17,38 @@
 #define PROCESSES 60
 #define BO_BYTES (16 * MIB)
 #define MAX_BOS 64
+#define RUNLIST "/sys/kernel/debug/kfd/rls"
+/* Start of the line with its second page. */
+#define SECOND_PAGE "    00001000:"
 /* Left free of the area, in KiB. User memory comes from it while it has half of all free memory. */
 #define LEFT_KIB (150l * 1000)
+
+/* Returns the number after a name in a file, -1 without it. */
+static long number(const char *path, const char *name)
+{
+	FILE *file = fopen(path, "r");
+	size_t length = strlen(name);
+	char line[128];
+	long number = -1;
+
+	while (file && number < 0 && fgets(line, sizeof(line), file))
+		if (!strncmp(line, name, length))
+			number = atol(line + length);
+	if (file)
+		fclose(file);
+	return number;
+}
 
 /* Returns the free memory of the area in KiB. */
 static long free_kib(void)
 {
-	FILE *file = fopen("/proc/meminfo", "r");
-	char line[128];
-	long kib = -1;
+	return number("/proc/meminfo", "CmaFree:");
+}
 
-	while (file && kib < 0 && fgets(line, sizeof(line), file))
-		if (sscanf(line, "CmaFree: %ld", &kib) != 1)
-			kib = -1;
-	if (file)
-		fclose(file);
-	return kib;
+/* Returns the number of allocations of the area so far. */
+static long allocations(void)
+{
+	return number("/proc/vmstat", "cma_alloc_success ");
 }
 
 /* Opens the GPU and creates a queue when told, and waits to be killed. */
@@ -58,6 +75,7 @@ TEST_TIMEOUT(runlist_grows, 120)
 	unsigned int count = 0;
 	struct fixture f;
 	char byte = 0;
+	long before;
 
 	if (free_kib() <= LEFT_KIB)
 		SKIP("no area for contiguous memory");
@@ -80,11 +98,16 @@ TEST_TIMEOUT(runlist_grows, 120)
 		memset(cpu, 1, BO_BYTES);
 		count++;
 	}
+	EXPECT(count && free_kib() <= LEFT_KIB, "%u BOs leave %ld KiB", count, free_kib());
 	ASSERT(fixture_works(&f));
+	before = allocations();
 	for (int i = 0; i < PROCESSES; i++) {
 		ASSERT(write(begin[1], &byte, 1) == 1);
 		ASSERT(read(ready[0], &byte, 1) == 1);
 	}
+	EXPECT(number(RUNLIST, SECOND_PAGE) >= 0, "the list has one page");
+	/* It is not taken from the area: that would wait for the notifier. */
+	EXPECT_EQ(allocations(), before);
 	for (int i = 0; i < PROCESSES; i++) {
 		kill(child[i], SIGKILL);
 		waitpid(child[i], NULL, 0);
