@@ -79,6 +79,9 @@ pub(super) struct Engine<'a> {
     late: VecDeque<Late>,
     /// A knob made the engine hang in this context.
     hung: Option<ContextId>,
+    /// Packets without a bit of SDMA_CNTL were reported. A driver clears it before it resets the
+    /// engine because of a queue that does not stop, so that there is one report until the reset.
+    control_reported: bool,
     turn: usize,
     /// Offset of the local counter from the reference clock.
     pub(super) clock_offset: u64,
@@ -95,6 +98,7 @@ impl<'a> Engine<'a> {
             refused: [None; CONTEXTS],
             late: VecDeque::new(),
             hung: None,
+            control_reported: false,
             turn: 0,
             clock_offset: 0,
         }
@@ -132,6 +136,7 @@ impl<'a> Engine<'a> {
         self.contexts = [const { None }; CONTEXTS];
         self.late.clear();
         self.hung = None;
+        self.control_reported = false;
         self.clock_offset = 0;
     }
 
@@ -419,7 +424,7 @@ impl<'a> Engine<'a> {
     }
 
     /// Returns whether a ring is still enabled, without a dequeue request.
-    fn is_enabled(&self, context: &Context) -> bool {
+    fn is_enabled(&mut self, context: &Context) -> bool {
         let control = {
             let bank = self.bank();
             if bank.start_of(context.id) != context.start || bank.is_leaving(context.id) {
@@ -428,7 +433,8 @@ impl<'a> Engine<'a> {
             bank.get(regs::regSDMA_CNTL)
         };
         let needs = self.layout.control_for_packets;
-        if control & needs != needs {
+        if control & needs != needs && !self.control_reported {
+            self.control_reported = true;
             strict!(
                 self.gpu.strict,
                 "sdma",
