@@ -86,6 +86,8 @@ pub enum CP_MQD_BASE_ADDR_HI {}
 pub enum CP_MQD_CONTROL {}
 pub enum CP_PQ_STATUS {}
 pub enum CP_PQ_WPTR_POLL_CNTL {}
+pub enum CP_RB_DOORBELL_RANGE_LOWER {}
+pub enum CP_RB_DOORBELL_RANGE_UPPER {}
 pub enum CP_STAT {}
 pub enum CP_UNMAPPED_DOORBELL {}
 pub enum DAGB0_WRCLI_GPU_SNOOP_OVERRIDE {}

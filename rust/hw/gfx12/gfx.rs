@@ -190,7 +190,13 @@ impl GfxVersion for Gfx {
             &[(gc::GRBM_CNTL__READ_TIMEOUT, READ_TIMEOUT)],
         )?;
         start_vmids::<Self>(mmio, b)?;
-        // Doorbell range of kernel queues, in bytes.
+        // Doorbell ranges of kernel queues, in bytes (`gfx_v12_0_cp_set_doorbell_range`). At reset
+        // that of the graphics rings, of which there are none, has the rings of MES.
+        b.wr(gc::regCP_RB_DOORBELL_RANGE_LOWER, db::GFX_RING0 * 2 * 4)?;
+        b.wr(
+            gc::regCP_RB_DOORBELL_RANGE_UPPER,
+            db::GFX_USERQUEUE_END * 2 * 4,
+        )?;
         b.wr(gc::regCP_MEC_DOORBELL_RANGE_LOWER, db::KIQ * 2 * 4)?;
         b.wr(
             gc::regCP_MEC_DOORBELL_RANGE_UPPER,

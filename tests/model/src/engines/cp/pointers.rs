@@ -3,11 +3,14 @@
 //! Read and write pointers of queues, and their doorbells.
 
 use gpu_regs::gc_9_4_3 as gc;
+use rkfd_abi::doorbell::{DWORDS, MIRROR};
 
 use super::engine::Engine;
 use super::env::client;
+use super::graphics::is_graphics;
 use super::queue::{Format, Halt, Queue};
 use super::slot::Slot;
+use crate::chips::Generation;
 use crate::{event, strict};
 
 impl Engine<'_> {
@@ -35,6 +38,9 @@ impl Engine<'_> {
 
     pub(super) fn doorbell(&mut self, index: u32, value: u64, width: u8) {
         let slot = self.banks().find_doorbell(index);
+        if index / DWORDS < MIRROR && !self.is_in_range(index, slot) {
+            return;
+        }
         let Some(slot) = slot else {
             if self.mes_doorbell(index, value) {
                 return;
@@ -82,6 +88,39 @@ impl Engine<'_> {
             }
         }
         self.queues[usize::from(slot.0)] = Some(queue);
+    }
+
+    /// Returns whether the doorbell of a kernel queue reaches its processor: that of the graphics
+    /// pipe is in the range of the pipe, no other is (gfx12).
+    fn is_in_range(&self, index: u32, slot: Option<Slot>) -> bool {
+        if self.generation() == Generation::Gfx9 {
+            return true;
+        }
+        let (overlap, is_graphics_doorbell) = {
+            let banks = self.banks();
+            (
+                banks.overlapping_ranges(),
+                banks.is_graphics_doorbell(index),
+            )
+        };
+        if let Some([graphics, mec]) = overlap {
+            strict!(
+                self.env.strict(),
+                "cp",
+                "doorbell {index:#x}: CP_RB_DOORBELL_RANGE {graphics:x?} overlaps \
+                 CP_MEC_DOORBELL_RANGE {mec:x?}"
+            );
+        }
+        let fits = slot.is_none_or(|slot| is_graphics(slot) == is_graphics_doorbell);
+        if !fits {
+            strict!(
+                self.env.strict(),
+                "cp",
+                "doorbell {index:#x} of queue {} does not reach it by the range of graphics rings",
+                slot.map_or(String::new(), |slot| slot.to_string())
+            );
+        }
+        fits
     }
 
     /// Sets the write pointer, if it is valid.

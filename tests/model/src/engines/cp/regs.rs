@@ -7,6 +7,7 @@
 //! for single accesses only. A write with side effects returns a [`Wake`] for the engine.
 
 use std::collections::{BTreeSet, HashMap};
+use std::ops::RangeInclusive;
 use std::sync::Arc;
 
 use gpu_regs::{gc_12_0_0 as gc12, gc_9_4_3 as gc, Reg};
@@ -64,6 +65,8 @@ pub fn registers(generation: Generation) -> Vec<Decl> {
             decl(gc12::regCP_MEC_RS64_CNTL),
             decl(gc12::regCP_ME_CNTL),
             decl(gc12::regCP_INT_CNTL_RING0),
+            decl(gc12::regCP_RB_DOORBELL_RANGE_LOWER),
+            decl(gc12::regCP_RB_DOORBELL_RANGE_UPPER),
             all(COUNTS, gc12::regSPI_CSQ_WF_ACTIVE_COUNT_0, 4),
         ],
     };
@@ -104,8 +107,16 @@ const ONCE_GFX9: [Reg; 22] = [
 ];
 
 /// Their gfx12 counterparts, paired with the gfx9 name. The fields are at the same positions.
-const ONCE_GFX12: [(Reg, Reg); 10] = [
+const ONCE_GFX12: [(Reg, Reg); 12] = [
     (gc12::regCPC_INT_CNTL, gc::regCPC_INT_CNTL),
+    (
+        gc12::regCP_MEC_DOORBELL_RANGE_LOWER,
+        gc::regCP_MEC_DOORBELL_RANGE_LOWER,
+    ),
+    (
+        gc12::regCP_MEC_DOORBELL_RANGE_UPPER,
+        gc::regCP_MEC_DOORBELL_RANGE_UPPER,
+    ),
     (gc12::regCP_ME1_PIPE0_INT_CNTL, gc::regCP_ME1_PIPE0_INT_CNTL),
     (gc12::regCP_ME1_PIPE1_INT_CNTL, gc::regCP_ME1_PIPE1_INT_CNTL),
     (gc12::regCP_PQ_STATUS, gc::regCP_PQ_STATUS),
@@ -228,6 +239,10 @@ impl Banks {
             let halt = gc12::CP_MEC_RS64_CNTL__MEC_HALT.mask;
             once.insert(id(gc12::regCP_MEC_RS64_CNTL), halt);
             once.insert(id(gc12::regCP_ME_CNTL), GRAPHICS_HALTS);
+            // The defaults of gc_11_0_0_default.h; there are none of gfx12.
+            once.insert(id(gc12::regCP_RB_DOORBELL_RANGE_UPPER), 0x108);
+            once.insert(id(gc::regCP_MEC_DOORBELL_RANGE_LOWER), 0x110);
+            once.insert(id(gc::regCP_MEC_DOORBELL_RANGE_UPPER), 0xffc);
         }
         Self {
             generation,
@@ -299,6 +314,30 @@ impl Banks {
         };
         let banked = self.interrupts.get(&(slot.me(), slot.pipe())).copied();
         enable.is_set(self.once(first.at(slot.pipe())) | banked.unwrap_or(0))
+    }
+
+    /// Returns whether a doorbell of the first page (dword index on the BAR) belongs to the rings
+    /// of the graphics pipe (`CP_RB_DOORBELL_RANGE_*`, in bytes). Those of processes, on the other
+    /// pages, do not depend on the ranges.
+    pub fn is_graphics_doorbell(&self, index: u32) -> bool {
+        self.generation == Generation::Gfx12 && self.graphics_range().contains(&(index * 4))
+    }
+
+    fn graphics_range(&self) -> RangeInclusive<u32> {
+        let at = |reg| self.once(reg) & 0xffc;
+        at(gc12::regCP_RB_DOORBELL_RANGE_LOWER)..=at(gc12::regCP_RB_DOORBELL_RANGE_UPPER)
+    }
+
+    /// Returns the doorbell ranges of the graphics pipe and of the MEC if they overlap (gfx12).
+    pub fn overlapping_ranges(&self) -> Option<[RangeInclusive<u32>; 2]> {
+        let at = |reg| self.once(reg) & 0xffc;
+        let lower = at(gc::regCP_MEC_DOORBELL_RANGE_LOWER);
+        let (graphics, mec) = (
+            self.graphics_range(),
+            lower..=at(gc::regCP_MEC_DOORBELL_RANGE_UPPER),
+        );
+        let overlap = graphics.start() <= mec.end() && mec.start() <= graphics.end();
+        (self.generation == Generation::Gfx12 && overlap).then_some([graphics, mec])
     }
 
     /// Returns whether the MEC of `slot`, or its pipe, is halted or in reset.
