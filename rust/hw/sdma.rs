@@ -41,6 +41,8 @@ pub(crate) struct SdmaRing {
 pub(crate) struct VmSwitch {
     /// Writes in this order: page table root, PASID for interrupts, invalidation request.
     pub(crate) writes: [RegValue; 4],
+    /// Request to read back before the ACK, if that is not cleared at once.
+    pub(crate) settle: Option<RegValue>,
     /// Invalidation ACK to wait for.
     pub(crate) done: RegValue,
 }
@@ -153,6 +155,10 @@ pub(super) trait SdmaVersion: Sync {
     /// Invalidation engines of the rings of a hub, by the number of the SDMA engine there. Others
     /// belong to the firmware (`AMDGPU_VMHUB_INV_ENG_BITMAP`).
     const INVALIDATION_ENGINES: &'static [u32];
+
+    /// Whether an invalidation request clears its ACK one register access later
+    /// (`sdma_v7_0_ring_emit_reg_write_reg_wait`).
+    const ACK_IS_LATE: bool;
 
     /// Returns the hub of an engine and the number of the engine there.
     fn hub(mmio: &Mmio, engine: u32) -> Result<(Block<'_>, u32)>;
@@ -329,6 +335,8 @@ impl<T: SdmaVersion> SdmaHal for T {
         let root_of = n.VM_CONTEXT0_PAGE_TABLE_BASE_ADDR_LO32;
         let context = vmid * (n.VM_CONTEXT1_PAGE_TABLE_BASE_ADDR_LO32.off - root_of.off);
         let request = n.invalidate_request(vmid, FlushType::Legacy);
+        // Any value will do: no bits to wait for.
+        let settle = at(hub, n.VM_INVALIDATE_ENG0_REQ, inv, 0)?;
         Ok(VmSwitch {
             writes: [
                 at(hub, root_of, context, lo(root))?,
@@ -336,6 +344,7 @@ impl<T: SdmaVersion> SdmaHal for T {
                 at(ih, T::PASIDS, vmid, pasid)?,
                 at(hub, n.VM_INVALIDATE_ENG0_REQ, inv, request)?,
             ],
+            settle: T::ACK_IS_LATE.then_some(settle),
             done: at(hub, n.VM_INVALIDATE_ENG0_ACK, inv, 1 << vmid)?,
         })
     }

@@ -162,6 +162,7 @@ impl SdmaVersion for Sdma {
     }
 
     const INVALIDATION_ENGINES: &'static [u32] = &[0, 1];
+    const ACK_IS_LATE: bool = true;
 
     fn hub(mmio: &Mmio, engine: u32) -> Result<(Block<'_>, u32)> {
         Ok((mmio.block(hwid::GC, 0)?, engine))

@@ -161,6 +161,7 @@ impl SdmaVersion for Sdma {
     }
 
     const INVALIDATION_ENGINES: &'static [u32] = &[0, 1, 4, 5];
+    const ACK_IS_LATE: bool = false;
 
     fn hub(mmio: &Mmio, engine: u32) -> Result<(Block<'_>, u32)> {
         let engine = physical(mmio, engine)?;

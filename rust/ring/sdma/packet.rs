@@ -116,6 +116,9 @@ impl Words {
         for write in switch.writes {
             self.push(DmaPacket::WriteReg(write))?;
         }
+        if let Some(settle) = switch.settle {
+            self.push(DmaPacket::WaitReg(settle))?;
+        }
         self.push(DmaPacket::WaitReg(switch.done))
     }
 

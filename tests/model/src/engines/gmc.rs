@@ -379,6 +379,11 @@ impl Gmc {
         }
     }
 
+    /// Returns the register with the ACK of the invalidation requests that `reg` of `hub` takes.
+    pub fn ack_of(&self, hub: Hub, reg: RegId) -> Option<RegId> {
+        self.hub(hub).regs.ack_of(reg)
+    }
+
     /// Checks a write of the host to a register of `hub`.
     pub fn check_host_write(&self, hub: Hub, reg: RegId) {
         if let Some(engine) = self.hub(hub).regs.without_semaphore(reg) {

@@ -18,6 +18,7 @@ use gpu_regs::{gc_12_0_0 as gc, nbif_6_3_1 as nbif, osssys_7_0_0 as oss, Reg};
 use gpu_wave::{Isa, Scope, WaveSlots};
 use rkfd_abi::mqd::v12_sdma::{dw, SdmaMqd};
 use rkfd_abi::pte;
+use rkfd_abi::sdma::poll_regmem;
 use rkfd_abi::sdma::v7::{self as pkt, gcr};
 
 /// MC address of VRAM.
@@ -652,4 +653,50 @@ fn memory_types_of_ptes() {
         let (seen, stored) = if cached { (0, 0) } else { (5, 7) };
         assert_eq!((load(&card, 0x1000), card.get32(WORK)), (seen, stored));
     }
+}
+
+/// Returns a poll of a register until these bits are set.
+fn wait_register(at: u32, bits: u32) -> [u32; 6] {
+    use poll_regmem as p;
+    let mut words = [0; 6];
+    words[0] = p::PACKET.header();
+    for (field, value) in [
+        (p::FUNC, p::FUNC_EQUAL),
+        (p::ADDR_LO, at << 2),
+        (p::VALUE, bits),
+        (p::MASK, bits),
+        (p::INTERVAL, 10),
+        (p::RETRY_COUNT, p::RETRY_FOR_EVER),
+    ] {
+        field.set(&mut words, value);
+    }
+    words
+}
+
+#[test]
+fn ack_behind_its_request_is_that_of_the_one_before() {
+    let mut card = Card::new();
+    let at = |reg: Reg| CHIP.base(Ip::Gc, 0, reg.seg).unwrap() + reg.off;
+    let range = gc::regGCVM_INVALIDATE_ENG0_ADDR_RANGE_LO32;
+    card.write(Ip::Gc, range, !0);
+    card.write(Ip::Gc, range.at(1), 0x1f);
+    let request = at(gc::regGCVM_INVALIDATE_ENG0_REQ);
+    let ack = at(gc::regGCVM_INVALIDATE_ENG0_ACK);
+    let head = pkt::register_write::PACKET.header();
+    let write = |vmids: u32| [head, request << 2, vmids];
+    let settled = [
+        &write(2)[..],
+        &wait_register(request, 0),
+        &wait_register(ack, 2),
+    ];
+    card.run(0, &settled.concat());
+    card.assert_clean();
+    // Not acknowledged at the first look.
+    card.run(0, &[&write(4)[..], &wait_register(ack, 4)].concat());
+    let lines = card.gpu.strict.lines();
+    assert_eq!(lines.len(), 1);
+    assert!(
+        lines[0].contains("directly behind the request"),
+        "{lines:?}"
+    );
 }

@@ -175,6 +175,13 @@ impl HubRegs {
         (is_request && self.taken.load(Ordering::Acquire) >> engine & 1 == 0).then_some(engine)
     }
 
+    /// Returns the register with the ACK of the requests that `reg` takes.
+    pub fn ack_of(&self, reg: RegId) -> Option<RegId> {
+        let engine = reg.off.wrapping_sub(self.at.eng0_req);
+        let is_request = self.at.covers(reg) && engine < ENGINES;
+        is_request.then(|| RegId::new(reg.seg, self.at.eng0_ack + engine))
+    }
+
     /// Handles a guest write; returns the translations to invalidate.
     pub fn write(&self, reg: RegId, value: u32, strict: &Strict) -> Option<Drop> {
         if !self.at.covers(reg) {

@@ -99,6 +99,15 @@ pub enum Halt {
     Pointers,
 }
 
+/// An acknowledgement of an invalidation engine that a request of the ring has not cleared yet.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Stale {
+    /// Dword address of the ACK register.
+    pub ack: u32,
+    /// Its value before the request.
+    pub value: u32,
+}
+
 /// State of an enabled context. Pointers are in bytes, never wrapped.
 #[derive(Debug, Clone)]
 pub struct Context {
@@ -126,6 +135,8 @@ pub struct Context {
     pub halt: Halt,
     /// VMID of the last IB since the last trap: the owner of the current job.
     pub job: u8,
+    /// Set from an invalidation request to the next register access (SDMA 7).
+    pub stale: Option<Stale>,
 }
 
 impl Context {
@@ -146,6 +157,7 @@ impl Context {
             looks: 0,
             halt: Halt::No,
             job: 0,
+            stale: None,
         };
         if !id.is_kernel() {
             // A queue that was preempted inside an IB resumes there.

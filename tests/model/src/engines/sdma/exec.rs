@@ -300,8 +300,9 @@ impl Engine<'_> {
             if context.looks == 0 && flush {
                 self.check_flush(context, words);
                 self.gpu.reg_write(p::ADDR_HI.get(words) / 4, reference);
+                context.stale = None;
             }
-            self.gpu.reg_read(p::ADDR_LO.get(words) / 4)
+            self.polled_register(context, words, p::ADDR_LO.get(words) / 4)
         };
         if context.looks == 0 && p::ADDR_LO.get(words) % 4 != 0 {
             self.complain(context, words, "POLL_REGMEM of a misaligned address");

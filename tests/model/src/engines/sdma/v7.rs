@@ -6,12 +6,13 @@ use gpu_regs::gc_12_0_0 as gc;
 use rkfd_abi::sdma::v7::{self, gcr, op, sub_op};
 use rkfd_abi::sdma::Packet;
 
-use super::context::Context;
+use super::context::{Context, Stale};
 use super::engine::{Engine, Outcome};
 use super::error::PacketError;
 use super::exec::address;
 use crate::engines::gmc::cu::Cache;
 use crate::engines::gmc::{Hub, Rmw, VmFault};
+use crate::regs::Unit;
 
 impl Engine<'_> {
     /// Executes a packet of SDMA 7; `None`: it is the same as in SDMA 4.4.2.
@@ -113,7 +114,42 @@ impl Engine<'_> {
         if at % 4 != 0 || p::APERTUREID.get(words) != 0 {
             self.complain(context, words, "SRBM_WRITE of no register");
         }
+        let stale = self.acknowledged(at / 4);
         self.gpu.reg_write(at / 4, p::DATA.get(words));
+        context.stale = stale;
         done
+    }
+
+    /// Returns the present ACK of the invalidation engine that the register at dword address `at`
+    /// requests.
+    fn acknowledged(&self, at: u32) -> Option<Stale> {
+        let slot = self.gpu.regs.on_die(0, at)?;
+        let hub = match slot.unit {
+            Unit::GfxHub => Hub::Gfx(slot.instance),
+            Unit::MmHub => Hub::Mm(slot.instance),
+            _ => return None,
+        };
+        let ack = self.gpu.gmc.ack_of(hub, slot.id)?;
+        Some(Stale {
+            ack: at + ack.off - slot.id.off,
+            value: self.gpu.gmc.reg_read(hub, ack),
+        })
+    }
+
+    /// Reads a register for POLL_REGMEM. A request to an invalidation engine clears its ACK one
+    /// register access later (`sdma_v7_0_ring_emit_reg_write_reg_wait`).
+    pub(super) fn polled_register(&self, context: &mut Context, words: &[u32], at: u32) -> u32 {
+        match context.stale.take() {
+            Some(stale) if stale.ack == at => {
+                self.complain(
+                    context,
+                    words,
+                    "POLL_REGMEM of an invalidation ACK directly behind the request: it may be \
+                     that of the request before",
+                );
+                stale.value
+            }
+            _ => self.gpu.reg_read(at),
+        }
     }
 }
