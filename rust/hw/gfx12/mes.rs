@@ -276,7 +276,8 @@ impl MesHal for Mes {
     }
 
     fn vm_context_control(&self) -> u32 {
-        gmc::GFX.context_cntl(Value::ZERO).raw()
+        let cntl = gmc::GFX.context_cntl(Value::ZERO);
+        cntl.with(&gmc::GFX.interrupts()).raw()
     }
 
     fn dump(&self, mmio: &Mmio, pipe: MesPipe) -> Result<HqdDump> {

@@ -394,7 +394,7 @@ impl Hub {
     }
 
     /// Fault interrupt enables of a context.
-    fn interrupts(&self) -> [(Field<name::VM_CONTEXT1_CNTL>, u32); 7] {
+    pub(crate) fn interrupts(&self) -> [(Field<name::VM_CONTEXT1_CNTL>, u32); 7] {
         let n = &self.names;
         [
             n.VM_CONTEXT1_CNTL__RANGE_PROTECTION_FAULT_ENABLE_INTERRUPT,

@@ -358,10 +358,13 @@ fn fault_client_is_that_of_the_hub() {
     assert_eq!(late, status);
     let status = read(&gpu, Ip::Gc, gc::regGCVM_L2_PROTECTION_FAULT_STATUS_LO32);
     assert_eq!(status, 0);
-    // Memory hub: the context is disabled, so only the status is reported.
-    assert!(!gpu.raise_fault(&fault(Hub::Mm(0)), 15));
+    // Memory hub: only the status is reported without the enables, which are set at reset.
     let cntl = mm::regMMVM_CONTEXT0_CNTL.at(9);
-    write(&gpu, Ip::Mmhub, cntl, 1 | 3 << 1 | 0x00ff_fc00);
+    let reset = read(&gpu, Ip::Mmhub, cntl);
+    assert_eq!(reset, 0x03ff_fc00);
+    write(&gpu, Ip::Mmhub, cntl, 0);
+    assert!(!gpu.raise_fault(&fault(Hub::Mm(0)), 15));
+    write(&gpu, Ip::Mmhub, cntl, 1 | 3 << 1 | reset);
     gpu.raise_fault(&fault(Hub::Mm(0)), 15);
     assert_eq!(word(&gpu, 1, 0) & 0xffff, 0x12, "VMC, source 0");
     assert_eq!(word(&gpu, 1, 0) >> 31, 1);

@@ -16,7 +16,7 @@ use crate::chips::Chip;
 use crate::log::Strict;
 use crate::regs::RegId;
 use crate::strict;
-use layout::{Layout, ENGINES};
+use layout::{Layout, CONTEXTS, ENGINES};
 
 /// Permission bits of a fault, in `PERMISSION_FAULTS` and in the interrupt entry.
 pub mod permission {
@@ -123,6 +123,10 @@ impl HubRegs {
             self.set(lfb + 1, size);
         }
         self.set(self.at.l2_cntl3, self.at.l2_cntl3_reset);
+        for context in 0..CONTEXTS {
+            let cntl = self.at.context0_cntl + context;
+            self.set(cntl, self.at.context_cntl_reset);
+        }
         // The AGP aperture is off: its bottom is above its top.
         self.set(self.at.agp_bot, 0xff_ffff);
     }

@@ -31,16 +31,6 @@ const CROWDED: Duration = Duration::from_millis(1);
 /// Waiting time that raises the priority by one.
 const AGE: Duration = Duration::from_millis(50);
 
-/// Fault interrupt enables of a VMID: the driver sets them once for all VMIDs, frames do not (C
-/// reads `vm_context_cntl` before it enables them).
-const FAULT_INTERRUPTS: u32 = gc::GCVM_CONTEXT1_CNTL__RANGE_PROTECTION_FAULT_ENABLE_INTERRUPT.mask
-    | gc::GCVM_CONTEXT1_CNTL__DUMMY_PAGE_PROTECTION_FAULT_ENABLE_INTERRUPT.mask
-    | gc::GCVM_CONTEXT1_CNTL__PDE0_PROTECTION_FAULT_ENABLE_INTERRUPT.mask
-    | gc::GCVM_CONTEXT1_CNTL__VALID_PROTECTION_FAULT_ENABLE_INTERRUPT.mask
-    | gc::GCVM_CONTEXT1_CNTL__READ_PROTECTION_FAULT_ENABLE_INTERRUPT.mask
-    | gc::GCVM_CONTEXT1_CNTL__WRITE_PROTECTION_FAULT_ENABLE_INTERRUPT.mask
-    | gc::GCVM_CONTEXT1_CNTL__EXECUTE_PROTECTION_FAULT_ENABLE_INTERRUPT.mask;
-
 /// A process with queues.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Process {
@@ -280,9 +270,8 @@ impl Mes {
             }
             hw.claim(vmid, pasid, root);
             process.program(hw.env());
-            let cntl = self.context_cntl(vmid);
-            let reported = hw.env().reg_read(cntl) & FAULT_INTERRUPTS;
-            hw.env().reg_write(cntl, reported | process.vm_context_cntl);
+            hw.env()
+                .reg_write(self.context_cntl(vmid), process.vm_context_cntl);
             event!(
                 hw.env().trace(),
                 "mes",

@@ -14,6 +14,8 @@ use crate::regs::RegId;
 
 /// Invalidation engines per hub.
 pub const ENGINES: u32 = 18;
+/// Contexts per hub, one of each VMID.
+pub const CONTEXTS: u32 = 16;
 
 /// Offsets in segment 0, and the fields that the model uses.
 #[derive(Debug)]
@@ -31,6 +33,8 @@ pub struct Layout {
     pub(super) fault_addr: u32,
     pub(super) fault_default: u32,
     pub(super) context0_cntl: u32,
+    /// Reset value of `VM_CONTEXTn_CNTL`.
+    pub(super) context_cntl_reset: u32,
     pub(super) eng0_sem: u32,
     pub(super) eng0_req: u32,
     pub(super) eng0_ack: u32,
@@ -124,6 +128,7 @@ macro_rules! gfx9 {
             fault_addr: $regs::regVM_L2_PROTECTION_FAULT_ADDR_LO32.off,
             fault_default: $regs::regVM_L2_PROTECTION_FAULT_DEFAULT_ADDR_LO32.off,
             context0_cntl: $regs::regVM_CONTEXT0_CNTL.off,
+            context_cntl_reset: 0,
             eng0_sem: $regs::regVM_INVALIDATE_ENG0_SEM.off,
             eng0_req: $regs::regVM_INVALIDATE_ENG0_REQ.off,
             eng0_ack: $regs::regVM_INVALIDATE_ENG0_ACK.off,
@@ -186,6 +191,7 @@ static GFX12: Layout = Layout {
     fault_addr: gc12::regGCVM_L2_PROTECTION_FAULT_ADDR_LO32.off,
     fault_default: gc12::regGCVM_L2_PROTECTION_FAULT_DEFAULT_ADDR_LO32.off,
     context0_cntl: gc12::regGCVM_CONTEXT0_CNTL.off,
+    context_cntl_reset: 0x00ff_fc00,
     eng0_sem: gc12::regGCVM_INVALIDATE_ENG0_SEM.off,
     eng0_req: gc12::regGCVM_INVALIDATE_ENG0_REQ.off,
     eng0_ack: gc12::regGCVM_INVALIDATE_ENG0_ACK.off,
@@ -243,6 +249,7 @@ static MM12: Layout = Layout {
     fault_addr: mm12::regMMVM_L2_PROTECTION_FAULT_ADDR_LO32.off,
     fault_default: mm12::regMMVM_L2_PROTECTION_FAULT_DEFAULT_ADDR_LO32.off,
     context0_cntl: mm12::regMMVM_CONTEXT0_CNTL.off,
+    context_cntl_reset: 0x03ff_fc00,
     eng0_sem: mm12::regMMVM_INVALIDATE_ENG0_SEM.off,
     eng0_req: mm12::regMMVM_INVALIDATE_ENG0_REQ.off,
     eng0_ack: mm12::regMMVM_INVALIDATE_ENG0_ACK.off,
