@@ -194,6 +194,8 @@ pub(super) trait GfxVersion: Sync {
     const USER_REGISTERS: &'static [Reg<Untyped>];
     /// Interrupt control of each pipe of MEC 1.
     const PIPE_INT_CNTL: &'static [Reg<name::CP_ME1_PIPE0_INT_CNTL>];
+    /// Bits there that fences of user queues need.
+    const FENCE_INTERRUPTS: &'static [Field<name::CP_ME1_PIPE0_INT_CNTL>];
     /// Fields that select a shader array.
     const ARRAY: ArrayFields;
     /// Default bases of the LDS and scratch apertures of user VMIDs: address bits 63:48.
@@ -401,10 +403,11 @@ pub(super) fn start_vmids<T: GfxVersion>(mmio: &Mmio, b: Block<'_>) -> Result {
     Ok(())
 }
 
-/// Enables or disables interrupts for privileged registers, privileged instructions and bad opcodes
+/// Enables or disables interrupts for privileged registers, privileged instructions, bad opcodes
 /// (`set_priv_reg_fault_state`, `set_priv_inst_fault_state`, `set_bad_op_fault_state`,
-/// `gfx_v9_4_3.c` and `gfx_v12_0.c`).
-fn set_fault_interrupts<T: GfxVersion>(b: Block<'_>, on: bool) -> Result {
+/// `gfx_v9_4_3.c` and `gfx_v12_0.c`) and fences of user queues
+/// (`gfx_v12_0_set_compute_eop_interrupt_state`).
+fn set_interrupts<T: GfxVersion>(b: Block<'_>, on: bool) -> Result {
     let n = T::NAMES;
     let on = u32::from(on);
     b.set(
@@ -419,13 +422,15 @@ fn set_fault_interrupts<T: GfxVersion>(b: Block<'_>, on: bool) -> Result {
         (n.CP_ME1_PIPE0_INT_CNTL__PRIV_REG_INT_ENABLE, on),
         (n.CP_ME1_PIPE0_INT_CNTL__OPCODE_ERROR_INT_ENABLE, on),
     ];
-    T::PIPE_INT_CNTL
-        .iter()
-        .try_for_each(|reg| b.set(*reg, &fields))
+    T::PIPE_INT_CNTL.iter().try_for_each(|reg| {
+        let value = b.rd(*reg)?.with(&fields);
+        let set = |value: Value<_>, field: &Field<_>| value.set(*field, on);
+        b.wr(*reg, T::FENCE_INTERRUPTS.iter().fold(value, set))
+    })
 }
 
 /// Enables time stamp and opcode error interrupts of the pipes of MEC 1, and those of
-/// [`set_fault_interrupts`].
+/// [`set_interrupts`].
 pub(super) fn start_interrupts<T: GfxVersion>(mmio: &Mmio, b: Block<'_>) -> Result {
     let n = T::NAMES;
     for pipe in 0..T::CAPS.pipes_per_mec {
@@ -442,12 +447,12 @@ pub(super) fn start_interrupts<T: GfxVersion>(mmio: &Mmio, b: Block<'_>) -> Resu
             )
         })?;
     }
-    set_fault_interrupts::<T>(b, true)
+    set_interrupts::<T>(b, true)
 }
 
 /// See [`GfxHal::halt`].
 pub(super) fn halt<T: GfxVersion>(b: Block<'_>) -> Result {
-    set_fault_interrupts::<T>(b, false)?;
+    set_interrupts::<T>(b, false)?;
     T::stop_mecs(b)
 }
 

@@ -448,6 +448,10 @@ pub const CP_ME1_PIPE0_INT_CNTL__PRIV_REG_INT_ENABLE: Field<name::CP_ME1_PIPE0_I
     Field::new(23, 0x00800000);
 pub const CP_ME1_PIPE0_INT_CNTL__OPCODE_ERROR_INT_ENABLE: Field<name::CP_ME1_PIPE0_INT_CNTL> =
     Field::new(24, 0x01000000);
+pub const CP_ME1_PIPE0_INT_CNTL__TIME_STAMP_INT_ENABLE: Field<name::CP_ME1_PIPE0_INT_CNTL> =
+    Field::new(26, 0x04000000);
+pub const CP_ME1_PIPE0_INT_CNTL__GENERIC0_INT_ENABLE: Field<name::CP_ME1_PIPE0_INT_CNTL> =
+    Field::new(31, 0x80000000);
 pub const regCP_ME1_PIPE1_INT_CNTL: Reg<name::CP_ME1_PIPE1_INT_CNTL> =
     Reg::new("regCP_ME1_PIPE1_INT_CNTL", 0, 0x1e26);
 pub const regCPC_INT_CNTL: Reg<name::CPC_INT_CNTL> = Reg::new("regCPC_INT_CNTL", 0, 0x1e54);

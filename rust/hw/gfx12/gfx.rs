@@ -139,6 +139,10 @@ impl GfxVersion for Gfx {
     ];
     const PIPE_INT_CNTL: &'static [Reg<name::CP_ME1_PIPE0_INT_CNTL>] =
         &[gc::regCP_ME1_PIPE0_INT_CNTL, gc::regCP_ME1_PIPE1_INT_CNTL];
+    const FENCE_INTERRUPTS: &'static [Field<name::CP_ME1_PIPE0_INT_CNTL>] = &[
+        gc::CP_ME1_PIPE0_INT_CNTL__TIME_STAMP_INT_ENABLE,
+        gc::CP_ME1_PIPE0_INT_CNTL__GENERIC0_INT_ENABLE,
+    ];
     const ARRAY: ArrayFields = ArrayFields {
         index: gc::GRBM_GFX_INDEX__SA_INDEX,
         broadcast: gc::GRBM_GFX_INDEX__SA_BROADCAST_WRITES,

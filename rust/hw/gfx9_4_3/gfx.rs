@@ -5,7 +5,7 @@
 use kernel::{prelude::*, time::delay::fsleep, time::Delta};
 use rkfd_abi::{
     bits::join,
-    regs::{gc_9_4_3 as gc, name, Reg, Untyped, Value},
+    regs::{gc_9_4_3 as gc, name, Field, Reg, Untyped, Value},
 };
 
 pub(super) use crate::hw::gfx::block;
@@ -87,6 +87,7 @@ impl GfxVersion for Gfx {
         gc::regCP_ME1_PIPE2_INT_CNTL,
         gc::regCP_ME1_PIPE3_INT_CNTL,
     ];
+    const FENCE_INTERRUPTS: &'static [Field<name::CP_ME1_PIPE0_INT_CNTL>] = &[];
     const ARRAY: ArrayFields = ArrayFields {
         index: gc::GRBM_GFX_INDEX__SH_INDEX,
         broadcast: gc::GRBM_GFX_INDEX__SH_BROADCAST_WRITES,

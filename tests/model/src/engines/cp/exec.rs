@@ -131,7 +131,12 @@ impl Engine<'_> {
 
     /// Posts an interrupt of the command processor for a queue, if its pipe has it enabled.
     pub(super) fn post(&self, queue: &Queue, source: u32, ctx: [u32; 2]) {
-        if !self.banks().raises(queue.slot, source) {
+        let enabled = self.banks().raises(queue.slot, source);
+        self.post_if(enabled, queue, source, ctx);
+    }
+
+    fn post_if(&self, enabled: bool, queue: &Queue, source: u32, ctx: [u32; 2]) {
+        if !enabled {
             event!(
                 self.env.trace(),
                 "cp",
@@ -550,7 +555,8 @@ impl Engine<'_> {
             queue.slot
         );
         self.env.write64(0, fence, value)?;
-        self.post(queue, source::CP_END_OF_PIPE, [doorbell, 0]);
+        let enabled = self.banks().raises_fence(queue.slot);
+        self.post_if(enabled, queue, source::CP_END_OF_PIPE, [doorbell, 0]);
         Ok(Outcome::Next)
     }
 

@@ -316,6 +316,15 @@ impl Banks {
         enable.is_set(self.once(first.at(slot.pipe())) | banked.unwrap_or(0))
     }
 
+    /// Returns whether the pipe of `slot` raises the interrupt of PROTECTED_FENCE_SIGNAL: both bits
+    /// are set in `CP_ME1_PIPE?_INT_CNTL` (`gfx_v12_0_set_compute_eop_interrupt_state`).
+    pub fn raises_fence(&self, slot: Slot) -> bool {
+        let needed = gc12::CP_ME1_PIPE0_INT_CNTL__TIME_STAMP_INT_ENABLE.mask
+            | gc12::CP_ME1_PIPE0_INT_CNTL__GENERIC0_INT_ENABLE.mask;
+        let cntl = self.once(gc::regCP_ME1_PIPE0_INT_CNTL.at(slot.pipe()));
+        slot.me() == 1 && cntl & needed == needed
+    }
+
     /// Returns whether a doorbell of the first page (dword index on the BAR) belongs to the rings
     /// of the graphics pipe (`CP_RB_DOORBELL_RANGE_*`, in bytes). Those of processes, on the other
     /// pages, do not depend on the ranges.

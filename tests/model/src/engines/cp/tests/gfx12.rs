@@ -222,6 +222,15 @@ fn protected_fences_have_the_position_in_the_ring() {
         packets.extend(signal);
         submit(card, user, &packets);
         card.until("fence", |c| c.mock().get64(FENCE + 8) == 10);
+        assert_eq!(card.mock().interrupts().len(), 1, "only of RELEASE_MEM");
+        let enable = gc12::CP_ME1_PIPE0_INT_CNTL__TIME_STAMP_INT_ENABLE.mask
+            | gc12::CP_ME1_PIPE0_INT_CNTL__GENERIC0_INT_ENABLE.mask;
+        for pipe in [
+            gc12::regCP_ME1_PIPE0_INT_CNTL,
+            gc12::regCP_ME1_PIPE1_INT_CNTL,
+        ] {
+            card.write_reg((0, 0, 0), pipe, enable);
+        }
         submit(card, user, &signal);
         card.until("second fence", |c| c.mock().get64(FENCE + 8) == 12);
         let last = *card.mock().interrupts().last().unwrap();
