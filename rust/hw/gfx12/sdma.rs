@@ -16,11 +16,12 @@ use rkfd_abi::{
     sdma::v7::{ENGINES, ENGINE_REG_STRIDE, HYP_REG_STRIDE},
 };
 
-use super::{dma_packet::DmaPackets, gmc};
+use super::{dma_packet::DmaPackets, gfx::Gfx, gmc};
 use crate::{
     asic::mmio::{Block, InstanceMap, Mmio},
     hw::{
         dma::DmaPacketHal,
+        gfx::GfxVersion,
         gmc::HubNames,
         nbio::{nbio_names, NbioNames},
         sdma::{engine_names, ring_names, Engine, EngineNames, RingNames, SdmaRing, SdmaVersion},
@@ -193,11 +194,13 @@ impl SdmaVersion for Sdma {
         let e = Self::engine(mmio, engine)?;
         // Reset the queue alone first; other queues of the engine continue.
         let ring = 1u32 << KERNEL_QUEUE;
-        e.wr(s::regSDMA0_QUEUE_RESET_REQ, ring)?;
-        let index = e.index(s::regSDMA0_QUEUE_RESET_REQ);
-        let done = e
-            .block
-            .poll(s::regSDMA0_QUEUE_RESET_REQ, index, |v| v.raw() & ring == 0);
+        let request = s::regSDMA0_QUEUE_RESET_REQ;
+        // As in the C driver, in RLC safe mode (`mes_v12_0_reset_queue_mmio`).
+        let done = Gfx::NAMES.in_safe_mode(e.block, || {
+            e.wr(request, ring)?;
+            e.block
+                .poll(request, e.index(request), |v| v.raw() & ring == 0)
+        });
         match done {
             Ok(_) => Ok(()),
             Err(_) => soft_reset(e, engine),

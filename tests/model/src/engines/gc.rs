@@ -203,6 +203,15 @@ pub fn bootload_status(gpu: &Gpu) -> Option<&Slot> {
     gpu.regs.by_id(gpu.chip, Ip::Gc, reg)
 }
 
+/// Returns whether the RLC of gfx12 has entered safe mode and has not left it.
+pub fn in_safe_mode(gpu: &Gpu) -> bool {
+    let slot = gpu.regs.by_id(gpu.chip, Ip::Gc, gc12::regRLC_SAFE_MODE);
+    slot.is_some_and(|slot| {
+        let entered = gc12::RLC_SAFE_MODE__MESSAGE.get(slot.get()) != 0;
+        entered && !gpu.awaits_response(slot)
+    })
+}
+
 impl Gc {
     /// Returns the power-on state of `xcc`.
     pub fn new(xcc: u8, chip: &Chip) -> Self {

@@ -33,19 +33,20 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::time::Duration;
 
-use gpu_regs::sdma_4_4_2 as regs;
+use gpu_regs::{gc_12_0_0 as gc12, sdma_4_4_2 as regs};
 use rkfd_abi::doorbell::{DWORDS, MIRROR};
 
 use crate::chips::Chip;
 use crate::engines::doorbells::Doorbells;
 use crate::engines::firmware::{Fw, Port};
+use crate::engines::gc::in_safe_mode;
 use crate::gpu::{Boot, Gpu};
 use crate::mailbox::Mailbox;
-use crate::regs::{Ip, Slot};
+use crate::regs::{Ip, RegId, Slot};
 use crate::{event, strict};
 use bank::{Bank, ContextId, Rung};
 use engine::Engine;
-use layout::Layout;
+use layout::{Layout, Version};
 
 /// Timeout of a reset for the engines to stop.
 const RESET_TIMEOUT: Duration = Duration::from_secs(2);
@@ -209,6 +210,9 @@ impl Sdma {
         if self.layout.of_engine(regs::regSDMA_F32_CNTL) == Some(local as usize) {
             self.start_engine(gpu, slot.instance, value);
         }
+        if self.layout.version == Version::V7 {
+            Self::check_queue_reset(gpu, slot, value);
+        }
         let (refused, runs) = {
             let mut bank = engine.bank();
             let old = bank.read(local);
@@ -238,6 +242,25 @@ impl Sdma {
             );
         }
         engine.mail.send(Wake::Rescan);
+    }
+
+    /// Reports a reset of queues outside RLC safe mode, where a gated clock may stop it
+    /// (`mes_v12_0_reset_queue_mmio`).
+    fn check_queue_reset(gpu: &Gpu, slot: &Slot, value: u32) {
+        let requests = [
+            gc12::regSDMA0_QUEUE_RESET_REQ,
+            gc12::regSDMA1_QUEUE_RESET_REQ,
+        ];
+        let is_request = requests.iter().any(|reg| RegId::from(*reg) == slot.id);
+        if is_request && value != 0 && !in_safe_mode(gpu) {
+            strict!(
+                gpu.strict,
+                "sdma",
+                "engine {}: {} = {value:#x} outside RLC safe mode",
+                slot.instance,
+                slot.name
+            );
+        }
     }
 
     /// Handles a write of `value` to `SDMA_F32_CNTL`: an unhalted processor needs firmware. Without

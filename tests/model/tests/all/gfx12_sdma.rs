@@ -700,3 +700,27 @@ fn ack_behind_its_request_is_that_of_the_one_before() {
         "{lines:?}"
     );
 }
+
+#[test]
+fn queues_are_reset_in_safe_mode() {
+    let card = Card::new();
+    let safe_mode = |message| {
+        let command = gc::RLC_SAFE_MODE__CMD.mask | gc::RLC_SAFE_MODE__MESSAGE.put(message);
+        let at = CHIP.base(Ip::Gc, 0, gc::regRLC_SAFE_MODE.seg).unwrap();
+        card.gpu.reg_write(at + gc::regRLC_SAFE_MODE.off, command);
+    };
+    let reports = || {
+        let lines = card.gpu.strict.lines();
+        let outside = lines.iter().filter(|l| l.contains("outside RLC safe mode"));
+        outside.count()
+    };
+    assert_eq!(reports(), 0);
+    card.set(1, gc::regSDMA0_QUEUE_RESET_REQ, 1);
+    assert_eq!(reports(), 1);
+    safe_mode(1);
+    card.set(1, gc::regSDMA0_QUEUE_RESET_REQ, 1);
+    assert_eq!(reports(), 1);
+    safe_mode(0);
+    card.set(0, gc::regSDMA0_QUEUE_RESET_REQ, 1);
+    assert_eq!(reports(), 2);
+}
