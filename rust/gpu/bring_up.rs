@@ -12,7 +12,7 @@ use kernel::{
 
 use super::Gpu;
 use crate::{
-    hw::HubSetup,
+    hw::{HubSetup, McLayout},
     kapi::{self, irq::Irq},
     ring::{
         kiq::Kiqs,
@@ -40,6 +40,7 @@ impl Gpu {
     /// reset. After an error the device may be partly up. Errors as [`Gpu::start`].
     pub(crate) fn bring_up(self: &Arc<Self>) -> Result {
         let g = self.generation();
+        self.check_frame_buffer()?;
         self.hub().open(self.layout())?;
         let mmio = self.mmio()?;
         self.restore_vram()?;
@@ -105,6 +106,24 @@ impl Gpu {
             }
         }
         Ok(())
+    }
+
+    /// Checks that the frame buffer aperture is where it was at probe: the boot firmware has set it
+    /// again after a reset. `EIO` if it has not.
+    fn check_frame_buffer(&self) -> Result {
+        let of = |layout: &McLayout| [layout.fb_start, layout.fb_end];
+        let before = of(self.layout());
+        let now = self.generation().gmc.layout(self.hub().raw_mmio());
+        match now.map(|layout| of(&layout)) {
+            Ok(now) if now == before => Ok(()),
+            now => {
+                dev_err!(
+                    self.dev(),
+                    "the boot firmware has not restored the frame buffer aperture: {before:x?}, now {now:x?}\n"
+                );
+                Err(EIO)
+            }
+        }
     }
 
     /// Leaves the VRAM that firmware uses to it. `EBUSY` when the driver has allocated there.

@@ -5,6 +5,7 @@
  */
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "device.h"
 #include "fixture.h"
@@ -134,6 +135,25 @@ TEST_TIMEOUT(boot_loader_flags_after_a_reset, 180)
 	hang();
 	EXPECT(knob_hits("psp.flags") >= 1);
 	knob_set("psp.flags", 0);
+	ASSERT_OK(ktap_in_child(fixture_lives, NULL));
+}
+
+/* The boot firmware does not set the address of VRAM again. */
+TEST_TIMEOUT(no_frame_buffer_after_a_reset, 120)
+{
+	unsigned int before;
+	int log;
+
+	open_control();
+	before = knob_hits("gmc.fb_lost");
+	log = kmsg_open();
+	knob_set("gmc.fb_lost", 1);
+	device_reset();
+	knob_set("gmc.fb_lost", 0);
+	EXPECT(knob_hits("gmc.fb_lost") > before);
+	EXPECT_EQ(kmsg_lines_with(log, "frame buffer aperture"), 1);
+	close(log);
+	device_reset();
 	ASSERT_OK(ktap_in_child(fixture_lives, NULL));
 }
 

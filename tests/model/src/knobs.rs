@@ -131,6 +131,8 @@ knobs! {
         "1: the secure OS that runs on a warm card (--boot warm) is of another version than the \
         file's (applies at start)";
     psp_dead = "psp.dead", "1: the PSP boot loader does not respond (until the next reset)";
+    gmc_fb_lost = "gmc.fb_lost",
+        "1: MC_VM_FB_LOCATION_BASE and _TOP are 0 after a reset of the card (applies at reset)";
     discovery_no_nps = "discovery.no_nps",
         "1: the IP discovery binary has no table of memory partitions (applies at reset)";
     discovery_bad_checksum = "discovery.bad_checksum",

@@ -362,6 +362,12 @@ impl Gmc {
         self.cus.iter().for_each(CuCaches::discard);
     }
 
+    /// Clears the location of VRAM that the VBIOS has set in the hubs.
+    pub fn lose_fb_location(&self) {
+        let hubs = self.gfx.iter().chain(&self.mm);
+        hubs.for_each(|hub| hub.regs.lose_fb_location());
+    }
+
     /// Handles a read of a register of `hub`.
     pub fn reg_read(&self, hub: Hub, reg: RegId) -> u32 {
         let state = self.hub(hub);

@@ -119,6 +119,10 @@ impl Gpu {
         self.sdma.reset(self);
         self.ih.reset();
         self.gmc.reset();
+        if self.knobs.gmc_fb_lost.on() {
+            self.knobs.gmc_fb_lost.hit();
+            self.gmc.lose_fb_location();
+        }
         self.xccs.iter().for_each(|xcc| xcc.gc.reset());
         self.late.clear();
         self.regs.reset();

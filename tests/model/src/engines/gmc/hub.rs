@@ -131,6 +131,12 @@ impl HubRegs {
         self.set(self.at.agp_bot, 0xff_ffff);
     }
 
+    /// Clears the location of VRAM.
+    pub fn lose_fb_location(&self) {
+        self.set(self.at.fb_base, 0);
+        self.set(self.at.fb_top, 0);
+    }
+
     fn value(&self, reg: u32) -> &AtomicU32 {
         &self.values[(reg - self.at.first) as usize]
     }
