@@ -59,6 +59,9 @@ impl fmt::Display for Bad {
 /// Returns the ranges of a table, in whole pages. `expected` is their number if it is known,
 /// `offset` that of VRAM in the frame buffer.
 ///
+/// The last range ends where VRAM does, whatever the table has as its end: firmware may count what
+/// it has taken from the end of VRAM (`amdgpu_gmc_init_sw_mem_ranges`).
+///
 /// A range without a whole page is an error: nothing could be allocated in its partition. The C
 /// driver makes it one page (`amdgpu_gmc_get_nps_memranges`), which may be part of another range.
 pub(super) fn check(
@@ -74,9 +77,14 @@ pub(super) fn check(
             expected,
         });
     }
+    let top = table.ranges.iter().map(|(_, last)| *last).max();
     let mut ranges: KVec<Range<u64>> = KVec::new();
     for &(first, last) in &table.ranges {
-        let end = last.checked_sub(offset).and_then(|n| n.checked_add(1));
+        let end = if Some(last) == top {
+            (last >= first).then_some(vram_size)
+        } else {
+            last.checked_sub(offset).and_then(|n| n.checked_add(1))
+        };
         let range = first
             .checked_sub(offset)
             .zip(end)

@@ -57,8 +57,12 @@ fn accepted_partitions_have_pages_of_their_own() {
             for (range, (first, last)) in ranges.iter().zip(listed) {
                 assert!(range.end - range.start >= PAGE, "{listed:x?}: {ranges:x?}");
                 assert_eq!([range.start % PAGE, range.end % PAGE], [0, 0]);
-                assert!(range.start == first && range.end <= last + 1);
-                assert!(range.end <= PAGES * PAGE);
+                assert_eq!(range.start, first);
+                if last == one.1.max(other.1) {
+                    assert_eq!(range.end, PAGES * PAGE);
+                } else {
+                    assert!(range.end <= last + 1);
+                }
             }
             let [a, b] = &ranges[..] else {
                 panic!("{ranges:x?}");
@@ -74,18 +78,20 @@ fn defects_of_a_table() {
     let short = |first: u64, last: u64| Err(Bad::Short(OFFSET + first, OFFSET + last));
     let place = |first: u64, last: u64| Err(Bad::Place(first + OFFSET, last + OFFSET));
     let vram = 16 * PAGE;
-    for last in [PAGE + 1, PAGE + 0x7ff, PAGE + 0xffe] {
-        assert_eq!(checked(&[(PAGE, last)], vram), short(PAGE, last));
-        // Between and behind others.
-        let all = [(0, PAGE - 1), (2 * PAGE, 3 * PAGE - 1), (PAGE, last)];
+    for last in [PAGE, PAGE + 1, PAGE + 0x7ff, PAGE + 0xffe] {
+        let higher = (2 * PAGE, 3 * PAGE - 1);
+        let both = [(PAGE, last), higher];
+        assert_eq!(checked(&both, vram), short(PAGE, last));
+        // Between others.
+        let all = [(0, PAGE - 1), higher, (PAGE, last)];
         assert_eq!(checked(&all, vram), short(PAGE, last));
     }
-    let page = checked(&[(PAGE, PAGE + 0xfff)], vram).expect("valid");
-    assert_eq!(page.first(), Some(&(PAGE..2 * PAGE)));
-    assert_eq!(checked(&[(PAGE, PAGE)], vram), short(PAGE, PAGE));
     assert_eq!(checked(&[(PAGE, PAGE - 1)], vram), place(PAGE, PAGE - 1));
     assert_eq!(checked(&[(1, 2 * PAGE)], vram), place(1, 2 * PAGE));
-    assert_eq!(checked(&[(PAGE, vram)], vram), place(PAGE, vram));
+    // One that is not the last, and one that begins there.
+    let behind = [(PAGE, vram), (vram + PAGE, vram + 2 * PAGE)];
+    assert_eq!(checked(&behind, vram), place(PAGE, vram));
+    assert_eq!(checked(&[(vram, 2 * vram)], vram), place(vram, 2 * vram));
     assert_eq!(checked(&[(2 * PAGE, 1)], vram), place(2 * PAGE, 1));
     let twice = [(0, 2 * PAGE - 1), (PAGE, 3 * PAGE - 1)];
     assert_eq!(checked(&twice, vram), place(PAGE, 3 * PAGE - 1));
@@ -121,8 +127,22 @@ fn defects_of_a_table() {
 }
 
 #[test]
+fn the_last_range_ends_with_vram() {
+    let vram = 16 * PAGE;
+    for last in [PAGE, 8 * PAGE - 1, vram - 1, vram, vram + (16 << 20) - 1] {
+        let one = checked(&[(PAGE, last)], vram).expect("valid");
+        assert_eq!(one, [PAGE..vram], "{last:#x}");
+    }
+    // In any order.
+    let end = vram + (16 << 20) - 1;
+    let two = checked(&[(8 * PAGE, end), (0, 8 * PAGE - 1)], vram).expect("valid");
+    assert_eq!(two, [8 * PAGE..vram, 0..8 * PAGE]);
+}
+
+#[test]
 fn messages_have_the_addresses() {
-    let bad = checked(&[(PAGE, PAGE + 0x7ff)], 16 * PAGE).expect_err("too short");
+    let listed = [(PAGE, PAGE + 0x7ff), (2 * PAGE, 3 * PAGE)];
+    let bad = checked(&listed, 16 * PAGE).expect_err("too short");
     let text = "memory partition 0xc0001000 to 0xc00017ff of the NPS table is shorter than a page";
     assert_eq!(bad.to_string(), text);
 }
