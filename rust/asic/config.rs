@@ -5,7 +5,7 @@
 
 use kernel::{page::PAGE_SIZE, prelude::*, sync::SetOnce};
 
-use super::{caps::Caps, instance::Version};
+use super::{caps::Caps, instance::Version, xcc::Xcc};
 
 /// PCI address and ids.
 #[derive(Clone, Copy, Debug, Default)]
@@ -177,6 +177,17 @@ impl Config {
             self.core.populate(read()?);
         }
         Ok(())
+    }
+
+    /// Returns whether all shader engines of an XCC have the same number of active CUs.
+    pub(crate) fn is_symmetric(&self, xcc: Xcc) -> bool {
+        let arrays = self.sh_per_se.max(1) as usize;
+        let mut engines = (self.core().cu_bitmap.chunks(arrays))
+            .skip(usize::from(xcc.logical) * self.num_se as usize)
+            .take(self.num_se as usize)
+            .map(|engine| engine.iter().map(|cus| cus.count_ones()).sum::<u32>());
+        let first = engines.next();
+        first.is_some() && engines.all(|cus| Some(cus) == first)
     }
 
     /// Returns the CWSR sizes of a queue on each of `xccs` XCCs (C:

@@ -234,7 +234,7 @@ pub(super) trait GfxVersion: Sync {
     }
 
     /// See [`GfxHal::start`].
-    fn start(mmio: &Mmio, b: Block<'_>, config: &Config) -> Result;
+    fn start(mmio: &Mmio, xcc: Xcc, config: &Config) -> Result;
 
     /// Halts the MECs, and disables interrupts of idle engines.
     fn stop_mecs(b: Block<'_>) -> Result;
@@ -497,7 +497,7 @@ impl<T: GfxVersion> GfxHal for T {
     }
 
     fn start(&self, mmio: &Mmio, xcc: Xcc, config: &Config) -> Result {
-        T::start(mmio, mmio.xcc(xcc)?, config)
+        T::start(mmio, xcc, config)
     }
 
     fn halt(&self, mmio: &Mmio, xcc: Xcc) -> Result {

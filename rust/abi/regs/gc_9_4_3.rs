@@ -352,6 +352,11 @@ pub const CP_INT_CNTL_RING0__PRIV_REG_INT_ENABLE: Field<name::CP_INT_CNTL_RING0>
     Field::new(23, 0x00800000);
 pub const CP_INT_CNTL_RING0__OPCODE_ERROR_INT_ENABLE: Field<name::CP_INT_CNTL_RING0> =
     Field::new(24, 0x01000000);
+pub const regCP_CPC_DEBUG: Reg<name::CP_CPC_DEBUG> = Reg::new("regCP_CPC_DEBUG", 0, 0x1081);
+pub const CP_CPC_DEBUG__CPC_HARVESTING_RELAUNCH_DISABLE: Field<name::CP_CPC_DEBUG> =
+    Field::new(12, 0x00001000);
+pub const CP_CPC_DEBUG__CPC_HARVESTING_DISPATCH_DISABLE: Field<name::CP_CPC_DEBUG> =
+    Field::new(14, 0x00004000);
 pub const regCP_PQ_WPTR_POLL_CNTL: Reg<name::CP_PQ_WPTR_POLL_CNTL> =
     Reg::new("regCP_PQ_WPTR_POLL_CNTL", 0, 0x1083);
 pub const CP_PQ_WPTR_POLL_CNTL__EN: Field<name::CP_PQ_WPTR_POLL_CNTL> = Field::new(31, 0x80000000);

@@ -29,6 +29,7 @@ pub enum CC_GC_SHADER_ARRAY_CONFIG {}
 pub enum COMPUTE_PGM_RSRC2 {}
 pub enum COMPUTE_RESOURCE_LIMITS {}
 pub enum CPC_INT_CNTL {}
+pub enum CP_CPC_DEBUG {}
 pub enum CP_CPC_STATUS {}
 pub enum CP_CPF_STATUS {}
 pub enum CP_DEBUG {}

@@ -20,6 +20,7 @@ use crate::{
         caps::Caps,
         config::Config,
         mmio::{Block, Mmio},
+        xcc::Xcc,
     },
     hw::gfx::{
         gfx_names, halt, start_interrupts, start_vmids, ArrayFields, GfxNames, GfxVersion, HqdDump,
@@ -187,7 +188,8 @@ impl GfxVersion for Gfx {
         sh_mem_config()
     }
 
-    fn start(mmio: &Mmio, b: Block<'_>, config: &Config) -> Result {
+    fn start(mmio: &Mmio, xcc: Xcc, config: &Config) -> Result {
+        let b = mmio.xcc(xcc)?;
         enter_mec(mmio, b, config.entries.mec)?;
         b.set(
             gc::regGRBM_CNTL,

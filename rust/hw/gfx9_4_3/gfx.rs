@@ -65,6 +65,17 @@ fn report_idle(b: Block<'_>, on: bool) -> Result {
     b.set(regCP_INT_CNTL_RING0, &fields)
 }
 
+/// Ends the distribution of workgroups for harvested CUs on an XCC whose shader engines have the
+/// same number of CUs (`gfx_v9_4_3_get_cu_info`).
+fn distribute_evenly(b: Block<'_>) -> Result {
+    use gc::*;
+    let fields = [
+        CP_CPC_DEBUG__CPC_HARVESTING_RELAUNCH_DISABLE,
+        CP_CPC_DEBUG__CPC_HARVESTING_DISPATCH_DISABLE,
+    ];
+    b.set(regCP_CPC_DEBUG, &fields.map(|field| (field, 1)))
+}
+
 impl GfxVersion for Gfx {
     const NAMES: &'static GfxNames = &gfx_names!(gc);
     const CAPS: &'static Caps = &super::caps::CAPS;
@@ -134,7 +145,8 @@ impl GfxVersion for Gfx {
         b.wr_at(gc::regGDS_OA_VMID0, vmid, 0)
     }
 
-    fn start(mmio: &Mmio, b: Block<'_>, config: &Config) -> Result {
+    fn start(mmio: &Mmio, xcc: Xcc, config: &Config) -> Result {
+        let b = mmio.xcc(xcc)?;
         b.wr(gc::regGB_ADDR_CONFIG, GOLDEN_GB_ADDR_CONFIG)?;
         b.set(
             gc::regTCP_UTCL1_CNTL2,
@@ -146,6 +158,9 @@ impl GfxVersion for Gfx {
                 gc::regSQ_CONFIG1,
                 &[(gc::SQ_CONFIG1__DISABLE_XNACK_CHECK_IN_RETRY_DISABLE, 1)],
             )?;
+        }
+        if config.is_symmetric(xcc) {
+            distribute_evenly(b)?;
         }
         // PSP loaded the MEC firmware into the TMR, which the MECs fetch untranslated:
         // CP_CPC_IC_BASE stays as it is. The MECs stay halted until the KIQ is loaded.

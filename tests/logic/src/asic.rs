@@ -22,3 +22,6 @@ mod fru_check;
 #[path = "../../../rust/asic/instance.rs"]
 pub(crate) mod instance;
 mod vbios;
+#[allow(clippy::all)]
+#[path = "../../../rust/asic/xcc.rs"]
+pub(crate) mod xcc;

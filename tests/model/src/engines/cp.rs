@@ -72,7 +72,7 @@ use crate::engines::firmware::Fw;
 use crate::engines::nbio;
 use crate::gpu::{Boot, Gpu};
 use crate::mailbox::Mailbox;
-use crate::regs::{RegId, Selector};
+use crate::regs::{Ip, RegId, Selector};
 use crate::strict;
 use dispatch::Pool;
 use engine::Engine;
@@ -279,7 +279,37 @@ impl Cp {
             }
             _ => false,
         };
+        if starts.contains(&true) && !stalled {
+            self.check_start(gpu);
+        }
         lock(&self.banks).set_stalled(stalled);
+    }
+
+    /// Reports settings of an XCC that a driver makes before it starts the MECs.
+    fn check_start(&self, gpu: &Gpu) {
+        let read = |reg: gpu_regs::Reg| {
+            let slot = gpu.regs.of(gpu.chip, Ip::Gc, self.xcc, reg);
+            slot.map_or(0, |slot| slot.get())
+        };
+        // As `gfx_v9_4_3_get_cu_info` sets it; no driver clears the fields.
+        let inactive = gpu.chip.gc.inactive(self.xcc);
+        let cus = |engine: &[u32]| engine.iter().map(|cus| cus.count_ones()).sum::<u32>();
+        let engines = inactive.chunks(gpu.chip.gc.sh_per_se as usize).map(cus);
+        let engines: Vec<u32> = engines.collect();
+        let symmetric = engines.windows(2).all(|pair| pair[0] == pair[1]);
+        let fields = [
+            gc::CP_CPC_DEBUG__CPC_HARVESTING_RELAUNCH_DISABLE,
+            gc::CP_CPC_DEBUG__CPC_HARVESTING_DISPATCH_DISABLE,
+        ];
+        let debug = read(gc::regCP_CPC_DEBUG);
+        if fields.iter().any(|field| field.is_set(debug) != symmetric) {
+            strict!(
+                gpu.strict,
+                "cp",
+                "XCC {}: MECs start with CP_CPC_DEBUG {debug:#x}: shader engines lack {engines:?} CUs",
+                self.xcc
+            );
+        }
     }
 
     /// The same for the processors of gfx12 and the register of each.

@@ -254,3 +254,23 @@ fn cus_are_harvested_by_xcc() {
     assert_eq!([inactive(2, 0), inactive(2, 1)], [0x1f, 0x3e0]);
     assert_eq!(gpu.strict.unexpected(), 0);
 }
+
+/// With five CUs in each shader engine workgroups are distributed as on whole engines.
+#[test]
+fn mecs_start_with_settings_for_their_cus() {
+    let starts = |chip, xcc, debug| {
+        let gpu = card(chip, Knobs::default());
+        let write = |reg, value| gpu.reg_write(addr_of(Ip::Gc, xcc, reg), value);
+        write(gc::regCP_CPC_DEBUG, debug);
+        write(gc::regCP_MEC_CNTL, 0);
+        gpu.strict.unexpected()
+    };
+    let both = gc::CP_CPC_DEBUG__CPC_HARVESTING_RELAUNCH_DISABLE.mask
+        | gc::CP_CPC_DEBUG__CPC_HARVESTING_DISPATCH_DISABLE.mask;
+    let one = gc::CP_CPC_DEBUG__CPC_HARVESTING_RELAUNCH_DISABLE.mask;
+    assert_eq!(starts(&mi308x::CHIP, 5, both | 1), 0);
+    assert_eq!(starts(&mi308x::CHIP, 5, one), 1);
+    assert_eq!(starts(&mi308x::CHIP, 5, 0), 1);
+    assert_eq!(starts(&CHIP, 5, 0), 0);
+    assert_eq!(starts(&CHIP, 5, both), 1);
+}
