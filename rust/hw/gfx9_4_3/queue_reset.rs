@@ -29,7 +29,6 @@ fn is_active(b: Block<'_>) -> Result<bool> {
 }
 
 /// Returns the doorbell of the active queue in a slot of MEC 1 (`kgd_gfx_v9_hqd_get_pq_addr`).
-/// `ETIMEDOUT` when the RLC does not respond.
 pub(super) fn doorbell(mmio: &Mmio, xcc: Xcc, slot: HqdSlot) -> Result<Option<u32>> {
     let b = mmio.xcc(xcc)?;
     Gfx::NAMES.with_bank(mmio, b, slot, 0, || {

@@ -310,6 +310,15 @@ impl Cp {
                 self.xcc
             );
         }
+        let safe_mode = read(gc::regRLC_SAFE_MODE);
+        if gc::RLC_SAFE_MODE__MESSAGE.get(safe_mode) != 0 {
+            strict!(
+                gpu.strict,
+                "cp",
+                "XCC {}: MECs start in the safe mode of the RLC",
+                self.xcc
+            );
+        }
     }
 
     /// The same for the processors of gfx12 and the register of each.

@@ -394,6 +394,11 @@ impl Gc {
                         slot.name
                     );
                 }
+                let enters = gc::RLC_SAFE_MODE__MESSAGE.get(value) != 0;
+                if enters && gpu.knobs.rlc_silent.take() {
+                    slot.set(value);
+                    return;
+                }
                 if gpu.rlc_runs(self.xcc) {
                     // Completed when the command bit reads 0; the rest is kept.
                     slot.set(value);

@@ -36,7 +36,11 @@ fn load_rlc(gpu: &Gpu) {
 
 fn safe_mode(gpu: &Gpu) -> bool {
     write(gpu, gc::regRLC_SAFE_MODE, 3);
-    gc::RLC_SAFE_MODE__CMD.get(read(gpu, gc::regRLC_SAFE_MODE)) == 0
+    let entered = gc::RLC_SAFE_MODE__CMD.get(read(gpu, gc::regRLC_SAFE_MODE)) == 0;
+    if entered {
+        write(gpu, gc::regRLC_SAFE_MODE, 1);
+    }
+    entered
 }
 
 #[test]
@@ -64,6 +68,7 @@ fn engines_do_not_run_without_firmware() {
     for fw in [Fw::Rlc(0), Fw::Mec1(0), Fw::Mec1Jt(0), Fw::Sdma(0)] {
         gpu.firmware.put(fw);
     }
+    write(&gpu, gc::regRLC_SAFE_MODE, 1);
     assert!(!gpu.xccs[0].cp.mec_runs() && !gpu.sdma.runs(0));
     write(&gpu, gc::regCP_MEC_CNTL, 0x5000_0000);
     write(&gpu, gc::regCP_MEC_CNTL, 0);

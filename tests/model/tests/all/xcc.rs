@@ -258,19 +258,36 @@ fn cus_are_harvested_by_xcc() {
 /// With five CUs in each shader engine workgroups are distributed as on whole engines.
 #[test]
 fn mecs_start_with_settings_for_their_cus() {
-    let starts = |chip, xcc, debug| {
+    let starts = |chip, xcc, debug, safe_mode| {
         let gpu = card(chip, Knobs::default());
         let write = |reg, value| gpu.reg_write(addr_of(Ip::Gc, xcc, reg), value);
         write(gc::regCP_CPC_DEBUG, debug);
+        write(gc::regRLC_SAFE_MODE, safe_mode);
         write(gc::regCP_MEC_CNTL, 0);
         gpu.strict.unexpected()
     };
     let both = gc::CP_CPC_DEBUG__CPC_HARVESTING_RELAUNCH_DISABLE.mask
         | gc::CP_CPC_DEBUG__CPC_HARVESTING_DISPATCH_DISABLE.mask;
     let one = gc::CP_CPC_DEBUG__CPC_HARVESTING_RELAUNCH_DISABLE.mask;
-    assert_eq!(starts(&mi308x::CHIP, 5, both | 1), 0);
-    assert_eq!(starts(&mi308x::CHIP, 5, one), 1);
-    assert_eq!(starts(&mi308x::CHIP, 5, 0), 1);
-    assert_eq!(starts(&CHIP, 5, 0), 0);
-    assert_eq!(starts(&CHIP, 5, both), 1);
+    assert_eq!(starts(&mi308x::CHIP, 5, both | 1, 1), 0);
+    assert_eq!(starts(&mi308x::CHIP, 5, one, 1), 1);
+    assert_eq!(starts(&mi308x::CHIP, 5, 0, 1), 1);
+    assert_eq!(starts(&CHIP, 5, 0, 1), 0);
+    assert_eq!(starts(&CHIP, 5, both, 1), 1);
+    // Message 1 is the request of safe mode.
+    assert_eq!(starts(&CHIP, 5, 0, 3), 1);
+}
+
+#[test]
+fn rlc_that_does_not_respond() {
+    let knobs = Knobs::default();
+    assert!(knobs.set("rlc.silent", 1));
+    let gpu = card(&CHIP, knobs);
+    let reg = addr_of(Ip::Gc, 2, gc::regRLC_SAFE_MODE);
+    let pending = |value| {
+        gpu.reg_write(reg, value);
+        gc::RLC_SAFE_MODE__CMD.is_set(gpu.reg_read(reg))
+    };
+    assert_eq!([3, 1, 3, 1].map(pending), [true, false, false, false]);
+    assert_eq!(gpu.strict.unexpected(), 0);
 }
