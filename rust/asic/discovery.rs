@@ -38,12 +38,13 @@ pub(crate) fn read(pdev: &pci::Device, mmio: &EarlyMmio, bar: &WcBar) -> Result<
         Delta::from_millis(1),
         Delta::from_millis(BOOT_TIMEOUT_MS),
     );
-    if booted.is_err() {
-        dev_err!(
+    match booted {
+        // The table may be there (`amdgpu_discovery_get_tmr_info`).
+        Err(e) if e == ETIMEDOUT => dev_warn!(
             pdev,
-            "firmware did not finish its boot within {BOOT_TIMEOUT_MS} ms\n"
-        );
-        return Err(ENODEV);
+            "firmware has not finished its boot within {BOOT_TIMEOUT_MS} ms\n"
+        ),
+        other => drop(other?),
     }
     let mib = mmio.read(abi::RCC_CONFIG_MEMSIZE)?;
     if mib == 0 || mib == !0 {

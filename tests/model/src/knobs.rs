@@ -128,6 +128,9 @@ knobs! {
         "N: the fence of the N-th command in the PSP ring is never written";
     psp_flags = "psp.flags",
         "N: C2PMSG_33 has these bits in addition to bit 31 (applies at start and at mode-1 resets)";
+    psp_boot_ms = "psp.boot_ms",
+        "MS: after power-on and mode-1 resets the boot loader is ready MS milliseconds after the \
+        first read of its registers, and C2PMSG_33 has no bit 31 until then";
     psp_other_os = "psp.other_os",
         "1: the secure OS that runs on a warm card (--boot warm) is of another version than the \
         file's (applies at start)";

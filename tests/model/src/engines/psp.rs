@@ -33,6 +33,7 @@ use crate::{event, strict};
 /// Client id in the memory hub's fault status (`mmhub_client_ids_aldebaran`).
 pub const CLIENT: u16 = 3;
 
+const MAILBOX: RegId = RegId::new(0, mailbox::MAILBOX.off);
 const BOOTLOADER: RegId = RegId::new(0, mailbox::BOOTLOADER.off);
 const BOOTLOADER_ADDRESS: RegId = RegId::new(0, mailbox::BOOTLOADER_ADDRESS.off);
 const COMMAND: RegId = RegId::new(0, mailbox::COMMAND.off);
@@ -74,6 +75,8 @@ enum Phase {
 /// State change that becomes visible to the driver after a delay.
 #[derive(Debug, Clone, Copy)]
 enum Then {
+    /// The boot loader is ready so long after the first read of its registers.
+    Boot(Duration),
     /// The boot loader is ready.
     Listen,
     /// Response of the boot loader: status in the low byte.
@@ -169,6 +172,9 @@ impl Psp {
             // The PSP is not part of the function: it keeps running, and only the function driver's
             // setup is lost (see `Reset::Flr`).
             Reset::Flr => {
+                let boots =
+                    |(_, then): &(Instant, Then)| matches!(then, Then::Boot(_) | Then::Listen);
+                busy = state.busy.filter(boots);
                 if let Phase::Os { os, .. } = &mut state.phase {
                     *os = Os::started(gpu);
                 }
@@ -181,8 +187,13 @@ impl Psp {
             }
             Reset::PowerOn => state.phase = Phase::Boot(Progress::default()),
         }
+        let boot = Duration::from_millis(gpu.knobs.psp_boot_ms.get());
         if kind != Reset::Flr {
             state.dead = false;
+            if !boot.is_zero() && matches!(state.phase, Phase::Boot(_)) {
+                gpu.knobs.psp_boot_ms.hit();
+                busy = Some((Instant::now(), Then::Boot(boot)));
+            }
         }
         let ready = if busy.is_some() { 0 } else { READY };
         state.busy = busy;
@@ -212,11 +223,12 @@ impl Psp {
         let Some((when, then)) = state.busy else {
             return;
         };
-        if Instant::now() < when {
+        if Instant::now() < when || matches!(then, Then::Boot(_)) {
             return;
         }
         state.busy = None;
         match then {
+            Then::Boot(_) => {}
             Then::Listen => {
                 put(gpu, mailbox::MAILBOX, READY | state.flags);
                 put(gpu, mailbox::BOOTLOADER, READY);
@@ -234,8 +246,14 @@ impl Psp {
     pub fn reg_read(&self, gpu: &Gpu, slot: &Slot) -> u32 {
         let mut state = self.lock();
         self.settle(gpu, &mut state);
-        if let (SIGN_OF_LIFE, Some((_, Then::Start(version)))) = (slot.id, state.busy) {
-            state.busy = Some((Instant::now() + START_TIME, Then::Alive(version)));
+        match (slot.id, state.busy) {
+            (SIGN_OF_LIFE, Some((_, Then::Start(version)))) => {
+                state.busy = Some((Instant::now() + START_TIME, Then::Alive(version)));
+            }
+            (MAILBOX | BOOTLOADER, Some((_, Then::Boot(time)))) => {
+                state.busy = Some((Instant::now() + time, Then::Listen));
+            }
+            _ => {}
         }
         slot.get()
     }

@@ -593,6 +593,19 @@ fn fault_injection_knobs() {
 }
 
 #[test]
+fn boot_takes_time_from_the_first_read_on() {
+    let card = Card::new(Boot::Cold, &[("psp.boot_ms", 300)]);
+    std::thread::sleep(Duration::from_millis(400));
+    let start = Instant::now();
+    assert_eq!(card.read(mailbox::MAILBOX), 0);
+    card.gpu.reset(Reset::Flr);
+    assert!(card.wait(mailbox::BOOTLOADER, psp::READY));
+    assert!(start.elapsed() >= Duration::from_millis(300));
+    assert_eq!(card.read(mailbox::MAILBOX), psp::READY);
+    card.clean();
+}
+
+#[test]
 fn engine_firmware_needs_the_p2s_table_before() {
     let mut card = Card::new(Boot::Cold, &[]);
     card.chain();
