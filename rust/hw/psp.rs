@@ -173,6 +173,8 @@ pub(super) trait PspVersion: Sync {
     const MEMORY_SINCE: Option<u32> = None;
     /// Bits of the register of the boot loader that are its status, with [`psp::READY`].
     const BOOTLOADER_MASK: u32;
+    /// Timeout of the boot loader in s, per wait.
+    const BOOT_TIMEOUT_S: i64;
 
     /// See [`PspHal::plan`].
     fn plan(
@@ -189,8 +191,8 @@ pub(super) trait PspVersion: Sync {
     fn mode1_reset(mmio: &Mmio) -> Result;
 }
 
-/// Boot loader timeout: a tenth of C's 3000 times 100 ms (`psp_v13_0_wait_for_bootloader`).
-const BOOT_TIMEOUT: Delta = Delta::from_millis(30_000);
+/// Seconds between messages about a boot loader that is not ready.
+const BOOT_MESSAGE_S: i64 = 10;
 /// Timeout of the secure OS mailbox.
 const MAILBOX_TIMEOUT: Delta = Delta::from_millis(2_000);
 /// Delay between a command and polling its mailbox (`mdelay(20)`, `psp_v13_0.c`).
@@ -222,12 +224,31 @@ fn response(b: Block<'_>) -> Result<MailboxResult> {
     })
 }
 
+/// Polls a register of the boot loader, with a message every [`BOOT_MESSAGE_S`].
+fn wait_bootloader<T: PspVersion, R>(
+    b: Block<'_>,
+    reg: Reg<R>,
+    done: impl Fn(u32) -> bool,
+) -> Result<u32> {
+    let mut left = T::BOOT_TIMEOUT_S;
+    loop {
+        let step = left.min(BOOT_MESSAGE_S);
+        let result = wait(b, reg, Delta::from_millis(step * 1000), &done);
+        left -= step;
+        if left == 0 || result != Err(ETIMEDOUT) {
+            return result;
+        }
+        pr_info!(
+            "the boot loader of the security processor is not ready, {left} s left to wait: {} = {:#x}\n",
+            reg.name,
+            b.rd(reg)?.raw()
+        );
+    }
+}
+
 /// Waits until a register of the boot loader reads [`psp::READY`] in the bits of `mask`.
-pub(super) fn wait_ready<R>(b: Block<'_>, reg: Reg<R>, mask: u32) -> Result {
-    wait(b, reg, BOOT_TIMEOUT, |v| {
-        v & mask == psp::READY && v != u32::MAX
-    })
-    .map(drop)
+pub(super) fn wait_ready<T: PspVersion, R>(b: Block<'_>, reg: Reg<R>, mask: u32) -> Result {
+    wait_bootloader::<T, R>(b, reg, |v| v & mask == psp::READY && v != u32::MAX).map(drop)
 }
 
 /// Sends a boot loader command. `EINVAL` for a misaligned address, `ETIMEDOUT` when the boot loader
@@ -237,7 +258,7 @@ fn boot_command<T: PspVersion>(b: Block<'_>, command: u32, address: u64) -> Resu
     if u64::from(units) << psp::BOOTLOADER_ADDRESS_SHIFT != address {
         return Err(EINVAL);
     }
-    wait_ready(b, psp::BOOTLOADER, T::BOOTLOADER_MASK)?;
+    wait_ready::<T, _>(b, psp::BOOTLOADER, T::BOOTLOADER_MASK)?;
     b.wr(psp::BOOTLOADER_ADDRESS, units)?;
     b.wr(psp::BOOTLOADER, command)
 }
@@ -285,9 +306,8 @@ impl<T: PspVersion> PspHal for T {
     fn boot(&self, mmio: &Mmio, command: u32, address: u64) -> Result<MailboxResult> {
         let b = block(mmio)?;
         boot_command::<T>(b, command, address)?;
-        let value = wait(b, psp::BOOTLOADER, BOOT_TIMEOUT, |v| {
-            v & psp::READY != 0 && v != u32::MAX
-        })?;
+        let value =
+            wait_bootloader::<T, _>(b, psp::BOOTLOADER, |v| v & psp::READY != 0 && v != u32::MAX)?;
         Ok(match value & T::BOOTLOADER_MASK & !psp::READY {
             0 => Ok(()),
             status => Err(status),

@@ -206,6 +206,8 @@ impl PspVersion for Psp {
     const FILES: &'static [FirmwareFile] = &FILES;
     const AUTOLOAD: bool = true;
     const BOOTLOADER_MASK: u32 = psp::READY;
+    // The C driver waits 10 times 100 ms (`psp_v14_0_wait_for_bootloader`).
+    const BOOT_TIMEOUT_S: i64 = 30;
     // `psp_update_fw_reservation`.
     const MEMORY_SINCE: Option<u32> = Some(0x3a_0e14);
 
@@ -230,7 +232,7 @@ impl PspVersion for Psp {
     }
 
     fn wait_bootloader(b: Block<'_>) -> Result {
-        wait_ready(b, psp::BOOTLOADER, Self::BOOTLOADER_MASK)
+        wait_ready::<Self, _>(b, psp::BOOTLOADER, Self::BOOTLOADER_MASK)
     }
 
     fn mode1_reset(mmio: &Mmio) -> Result {

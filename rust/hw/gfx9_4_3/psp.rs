@@ -152,6 +152,8 @@ impl PspVersion for Psp {
     const REPLACES: bool = true;
     // Bits 7:0 are an error code (`psp_v13_0_wait_for_bootloader`).
     const BOOTLOADER_MASK: u32 = u32::MAX;
+    // 3,000 times 100 ms (`PSP_VMBX_POLLING_LIMIT`): firmware may test all memory after a reset.
+    const BOOT_TIMEOUT_S: i64 = 300;
 
     fn plan(
         mmio: &Mmio,
@@ -194,10 +196,10 @@ impl PspVersion for Psp {
     fn wait_bootloader(b: Block<'_>) -> Result {
         // Only a warning in the C driver, too (`psp_v13_0_wait_for_bootloader_steady_state`), which
         // waits for a register without other bits.
-        if let Err(e) = wait_ready(b, psp::MAILBOX, psp::READY) {
+        if let Err(e) = wait_ready::<Self, _>(b, psp::MAILBOX, psp::READY) {
             pr_warn!("the mailbox of the boot loader is not ready: {e:?}\n");
         }
-        wait_ready(b, psp::BOOTLOADER, Self::BOOTLOADER_MASK)
+        wait_ready::<Self, _>(b, psp::BOOTLOADER, Self::BOOTLOADER_MASK)
     }
 
     fn mode1_reset(mmio: &Mmio) -> Result {
