@@ -136,6 +136,7 @@ impl Card {
         let normal: &pci::Device = pdev;
         let mmio_phys = pdev.resource_start(MMIO_BAR)?;
         let early = EarlyMmio::new(pdev.iomap_region(MMIO_BAR, c"rkfd/registers")?)?;
+        kapi::pci::remove_boot_display(pdev)?;
         let bar = Vram::map_bar(pdev)?;
         let found = discovery::read(pdev, &early, &bar)?;
         let generation = found

@@ -3,6 +3,7 @@
  * Wrappers of inline functions and macros of the kernel, for Rust.
  */
 
+#include <linux/aperture.h>
 #include <linux/cpu.h>
 #include <linux/cpumask.h>
 #include <linux/devcoredump.h>
@@ -631,6 +632,21 @@ ssize_t rkfd_helper_write_nowait(struct file *file, const void *data, size_t len
 	if (ret > 0)
 		fsnotify_modify(file);
 	return ret;
+}
+
+/*
+ * As amdgpu_device_init(), for displays only: sysfb_disable() is for all devices, if the one that
+ * is asked for it is the default VGA device or none is.
+ */
+int rkfd_helper_remove_boot_display(struct pci_dev *pdev)
+{
+	switch (pdev->class >> 8) {
+	case PCI_CLASS_DISPLAY_VGA:
+	case PCI_CLASS_DISPLAY_OTHER:
+		return aperture_remove_conflicting_pci_devices(pdev, "rkfd");
+	default:
+		return 0;
+	}
 }
 
 int rkfd_helper_pci_domain_nr(struct pci_bus *bus)

@@ -97,6 +97,7 @@ void rkfd_helper_sysfs_device_attr_init(struct attribute *attr);
 struct page *rkfd_helper_alloc_pages(unsigned int order, bool zero);
 phys_addr_t rkfd_helper_page_to_phys(struct page *page);
 void *rkfd_helper_page_address(struct page *page);
+int rkfd_helper_remove_boot_display(struct pci_dev *pdev);
 int rkfd_helper_pci_domain_nr(struct pci_bus *bus);
 bool rkfd_helper_pci_trylock_bound(struct pci_dev *pdev);
 void rkfd_helper_pci_unlock(struct pci_dev *pdev);

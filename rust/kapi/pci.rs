@@ -40,6 +40,13 @@ pub(super) fn bar_contains(pdev: &pci::Device, start: u64, size: u64) -> bool {
     unsafe { ours::rkfd_helper_pci_bar_contains(raw(pdev), start, size) }
 }
 
+/// Removes the frame buffer of the boot firmware (efifb, simpledrm) from the BARs of a display,
+/// which it would keep busy. No effect on devices of other classes.
+pub(crate) fn remove_boot_display(pdev: &pci::Device<Core<'_>>) -> Result {
+    // SAFETY: The device is valid by its type, with its BARs enabled; the function may sleep.
+    to_result(unsafe { ours::rkfd_helper_remove_boot_display(raw(pdev)) })
+}
+
 /// Disables bus mastering: DMA and MSI.
 pub(crate) fn clear_master(pdev: &pci::Device) {
     // SAFETY: The device is valid by its type; the function changes its command register only.
