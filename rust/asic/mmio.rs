@@ -136,6 +136,9 @@ struct Registers {
     /// Guards the index/data register pair.
     #[pin]
     window: SpinLock<()>,
+    /// Guards RLC safe mode, see [`Mmio::lock_safe_mode`].
+    #[pin]
+    safe_mode: Mutex<()>,
     /// Guards the selection of banked registers, see [`Mmio::lock_bank`].
     #[pin]
     bank: Mutex<()>,
@@ -189,6 +192,7 @@ impl EarlyMmio {
             gc0,
             map,
             window <- new_spinlock!(()),
+            safe_mode <- new_mutex!(()),
             bank <- new_mutex!(()),
             mailbox <- new_mutex!(false, "rkfd_smu_mailbox"),
             closed: Atomic::new(false),
@@ -307,6 +311,11 @@ impl Mmio {
     /// value is whether the last message has no response yet.
     pub(crate) fn lock_mailbox(&self) -> MutexGuard<'_, bool> {
         self.registers.mailbox.lock()
+    }
+
+    /// Keeps others from leaving RLC safe mode, where several resets may be in it.
+    pub(crate) fn lock_safe_mode(&self) -> MutexGuard<'_, ()> {
+        self.registers.safe_mode.lock()
     }
 
     /// Keeps others from changing which bank a banked register shows.

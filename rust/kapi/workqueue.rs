@@ -91,16 +91,6 @@ impl Builder {
         self
     }
 
-    /// Limits the number of items that run at the same time; no effect on an ordered queue, which
-    /// stays at one.
-    #[allow(dead_code, reason = "part of the interface, without a user here")]
-    pub(crate) const fn max_active(mut self, items: u16) -> Self {
-        if self.flags & bindings::wq_flags___WQ_ORDERED == 0 {
-            self.max_active = items as c_int;
-        }
-        self
-    }
-
     /// Creates the queue. `name` is that of the worker in `ps` and `wq_dump`. `ENOMEM` on failure,
     /// `ENODEV` when the module is about to exit.
     pub(crate) fn build(self, name: &CStr) -> Result<OwnedQueue> {
@@ -203,6 +193,33 @@ impl OwnedQueue {
         *token = self.token.clone();
         Ok(())
     }
+
+    /// As [`Self::enqueue_delayed`], also of an item that is queued on this queue, whose former
+    /// delay ends (`mod_delayed_work()`).
+    pub(crate) fn requeue_delayed<T: DelayedItem>(&self, item: &Arc<Delayed<T>>, delay: Delta) {
+        let ms = delay.as_millis_ceil().clamp(0, u32::MAX.into()) as u32;
+        let mut token = item.token.lock();
+        // The pointer that the function of the item gets.
+        let pointer = Arc::into_raw(item.clone());
+        // SAFETY: The queue exists by its type invariant, and the work, which was initialised with
+        // the object, until it has run: it has the reference of `pointer`, or the one that it was
+        // queued with. The call does not sleep.
+        let was_queued = unsafe {
+            bindings::mod_delayed_work_on(
+                bindings::wq_misc_consts_WORK_CPU_UNBOUND as c_int,
+                self.as_raw(),
+                item.delayed(),
+                msecs_to_jiffies(ms),
+            )
+        };
+        if was_queued {
+            // SAFETY: The item has its reference already: this one is that of `into_raw()`.
+            drop(unsafe { Arc::from_raw(pointer) });
+        } else {
+            // INVARIANT: The item was queued now, and `self.token` exists meanwhile.
+            *token = self.token.clone();
+        }
+    }
 }
 
 impl Drop for OwnedQueue {
@@ -260,14 +277,10 @@ impl<T: DelayedItem> Delayed<T> {
     /// Takes an item that is queued from its queue, which may be frozen, and waits for it if it
     /// runs. It is not queued meanwhile.
     pub(crate) fn cancel(this: &Arc<Self>) {
-        // SAFETY: The work is a field of the item, which is valid.
-        let work = unsafe { Work::raw_get(DelayedWork::raw_as_work(&this.work)) };
-        // SAFETY: It is that of a `struct delayed_work`.
-        let delayed = unsafe { container_of!(work, bindings::delayed_work, work) };
         let mut token = this.token.lock();
         // SAFETY: That was initialised with the object and lives as long. The function does not
         // sleep.
-        let is_cancelled = unsafe { bindings::cancel_delayed_work(delayed) };
+        let is_cancelled = unsafe { bindings::cancel_delayed_work(this.delayed()) };
         let ended = if is_cancelled { token.take() } else { None };
         drop(token);
         drop(ended);
@@ -278,16 +291,24 @@ impl<T: DelayedItem> Delayed<T> {
         }
         // It may run also if it was queued.
         // SAFETY: As above; nothing waits for this with a lock that the item takes.
-        unsafe { bindings::flush_work(work) };
+        unsafe { bindings::flush_work(this.raw_work()) };
+    }
+
+    fn raw_work(&self) -> *mut bindings::work_struct {
+        // SAFETY: The work is a field of `self`, which is valid.
+        unsafe { Work::raw_get(DelayedWork::raw_as_work(&self.work)) }
+    }
+
+    fn delayed(&self) -> *mut bindings::delayed_work {
+        // SAFETY: It is that of a `struct delayed_work`.
+        unsafe { container_of!(self.raw_work(), bindings::delayed_work, work) }
     }
 
     /// Returns whether the item is queued, or its delay has not passed yet.
     fn is_pending(&self) -> bool {
-        // SAFETY: The work is a field of `self`, which is valid.
-        let work = unsafe { Work::raw_get(DelayedWork::raw_as_work(&self.work)) };
         // SAFETY: The work was initialised with the object and lives as long. The function only
         // reads its state, under locks of its own.
-        let busy = unsafe { bindings::work_busy(work) };
+        let busy = unsafe { bindings::work_busy(self.raw_work()) };
         busy & bindings::wq_misc_consts_WORK_BUSY_PENDING != 0
     }
 }

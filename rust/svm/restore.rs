@@ -28,6 +28,9 @@ use crate::{
 /// Delay of the worker after an invalidation (`AMDGPU_SVM_RANGE_RESTORE_DELAY_MS`), doubled after
 /// each failure in a row, five times at most.
 const RESTORE_DELAY: Delta = Delta::from_millis(1);
+/// Delay after which pages that could not be faulted in are looked for again, doubled after each
+/// run that leaves some, up to a second.
+const REFUSED_DELAY: Delta = Delta::from_millis(8);
 /// Attempts of one run of the worker if pages are invalidated meanwhile.
 const ROUNDS: u32 = 4;
 
@@ -63,8 +66,22 @@ impl Svm {
     pub(super) fn schedule(this: &Arc<Delayed<Self>>) {
         let delay = RESTORE_DELAY * (1i64 << this.failures.load(Relaxed).min(5));
         if let Some(queue) = &*QUEUE.lock() {
-            // Fails if it is queued already.
-            let _ = queue.enqueue_delayed(this.clone(), delay);
+            match this.waits_for_refused.xchg(false, Relaxed) {
+                true => queue.requeue_delayed(this, delay),
+                // Fails if it is queued already.
+                false => drop(queue.enqueue_delayed(this.clone(), delay)),
+            }
+        }
+    }
+
+    /// Schedules the worker for pages that could not be faulted in, unless it is.
+    fn schedule_refused(this: &Arc<Delayed<Self>>) {
+        let runs = this.refused_runs.load(Relaxed);
+        this.refused_runs.store((runs + 1).min(7), Relaxed);
+        if let Some(queue) = &*QUEUE.lock() {
+            let delay = REFUSED_DELAY * (1i64 << runs);
+            let queued = queue.enqueue_delayed(this.clone(), delay).is_ok();
+            this.waits_for_refused.store(queued, Relaxed);
         }
     }
 
@@ -159,11 +176,15 @@ impl Svm {
 
 impl DelayedItem for Svm {
     fn run(this: Arc<Delayed<Self>>) {
+        this.waits_for_refused.store(false, Relaxed);
         match this.restore() {
-            Ok(Restored::All) => this.failures.store(0, Relaxed),
+            Ok(Restored::All) => {
+                this.failures.store(0, Relaxed);
+                this.refused_runs.store(0, Relaxed);
+            }
             Ok(Restored::ButRefused) => {
-                this.failures.fetch_add(1, Relaxed);
-                Self::schedule(&this);
+                this.failures.store(0, Relaxed);
+                Self::schedule_refused(&this);
             }
             Ok(Restored::Incomplete) | Err(_) => {
                 this.failures.fetch_add(1, Relaxed);

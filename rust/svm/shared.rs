@@ -141,6 +141,10 @@ pub(crate) struct Svm {
     any_gone: AtomicFlag,
     /// Failed runs of the worker in a row.
     pub(super) failures: Atomic<u64>,
+    /// Runs of the worker in a row that left pages that could not be faulted in.
+    pub(super) refused_runs: Atomic<u64>,
+    /// The worker is scheduled for such pages only.
+    pub(super) waits_for_refused: AtomicFlag,
 }
 
 /// The side of [`Svm`] that windows and address spaces use.
@@ -252,6 +256,8 @@ impl Svm {
             changes: Atomic::new(0),
             any_gone: AtomicFlag::new(false),
             failures: Atomic::new(0),
+            refused_runs: Atomic::new(0),
+            waits_for_refused: AtomicFlag::new(false),
         });
         Arc::pin_init(Delayed::new(new_delayed_work!("rkfd_svm"), svm), GFP_KERNEL)
     }

@@ -200,10 +200,36 @@ TEST(file_that_is_extended_again)
 	ASSERT_OK(svm_access(&f.k, p, 8 * KFD_PAGE));
 	ASSERT(svm_works(&f, p, 8 * KFD_PAGE, 0x100));
 	ASSERT(ftruncate(fd, 4 * KFD_PAGE) == 0);
-	usleep(100000);
+	/* The worker looks for the pages after 8, 16, 32 ms and so on. */
+	usleep((useconds_t)(100000 * ktap_time_factor()));
 	ASSERT(ftruncate(fd, 8 * KFD_PAGE) == 0);
-	usleep(200000);
+	usleep((useconds_t)(1000000 * ktap_time_factor()));
 	EXPECT(svm_works(&f, p, 8 * KFD_PAGE, 0x200));
+	close(fd);
+}
+
+/* The worker that looks for pages once a second restores evicted queues at once. */
+TEST(restored_beside_refused_pages)
+{
+	int fd = memfd_create("svm", 0);
+	struct fixture f;
+	double start;
+	char *p;
+
+	svm_launch(&f);
+	p = anonymous(8 * KFD_PAGE);
+	ASSERT(ftruncate(fd, 4 * KFD_PAGE) == 0);
+	ASSERT(mmap(p, 4 * KFD_PAGE, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, fd, 0) == p);
+	ASSERT_OK(svm_access(&f.k, p, 8 * KFD_PAGE));
+	ASSERT(svm_works(&f, p, 8 * KFD_PAGE, 0x100));
+	ASSERT(ftruncate(fd, KFD_PAGE) == 0);
+	sleep(2);
+	start = seconds_now();
+	for (uint32_t i = 0; i < 5; i++) {
+		ASSERT(!madvise(p + 4 * KFD_PAGE, KFD_PAGE, MADV_DONTNEED));
+		EXPECT(svm_works(&f, p + 4 * KFD_PAGE, 4 * KFD_PAGE, 0x200 + i));
+	}
+	EXPECT(seconds_now() - start < 2 * ktap_time_factor(), "%.1f s", seconds_now() - start);
 	close(fd);
 }
 

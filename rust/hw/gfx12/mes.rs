@@ -261,6 +261,7 @@ impl MesHal for Mes {
             b.poll(gc::regCP_HQD_ACTIVE, 0, |v| !is_active(v))
                 .map(|_| ())
         };
+        let _safe_mode = mmio.lock_safe_mode();
         Gfx::NAMES.in_safe_mode(b, || {
             let reset = Gfx::NAMES.with_bank(mmio, b, slot, 0, || {
                 b.wr(gc::regCP_HQD_DEQUEUE_REQUEST, DEQUEUE_RESET)?;

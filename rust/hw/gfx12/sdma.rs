@@ -196,6 +196,7 @@ impl SdmaVersion for Sdma {
         let ring = 1u32 << KERNEL_QUEUE;
         let request = s::regSDMA0_QUEUE_RESET_REQ;
         // As in the C driver, in RLC safe mode (`mes_v12_0_reset_queue_mmio`).
+        let _safe_mode = mmio.lock_safe_mode();
         let done = Gfx::NAMES.in_safe_mode(e.block, || {
             e.wr(request, ring)?;
             e.block
