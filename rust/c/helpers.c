@@ -764,7 +764,7 @@ void rkfd_helper_mark_dirty(struct page *page, unsigned long count)
 		unsigned long step =
 			min(count, folio_nr_pages(folio) - folio_page_idx(folio, page));
 
-		/* No notifier ends this: the kernel writes back pages that it has unmapped. */
+		/* It stays dirty while it is mapped: the kernel cleans pages after an unmap. */
 		if (!folio_test_dirty(folio) &&
 		    (folio_test_anon(folio) || folio_test_swapbacked(folio)))
 			folio_mark_dirty(folio);

@@ -225,7 +225,7 @@ fn response(b: Block<'_>) -> Result<MailboxResult> {
 }
 
 /// Polls a register of the boot loader, with a message every [`BOOT_MESSAGE_S`].
-fn wait_bootloader<T: PspVersion, R>(
+fn poll_bootloader<T: PspVersion, R>(
     b: Block<'_>,
     reg: Reg<R>,
     done: impl Fn(u32) -> bool,
@@ -248,7 +248,7 @@ fn wait_bootloader<T: PspVersion, R>(
 
 /// Waits until a register of the boot loader reads [`psp::READY`] in the bits of `mask`.
 pub(super) fn wait_ready<T: PspVersion, R>(b: Block<'_>, reg: Reg<R>, mask: u32) -> Result {
-    wait_bootloader::<T, R>(b, reg, |v| v & mask == psp::READY && v != u32::MAX).map(drop)
+    poll_bootloader::<T, R>(b, reg, |v| v & mask == psp::READY && v != u32::MAX).map(drop)
 }
 
 /// Sends a boot loader command. `EINVAL` for a misaligned address, `ETIMEDOUT` when the boot loader
@@ -307,7 +307,7 @@ impl<T: PspVersion> PspHal for T {
         let b = block(mmio)?;
         boot_command::<T>(b, command, address)?;
         let value =
-            wait_bootloader::<T, _>(b, psp::BOOTLOADER, |v| v & psp::READY != 0 && v != u32::MAX)?;
+            poll_bootloader::<T, _>(b, psp::BOOTLOADER, |v| v & psp::READY != 0 && v != u32::MAX)?;
         Ok(match value & T::BOOTLOADER_MASK & !psp::READY {
             0 => Ok(()),
             status => Err(status),

@@ -42,7 +42,7 @@ pub(crate) struct VmSwitch {
     /// Writes in this order: page table root, PASID for interrupts, invalidation request.
     pub(crate) writes: [RegValue; 4],
     /// Request to read back before the ACK, if that is not cleared at once.
-    pub(crate) settle: Option<RegValue>,
+    pub(crate) readback: Option<RegValue>,
     /// Invalidation ACK to wait for.
     pub(crate) done: RegValue,
 }
@@ -336,7 +336,7 @@ impl<T: SdmaVersion> SdmaHal for T {
         let context = vmid * (n.VM_CONTEXT1_PAGE_TABLE_BASE_ADDR_LO32.off - root_of.off);
         let request = n.invalidate_request(vmid, FlushType::Legacy);
         // Any value will do: no bits to wait for.
-        let settle = at(hub, n.VM_INVALIDATE_ENG0_REQ, inv, 0)?;
+        let readback = at(hub, n.VM_INVALIDATE_ENG0_REQ, inv, 0)?;
         Ok(VmSwitch {
             writes: [
                 at(hub, root_of, context, lo(root))?,
@@ -344,7 +344,7 @@ impl<T: SdmaVersion> SdmaHal for T {
                 at(ih, T::PASIDS, vmid, pasid)?,
                 at(hub, n.VM_INVALIDATE_ENG0_REQ, inv, request)?,
             ],
-            settle: T::ACK_IS_LATE.then_some(settle),
+            readback: T::ACK_IS_LATE.then_some(readback),
             done: at(hub, n.VM_INVALIDATE_ENG0_ACK, inv, 1 << vmid)?,
         })
     }

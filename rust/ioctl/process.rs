@@ -181,7 +181,7 @@ pub(super) fn get_tile_config(
 
 /// `SET_XNACK_MODE`, or with a negative mode GET. `EBUSY` if the process has queues, `EPERM` to
 /// enable XNACK on GPUs without retry faults, `ENOMEM` to disable it if shared virtual memory
-/// exceeds the limit then.
+/// exceeds the limit then, `ESRCH` if the process is ending.
 pub(super) fn set_xnack_mode(
     process: &Arc<Process>,
     args: &mut kfd_ioctl_set_xnack_mode_args,

@@ -27,7 +27,8 @@ struct Sides {
     _use: ModuleUse,
 }
 
-/// A file that is not part of a device yet, or no more.
+/// A file for a device: name, mode and handlers. An owner that adds it to a device removes it there
+/// before it drops this.
 ///
 /// # Invariants
 ///

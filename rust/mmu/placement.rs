@@ -163,7 +163,8 @@ pub(super) struct SystemPages {
 }
 
 impl SystemPages {
-    /// Allocates `bytes` of zeroed system memory. `ENOMEM` without memory or beyond the GTT limit.
+    /// Allocates `bytes` of zeroed system memory. `ENOMEM` without memory or beyond the GTT limit,
+    /// `EINTR` after `SIGKILL`, `ENODEV` after the unbind.
     pub(super) fn new(card: &Arc<Card>, bytes: u64) -> Result<Arc<Self>> {
         Self::within(card, bytes, account::gtt_limit(), Contents::Zero)
     }

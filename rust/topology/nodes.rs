@@ -113,7 +113,7 @@ fn cpu(index: u32, numa: numa::Node) -> Result<Node> {
     };
     // As in the C driver, only the first node has what SMBIOS knows.
     if index == 0 {
-        add_memory_devices(&mut bank);
+        set_memory_properties(&mut bank);
     }
     let mut banks = KVec::new();
     banks.push(bank, GFP_KERNEL)?;
@@ -143,7 +143,7 @@ fn cpu(index: u32, numa: numa::Node) -> Result<Node> {
 
 /// Sets width and clock of a bank of memory to those of the last memory device of SMBIOS that has
 /// them (`find_system_memory`).
-fn add_memory_devices(bank: &mut Bank) {
+fn set_memory_properties(bank: &mut Bank) {
     /// `DMI_ENTRY_MEM_DEVICE`.
     const MEMORY_DEVICE: u8 = 17;
     /// Size of `struct dmi_mem_device`, and the offsets of its fields.

@@ -599,9 +599,11 @@ TEST_TIMEOUT(evicted_again_after_failed_restore, 200)
 static unsigned int fill_vram(struct kfd *k, uint64_t size, struct kfd_bo **bos)
 {
 	unsigned int count = 0;
+	int ret;
 
-	while (!kfd_bo_create(k, size, KFD_FLAGS_VRAM, &bos[count]))
+	while (!(ret = kfd_bo_create(k, size, KFD_FLAGS_VRAM, &bos[count])))
 		ASSERT(++count < MAX);
+	EXPECT_RET(ret, -ENOMEM);
 	return count;
 }
 

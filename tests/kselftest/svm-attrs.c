@@ -484,7 +484,7 @@ TEST(xnack_mode)
 	/* Any positive number is on. */
 	EXPECT_OK(svm_xnack(&f.k, 77));
 	EXPECT_EQ(svm_xnack(&f.k, -5), 1);
-	/* Unmapped memory does not count for the limit, which memory with retry faults has not. */
+	/* Unmapped memory does not count for the limit; with retry faults there is none. */
 	p = mmap(NULL, all, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1,
 		 0);
 	ASSERT(p != MAP_FAILED);

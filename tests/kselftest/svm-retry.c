@@ -543,7 +543,6 @@ TEST_TIMEOUT(migration_by_faults, 120)
 	close(fd);
 }
 
-/* The placement of pages follows the attributes of their range. */
 /* An access beside the pages of a userptr BO takes those neither for its range nor to VRAM. */
 TEST_TIMEOUT(beside_a_userptr, 120)
 {
@@ -567,6 +566,7 @@ TEST_TIMEOUT(beside_a_userptr, 120)
 	EXPECT_OK(unregister(&f.k, &user));
 }
 
+/* The placement of pages follows the attributes of their range. */
 TEST_TIMEOUT(locations, 120)
 {
 	const char *text;

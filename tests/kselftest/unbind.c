@@ -287,7 +287,10 @@ static void read_uevents(int uevents, bool has_hwmon)
 	ktap_end();
 }
 
-/* Rules of udev, and programs that it notifies, find the files of a device. */
+/*
+ * Rules of udev, and programs that it notifies, find the files of a device. May pass wrongly if the
+ * child runs after the probe; the order of hwmon and DRM is that of the messages.
+ */
 TEST_TIMEOUT(files_precede_uevents, 120)
 {
 	int uevents, status;

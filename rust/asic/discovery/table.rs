@@ -21,10 +21,10 @@ const MAX_INSTANCES: usize = 512;
 const MAX_WAVES: u32 = 64;
 /// Maximum number of shader arrays of a shader engine: a CU mask has 16 bits for each.
 const MAX_SH: u32 = 2;
-/// Numbers of GC instances are less: masks of XCCs have 16 bits.
-const MAX_GC: u8 = 16;
-/// Numbers of SDMA instances are less: masks of engines have 32 bits.
-const MAX_SDMA: u8 = 32;
+/// Numbers of GC instances are below this: masks of XCCs have 16 bits.
+const GC_NUMBERS: u8 = 16;
+/// Numbers of SDMA instances are below this: masks of engines have 32 bits.
+const SDMA_NUMBERS: u8 = 32;
 /// Maximum size of LDS, whose bytes are a number of 32 bits.
 const MAX_LDS_KIB: u32 = u32::MAX / 1024;
 
@@ -302,8 +302,8 @@ fn parse_ips(all: Bytes<'_>, ips: Bytes<'_>) -> Result<KVec<Listed>, Bad> {
             let (instance, len) = parse_ip(all, at, wide)?;
             at += len;
             let limit = match instance.hw_id {
-                hwid::GC => Some(MAX_GC),
-                hwid::SDMA0 => Some(MAX_SDMA),
+                hwid::GC => Some(GC_NUMBERS),
+                hwid::SDMA0 => Some(SDMA_NUMBERS),
                 _ => None,
             };
             if limit.is_some_and(|limit| instance.inst >= limit) {

@@ -65,9 +65,9 @@ fn report_idle(b: Block<'_>, on: bool) -> Result {
     b.set(regCP_INT_CNTL_RING0, &fields)
 }
 
-/// Ends the distribution of workgroups for harvested CUs on an XCC whose shader engines have the
-/// same number of CUs (`gfx_v9_4_3_get_cu_info`).
-fn distribute_evenly(b: Block<'_>) -> Result {
+/// Disables relaunch and dispatch by harvested CUs, for an XCC whose shader engines have the same
+/// number of CUs (`gfx_v9_4_3_get_cu_info`).
+fn disable_harvesting(b: Block<'_>) -> Result {
     use gc::*;
     let fields = [
         CP_CPC_DEBUG__CPC_HARVESTING_RELAUNCH_DISABLE,
@@ -160,7 +160,7 @@ impl GfxVersion for Gfx {
             )?;
         }
         if config.is_symmetric(xcc) {
-            distribute_evenly(b)?;
+            disable_harvesting(b)?;
         }
         // PSP loaded the MEC firmware into the TMR, which the MECs fetch untranslated:
         // CP_CPC_IC_BASE stays as it is. The MECs stay halted until the KIQ is loaded.

@@ -116,8 +116,8 @@ impl Words {
         for write in switch.writes {
             self.push(DmaPacket::WriteReg(write))?;
         }
-        if let Some(settle) = switch.settle {
-            self.push(DmaPacket::WaitReg(settle))?;
+        if let Some(readback) = switch.readback {
+            self.push(DmaPacket::WaitReg(readback))?;
         }
         self.push(DmaPacket::WaitReg(switch.done))
     }

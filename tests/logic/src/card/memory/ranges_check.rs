@@ -131,7 +131,7 @@ fn the_last_range_ends_with_vram() {
     let vram = 16 * PAGE;
     for last in [PAGE, 8 * PAGE - 1, vram - 1, vram, vram + (16 << 20) - 1] {
         let one = checked(&[(PAGE, last)], vram).expect("valid");
-        assert_eq!(one, [PAGE..vram], "{last:#x}");
+        assert_eq!(&one[..], std::slice::from_ref(&(PAGE..vram)), "{last:#x}");
     }
     // In any order.
     let end = vram + (16 << 20) - 1;
