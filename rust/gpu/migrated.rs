@@ -98,6 +98,14 @@ impl Place {
             trigger,
         }
     }
+
+    /// Reports the end of a migration to system memory. Returns its error.
+    fn end(&self, info: &MoveInfo, moved: Result<Moved>) -> Result {
+        let pages = moved.map_or(0, |moved| moved.pages);
+        let result = moved.map(|_| ());
+        self.report.end(info, pages, result);
+        result
+    }
 }
 
 /// Result of a migration to system memory.
@@ -224,11 +232,8 @@ impl Owner for Migrated {
         let count = (end - start) >> PAGE_SHIFT;
         let moved = Migration::to_system(area, start, count, this.host.region(), Some(fault))
             .and_then(|migration| this.host.bring_back(migration));
-        let pages = moved.map_or(0, |moved| moved.pages);
-        let result = moved.map(|_| ());
-        this.place.report.end(&info, pages, result);
         // If the page of the fault was lost meanwhile, its next fault fails.
-        result
+        this.place.end(&info, moved)
     }
 
     fn released(this: &Arc<Block<Self>>) {
@@ -278,10 +283,7 @@ impl EvictableBo for Block<Migrated> {
         }
         self.place.report.begin(&info);
         let moved = self.host.bring_back(migration);
-        let pages = moved.map_or(0, |moved| moved.pages);
-        let result = moved.map(|_| ());
-        self.place.report.end(&info, pages, result);
-        result?;
+        self.place.end(&info, moved)?;
         if self.is_used() {
             return Err(EBUSY);
         }

@@ -21,9 +21,10 @@ pub(crate) fn for_each<F: FnMut(&[u8])>(mut f: F) {
 /// `record` has `length` bytes that do not change during the call, `f` is a valid pointer to an `F`
 /// that nothing else uses.
 unsafe extern "C" fn visit<F: FnMut(&[u8])>(record: *const u8, length: u8, f: *mut c_void) {
-    // SAFETY: By the safety requirement.
+    // SAFETY: The pointer is that of `length` bytes, which do not change while `record` exists, by
+    // the safety requirement.
     let record = unsafe { core::slice::from_raw_parts(record, length.into()) };
-    // SAFETY: By the safety requirement.
+    // SAFETY: The pointer is valid, and this is the only reference, by the safety requirement.
     let f = unsafe { &mut *f.cast::<F>() };
     f(record);
 }

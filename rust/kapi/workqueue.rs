@@ -47,7 +47,7 @@ use kernel::{
     bindings, container_of, impl_has_delayed_work, new_spinlock,
     prelude::*,
     sync::{Arc, Completion, SpinLock},
-    time::{msecs_to_jiffies, Delta},
+    time::{msecs_to_jiffies, Delta, Jiffies},
     workqueue::{DelayedWork, Queue, RawWorkItem, Work, WorkItem},
 };
 
@@ -123,6 +123,11 @@ impl Builder {
     }
 }
 
+/// Returns a delay, rounded up; none for a negative one.
+fn jiffies(delay: Delta) -> Jiffies {
+    msecs_to_jiffies(delay.as_millis_ceil().clamp(0, u32::MAX.into()) as u32)
+}
+
 /// Held by a queue and by its items with a delay that have not run yet.
 struct Token(Arc<Completion>);
 
@@ -184,12 +189,11 @@ impl OwnedQueue {
         item: Arc<Delayed<T>>,
         delay: Delta,
     ) -> Result<(), Arc<Delayed<T>>> {
-        let ms = delay.as_millis_ceil().clamp(0, u32::MAX.into()) as u32;
         let target = item.clone();
         // Held until the token is stored: the item takes it when it runs, even if it runs at once.
         let mut token = target.token.lock();
         // INVARIANT: The item gets a token if it was queued, and `self.token` exists meanwhile.
-        self.queue().enqueue_delayed(item, msecs_to_jiffies(ms))?;
+        self.queue().enqueue_delayed(item, jiffies(delay))?;
         *token = self.token.clone();
         Ok(())
     }
@@ -197,7 +201,6 @@ impl OwnedQueue {
     /// As [`Self::enqueue_delayed`], also of an item that is queued on this queue, whose former
     /// delay ends (`mod_delayed_work()`).
     pub(crate) fn requeue_delayed<T: DelayedItem>(&self, item: &Arc<Delayed<T>>, delay: Delta) {
-        let ms = delay.as_millis_ceil().clamp(0, u32::MAX.into()) as u32;
         let mut token = item.token.lock();
         // The pointer that the function of the item gets.
         let pointer = Arc::into_raw(item.clone());
@@ -209,7 +212,7 @@ impl OwnedQueue {
                 bindings::wq_misc_consts_WORK_CPU_UNBOUND as c_int,
                 self.as_raw(),
                 item.delayed(),
-                msecs_to_jiffies(ms),
+                jiffies(delay),
             )
         };
         if was_queued {

@@ -524,7 +524,7 @@ impl BoInner {
 impl BoInner {
     /// Returns whether the BO is mapped on a GPU.
     pub(super) fn is_mapped(&self) -> bool {
-        self.mappings.lock().iter().next().is_some()
+        self.mappings.lock().len() != 0
     }
 
     /// Zaps all PTEs of a userptr BO. Called from the MMU notifier.

@@ -689,17 +689,15 @@ impl Svm {
         let mut result = Ok(());
         for range in attributes.overlapping(pages.start, pages.end) {
             let part = range.first.max(pages.start)..range.end.min(pages.end);
-            let before = |first: u64, end: u64| {
-                let known = old.iter().skip(old.partition_point(|o| o.end <= first));
-                let known = known.take_while(|o| o.first < end);
-                known.fold(0, |sum, o| sum | o.attributes.gpus())
+            let known = |first: u64, end: u64| {
+                let from = old.partition_point(|o| o.end <= first);
+                old.iter().skip(from).take_while(move |o| o.first < end)
             };
+            let before = |first, end| known(first, end).fold(0, |sum, o| sum | o.attributes.gpus());
             let unchanged = |first: u64, end: u64| {
-                let known = old.iter().skip(old.partition_point(|o| o.end <= first));
-                let known = known.take_while(|o| o.first < end);
                 let base = first / BLOCK_PAGES as u64 * BLOCK_PAGES as u64;
                 let in_block = |page: u64| (page - base) as usize;
-                known
+                known(first, end)
                     .filter(|o| o.attributes == range.attributes)
                     .fold(Pages::NONE, |sum, o| {
                         let (from, to) = (o.first.max(first), o.end.min(end));

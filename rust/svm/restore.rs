@@ -144,8 +144,8 @@ impl Svm {
                     Err(_) => left = Restored::Incomplete,
                 }
                 let mut locked = window.watch().lock();
-                let refused = locked.block(index).is_some_and(|b| b.has_refused(retries));
-                if refused && left == Restored::All {
+                let refused = locked.block(index).map(|block| block.refused(retries));
+                if left == Restored::All && refused.is_some_and(|pages| !pages.is_empty()) {
                     left = Restored::ButRefused;
                 }
             }

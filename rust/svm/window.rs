@@ -283,17 +283,17 @@ impl Block {
         self.refused = self.refused.without(pages).or(refused);
     }
 
-    /// Returns whether pages were refused that stay mapped otherwise.
-    pub(super) fn has_refused(&self, retries: bool) -> bool {
+    /// Returns the pages that were refused, and stay mapped otherwise.
+    pub(super) fn refused(&self, retries: bool) -> Pages {
         let kept = if retries { self.always } else { Pages::ALL };
-        !self.refused.and(kept).is_empty()
+        self.refused.and(kept)
     }
 
     /// Adds the pages that were refused to those that have to be mapped again.
     pub(super) fn retry_refused(&mut self, retries: bool) {
-        let refused = core::mem::take(&mut self.refused);
-        let kept = if retries { self.always } else { Pages::ALL };
-        self.spoil(refused.and(kept));
+        let refused = self.refused(retries);
+        self.refused = Pages::NONE;
+        self.spoil(refused);
     }
 
     /// Marks pages that have to be mapped again.

@@ -113,9 +113,19 @@ TEST_TIMEOUT(removal, 180)
 	compare(words);
 }
 
+/* Resets the card; the process gets an event of it. */
+static void reset_with_event(struct kfd *k)
+{
+	uint32_t event;
+
+	ASSERT_OK(kfd_event_create(k, KFD_IOC_EVENT_HW_EXCEPTION, false, &event));
+	device_reset();
+	EXPECT_EQ(expect_hang_event(k, event, WAIT_MS), 1);
+}
+
 TEST_TIMEOUT(reset_of_the_function, 180)
 {
-	uint32_t *words, *other, event;
+	uint32_t *words, *other;
 	struct fixture f;
 
 	device_need_reset();
@@ -123,9 +133,7 @@ TEST_TIMEOUT(reset_of_the_function, 180)
 	svm_needed(&f.k);
 	words = words_in_vram(&f);
 	other = words_in_system();
-	ASSERT_OK(kfd_event_create(&f.k, KFD_IOC_EVENT_HW_EXCEPTION, false, &event));
-	device_reset();
-	EXPECT_EQ(expect_hang_event(&f.k, event, WAIT_MS), 1);
+	reset_with_event(&f.k);
 	expect_lost(&f, words, other);
 	ASSERT_OK(ktap_in_child(fixture_lives, NULL));
 }
@@ -133,7 +141,7 @@ TEST_TIMEOUT(reset_of_the_function, 180)
 /* New memory in VRAM beside some that was there before a reset, within the same 2 MiB. */
 TEST_TIMEOUT(lost_beside_other_memory, 180)
 {
-	uint32_t *words, *other, event;
+	uint32_t *words, *other;
 	struct fixture f;
 
 	device_need_reset();
@@ -143,9 +151,7 @@ TEST_TIMEOUT(lost_beside_other_memory, 180)
 	other = words + MIB / 4;
 	memset(words, 0x3c, 2 * MIB);
 	ASSERT_OK(svm_to_vram(&f.k, words, MIB));
-	ASSERT_OK(kfd_event_create(&f.k, KFD_IOC_EVENT_HW_EXCEPTION, false, &event));
-	device_reset();
-	EXPECT_EQ(expect_hang_event(&f.k, event, WAIT_MS), 1);
+	reset_with_event(&f.k);
 	ASSERT(signal(SIGBUS, faulted) != SIG_ERR);
 	ASSERT_OK(svm_to_vram(&f.k, other, MIB));
 	/* An access of the CPU takes back what is around. */

@@ -89,26 +89,25 @@ TEST(file_and_read_only_memory)
 }
 
 /* The kernel drops clean pages. Those that the GPU writes to are dirty, without the CPU. */
-TEST(lazily_freed_memory)
+static void expect_kept_memory(char *(*clean_memory)(size_t size))
 {
 	struct pages p;
 	struct fixture f;
 
 	svm_launch(&f);
-	p = svm_pages(lazily_freed(16 * KFD_PAGE), 16 * KFD_PAGE);
+	p = svm_pages(clean_memory(16 * KFD_PAGE), 16 * KFD_PAGE);
 	ASSERT_OK(svm_access(&f.k, p.cpu, p.size));
 	expect_kept(&f, &p);
 }
 
+TEST(lazily_freed_memory)
+{
+	expect_kept_memory(lazily_freed);
+}
+
 TEST(file_that_is_read_before)
 {
-	struct pages p;
-	struct fixture f;
-
-	svm_launch(&f);
-	p = svm_pages(read_before(16 * KFD_PAGE), 16 * KFD_PAGE);
-	ASSERT_OK(svm_access(&f.k, p.cpu, p.size));
-	expect_kept(&f, &p);
+	expect_kept_memory(read_before);
 }
 
 /* Memory of a file without pages in the same 2 MiB, to which the GPU is to have access. */
@@ -186,19 +185,31 @@ TEST(truncated_beside_other_memory)
 	close(fd);
 }
 
+/*
+ * 8 pages that the GPU has written to, of which the first `count` are of a file. Returns the file.
+ */
+static int launch_with_file(struct fixture *f, char **p, size_t count)
+{
+	const size_t size = count * KFD_PAGE;
+	int fd = memfd_create("svm", 0);
+
+	svm_launch(f);
+	*p = anonymous(8 * KFD_PAGE);
+	ASSERT(ftruncate(fd, (off_t)size) == 0);
+	ASSERT(mmap(*p, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, fd, 0) == *p);
+	ASSERT_OK(svm_access(&f->k, *p, 8 * KFD_PAGE));
+	ASSERT(svm_works(f, *p, 8 * KFD_PAGE, 0x100));
+	return fd;
+}
+
 /* Pages of a file that is truncated and extended again: no notifier reports the latter. */
 TEST(file_that_is_extended_again)
 {
-	int fd = memfd_create("svm", 0);
 	struct fixture f;
 	char *p;
+	int fd;
 
-	svm_launch(&f);
-	p = anonymous(8 * KFD_PAGE);
-	ASSERT(ftruncate(fd, 8 * KFD_PAGE) == 0);
-	ASSERT(mmap(p, 8 * KFD_PAGE, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, fd, 0) == p);
-	ASSERT_OK(svm_access(&f.k, p, 8 * KFD_PAGE));
-	ASSERT(svm_works(&f, p, 8 * KFD_PAGE, 0x100));
+	fd = launch_with_file(&f, &p, 8);
 	ASSERT(ftruncate(fd, 4 * KFD_PAGE) == 0);
 	/* The worker looks for the pages after 8, 16, 32 ms and so on. */
 	usleep((useconds_t)(100000 * ktap_time_factor()));
@@ -211,17 +222,12 @@ TEST(file_that_is_extended_again)
 /* The worker that looks for pages once a second restores evicted queues at once. */
 TEST(restored_beside_refused_pages)
 {
-	int fd = memfd_create("svm", 0);
 	struct fixture f;
 	double start;
 	char *p;
+	int fd;
 
-	svm_launch(&f);
-	p = anonymous(8 * KFD_PAGE);
-	ASSERT(ftruncate(fd, 4 * KFD_PAGE) == 0);
-	ASSERT(mmap(p, 4 * KFD_PAGE, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, fd, 0) == p);
-	ASSERT_OK(svm_access(&f.k, p, 8 * KFD_PAGE));
-	ASSERT(svm_works(&f, p, 8 * KFD_PAGE, 0x100));
+	fd = launch_with_file(&f, &p, 4);
 	ASSERT(ftruncate(fd, KFD_PAGE) == 0);
 	sleep(2);
 	start = seconds_now();

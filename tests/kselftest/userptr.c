@@ -297,28 +297,25 @@ TEST(same_pages_twice)
 }
 
 /* The kernel drops clean pages. Those that the GPU writes to are dirty, without the CPU. */
-TEST(lazily_freed_memory)
+static void expect_kept_memory(char *(*clean_memory)(size_t size))
 {
 	struct pages p;
 	struct fixture f;
 	char *cpu;
 
 	fixture_launch(&f);
-	cpu = lazily_freed(16 * KFD_PAGE);
+	cpu = clean_memory(16 * KFD_PAGE);
 	register_at(&f.k, cpu, kfd_va(cpu), 16 * KFD_PAGE, &p);
 	expect_kept(&f, &p);
 	EXPECT_OK(unregister(&f.k, &p));
 }
 
+TEST(lazily_freed_memory)
+{
+	expect_kept_memory(lazily_freed);
+}
+
 TEST(file_that_is_read_before)
 {
-	struct pages p;
-	struct fixture f;
-	char *cpu;
-
-	fixture_launch(&f);
-	cpu = read_before(16 * KFD_PAGE);
-	register_at(&f.k, cpu, kfd_va(cpu), 16 * KFD_PAGE, &p);
-	expect_kept(&f, &p);
-	EXPECT_OK(unregister(&f.k, &p));
+	expect_kept_memory(read_before);
 }

@@ -33,7 +33,7 @@ pub(super) struct Smu;
 /// Message timeout in ms (C: `default_timeout`, `__smu_msg_v1_poll_stat`, `smu_cmn.c`).
 const TIMEOUT_MS: i64 = 2000;
 
-/// Sends a message and waits for the response. Errors as [`ask`].
+/// Sends a message and waits for the response. Errors as [`query`].
 fn send(mmio: &Mmio, message: u32, argument: u32) -> Result {
     query(mmio, message, argument).map(drop)
 }
@@ -74,7 +74,7 @@ fn query(mmio: &Mmio, message: u32, argument: u32) -> Result<u32> {
     }
 }
 
-/// Starts a mode-1 reset; firmware responds before it begins. Errors as [`ask`].
+/// Starts a mode-1 reset; firmware responds before it begins. Errors as [`query`].
 pub(super) fn mode1_reset(mmio: &Mmio) -> Result {
     const MODE_1: u32 = 1;
     send(mmio, msg::GFX_DRIVER_RESET, MODE_1)
@@ -109,7 +109,7 @@ fn policies(version: u32, features: u64) -> [bool; Policy::ALL.len()] {
 }
 
 /// Resets an SDMA engine, by its logical number; firmware takes a mask of physical ones
-/// (`sdma_v4_4_2_soft_reset_engine`, `amdgpu/sdma_v4_4_2.c`). Errors as [`ask`], `ENODEV` when
+/// (`sdma_v4_4_2_soft_reset_engine`, `amdgpu/sdma_v4_4_2.c`). Errors as [`query`], `ENODEV` when
 /// there is no such engine and `EOPNOTSUPP` when firmware is too old.
 pub(super) fn reset_sdma(mmio: &Mmio, engine: u32) -> Result {
     let engine = mmio
@@ -172,7 +172,7 @@ fn place(clock: Clock) -> Result<(u32, u32, usize, usize)> {
 }
 
 /// Reads the levels of a clock; a clock whose feature is not among `features` has one
-/// (`smu_v13_0_6_set_default_dpm_table`). Errors as [`ask`], `EINVAL` for too many.
+/// (`smu_v13_0_6_set_default_dpm_table`). Errors as [`query`], `EINVAL` for too many.
 fn levels(
     mmio: &Mmio,
     of: Clock,
@@ -202,7 +202,7 @@ fn levels(
 }
 
 /// Reads the temperatures at which dies and memory are throttled and critical; zeroes with firmware
-/// before 85.69 (`smu_v13_0_6_get_thermal_temperature_range`). Errors as [`ask`].
+/// before 85.69 (`smu_v13_0_6_get_thermal_temperature_range`). Errors as [`query`].
 fn temperatures(mmio: &Mmio, version: u32) -> Result<[TemperatureLimits; 2]> {
     /// `CTF_LIMIT` of `smu_v13_0_6_init_caps`.
     const SINCE: u32 = 0x0055_4500;
