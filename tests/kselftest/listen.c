@@ -17,6 +17,28 @@ int listen_to(struct kfd *k, uint64_t mask)
 	return (int)args.anon_fd;
 }
 
+int listen_to_svm(struct kfd *k)
+{
+	uint64_t mask = 0;
+
+	for (int n = KFD_SMI_EVENT_MIGRATE_START; n <= KFD_SMI_EVENT_UNMAP_FROM_GPU; n++)
+		mask |= KFD_SMI_EVENT_MASK_FROM_INDEX(n);
+	return listen_to(k, mask);
+}
+
+unsigned int listen_count(const char *text, unsigned int event)
+{
+	unsigned int count = 0;
+	char start[8];
+
+	snprintf(start, sizeof(start), "%x ", event);
+	for (const char *line = text; line && *line; line = strchr(line, '\n')) {
+		line += *line == '\n';
+		count += !strncmp(line, start, strlen(start));
+	}
+	return count;
+}
+
 const char *listen_lines(int fd, int ms)
 {
 	static char text[65536];

@@ -7,8 +7,12 @@
 
 /* Opens the SMI events of a mask (KFD_SMI_EVENT_MASK_FROM_INDEX). */
 int listen_to(struct kfd *k, uint64_t mask);
+/* Opens the SMI events of SVM and of queue evictions. */
+int listen_to_svm(struct kfd *k);
 /* Returns all lines that are pending or arrive within `ms`, as a string. */
 const char *listen_lines(int fd, int ms);
+/* Counts the lines of an event, which begin with its number. */
+unsigned int listen_count(const char *text, unsigned int event);
 /* Waits up to a minute for a line; `all` returns the lines read. Later lines are not lost. */
 bool listen_for_line(int fd, const char *wanted, const char **all);
 

@@ -35,29 +35,6 @@ static void update(struct fixture *f, uint32_t percentage)
 	ASSERT_OK(kfd_ioctl(f->k.fd, AMDKFD_IOC_UPDATE_QUEUE, &args));
 }
 
-static int listen_all(struct fixture *f)
-{
-	uint64_t mask = 0;
-
-	for (int n = KFD_SMI_EVENT_MIGRATE_START; n <= KFD_SMI_EVENT_UNMAP_FROM_GPU; n++)
-		mask |= KFD_SMI_EVENT_MASK_FROM_INDEX(n);
-	return listen_to(&f->k, mask);
-}
-
-/* Counts the lines of an event, which begin with its number. */
-static unsigned int count_lines(const char *text, unsigned int event)
-{
-	unsigned int count = 0;
-	char start[8];
-
-	snprintf(start, sizeof(start), "%x ", event);
-	for (const char *line = text; line && *line; line = strchr(line, '\n')) {
-		line += *line == '\n';
-		count += !strncmp(line, start, strlen(start));
-	}
-	return count;
-}
-
 /* Memory of malloc() and mmap() without ioctl, touched by the CPU or not. */
 TEST_TIMEOUT(plain_memory, 120)
 {
@@ -386,121 +363,6 @@ TEST_TIMEOUT(processes_end_while_their_waves_wait, 240)
 	}
 }
 
-/* Changes of the process's memory only unmap it: no queue is evicted. */
-TEST_TIMEOUT(invalidations_unmap, 120)
-{
-	const char *text;
-	struct pages p;
-	struct fixture f;
-	char wanted[96];
-	int fd;
-
-	svm_launch_mode(&f, true);
-	p = svm_pages(anonymous(8 * KFD_PAGE), 8 * KFD_PAGE);
-	ASSERT_OK(svm_set(&f.k, p.cpu, p.size, { KFD_IOCTL_SVM_ATTR_PREFERRED_LOC, 0 }));
-	fd = listen_all(&f);
-	ASSERT(svm_works(&f, p.cpu, p.size, 0x100));
-	text = listen_lines(fd, 500);
-	ktap_note("%s", text);
-	EXPECT(count_lines(text, KFD_SMI_EVENT_PAGE_FAULT_START) >= 1);
-	EXPECT_EQ(count_lines(text, KFD_SMI_EVENT_PAGE_FAULT_START),
-		  count_lines(text, KFD_SMI_EVENT_PAGE_FAULT_END));
-	snprintf(wanted, sizeof(wanted), "-%d @%lx(%x) W\n", getpid(), kfd_va(p.cpu) >> 12,
-		 f.k.node.gpu_id);
-	EXPECT(strstr(text, wanted) != NULL, "no '%s'", wanted);
-	snprintf(wanted, sizeof(wanted), "-%d @%lx(%x) U\n", getpid(), kfd_va(p.cpu) >> 12,
-		 f.k.node.gpu_id);
-	EXPECT(strstr(text, wanted) != NULL, "no '%s'", wanted);
-	EXPECT_EQ(count_lines(text, KFD_SMI_EVENT_QUEUE_EVICTION), 0);
-	EXPECT_EQ(count_lines(text, KFD_SMI_EVENT_MIGRATE_START), 0);
-	ASSERT(madvise(p.cpu + KFD_PAGE, 2 * KFD_PAGE, MADV_DONTNEED) == 0);
-	text = listen_lines(fd, 500);
-	ktap_note("%s", text);
-	snprintf(wanted, sizeof(wanted), "-%d @%lx(2) %x %d\n", getpid(),
-		 (kfd_va(p.cpu) >> 12) + 1, f.k.node.gpu_id, KFD_SVM_UNMAP_TRIGGER_MMU_NOTIFY);
-	EXPECT(strstr(text, wanted) != NULL, "no '%s' in '%s'", wanted, text);
-	EXPECT_EQ(count_lines(text, KFD_SMI_EVENT_QUEUE_EVICTION), 0);
-	EXPECT(gpu_writes(&f, &p, KFD_PAGE, 64, 0x200));
-	EXPECT(gpu_writes(&f, &p, 2 * KFD_PAGE, 64, 0x201));
-	listen_lines(fd, 500);
-	ASSERT(munmap(p.cpu + 4 * KFD_PAGE, KFD_PAGE) == 0);
-	text = listen_lines(fd, 500);
-	ktap_note("%s", text);
-	snprintf(wanted, sizeof(wanted), "-%d @%lx(1) %x %d\n", getpid(),
-		 (kfd_va(p.cpu) >> 12) + 4, f.k.node.gpu_id,
-		 KFD_SVM_UNMAP_TRIGGER_UNMAP_FROM_CPU);
-	EXPECT(strstr(text, wanted) != NULL, "no '%s' in '%s'", wanted, text);
-	EXPECT(svm_works(&f, p.cpu, 4 * KFD_PAGE, 0x300));
-	EXPECT(svm_works(&f, p.cpu + 5 * KFD_PAGE, 3 * KFD_PAGE, 0x400));
-	ASSERT(mprotect(p.cpu, 4 * KFD_PAGE, PROT_READ) == 0);
-	ASSERT(mprotect(p.cpu, 4 * KFD_PAGE, PROT_READ | PROT_WRITE) == 0);
-	EXPECT(svm_works(&f, p.cpu, 4 * KFD_PAGE, 0x500));
-	EXPECT_EQ(count_lines(listen_lines(fd, 500), KFD_SMI_EVENT_QUEUE_EVICTION), 0);
-	close(fd);
-}
-
-struct changes {
-	char *start;
-	size_t pages;
-	bool stop;
-	unsigned int count;
-};
-
-/* Replaces and protects pages at random until it is stopped. */
-static void *change_pages(void *data)
-{
-	struct changes *c = data;
-	unsigned int seed = 1;
-
-	while (!__atomic_load_n(&c->stop, __ATOMIC_RELAXED)) {
-		char *p = c->start + (size_t)rand_r(&seed) % (c->pages - 4) * KFD_PAGE;
-		int prot = PROT_READ | PROT_WRITE | (seed & 1 ? PROT_EXEC : 0);
-
-		if (__atomic_fetch_add(&c->count, 1, __ATOMIC_RELAXED) % 3)
-			EXPECT(madvise(p, 4 * KFD_PAGE, MADV_DONTNEED) == 0);
-		else
-			EXPECT(mprotect(p, 4 * KFD_PAGE, prot) == 0);
-		usleep(100);
-	}
-	return NULL;
-}
-
-/* The GPU writes while pages are taken away all the time: no queue is evicted, none hangs. */
-TEST_TIMEOUT(invalidation_storm, 240)
-{
-	struct changes c = { .pages = 256 };
-	unsigned int launches = 0;
-	pthread_t threads[2];
-	struct fixture f;
-	double end;
-	int fd;
-
-	svm_launch_mode(&f, true);
-	c.start = anonymous(c.pages * KFD_PAGE);
-	ASSERT_OK(svm_set(&f.k, c.start, c.pages * KFD_PAGE,
-			  { KFD_IOCTL_SVM_ATTR_PREFERRED_LOC, 0 },
-			  { KFD_IOCTL_SVM_ATTR_GRANULARITY, 4 }));
-	fd = listen_to(&f.k, KFD_SMI_EVENT_MASK_FROM_INDEX(KFD_SMI_EVENT_QUEUE_EVICTION));
-	for (int i = 0; i < 2; i++)
-		ASSERT(pthread_create(&threads[i], NULL, change_pages, &c) == 0);
-	end = seconds_now() + 4;
-	while (seconds_now() < end) {
-		launches++;
-		ASSERT_OK(fixture_fill(&f, &f.q, (uint32_t *)c.start, (uint32_t)c.pages * 1024,
-				       launches));
-	}
-	__atomic_store_n(&c.stop, true, __ATOMIC_RELAXED);
-	for (int i = 0; i < 2; i++)
-		ASSERT(pthread_join(threads[i], NULL) == 0);
-	ktap_note("%u launches, %u changes", launches, c.count);
-	EXPECT(launches > 0 && c.count > 0);
-	ASSERT_OK(fixture_fill(&f, &f.q, (uint32_t *)c.start, (uint32_t)c.pages * 1024, 0x600d));
-	for (size_t i = 0; i < c.pages * 1024; i++)
-		ASSERT(((uint32_t *)c.start)[i] == 0x600d, "word %zu", i);
-	EXPECT(!strcmp(listen_lines(fd, 100), ""));
-	close(fd);
-}
-
 /* Memory without a location moves to VRAM by a fault of the GPU, and back by one of the CPU. */
 TEST_TIMEOUT(migration_by_faults, 120)
 {
@@ -515,7 +377,7 @@ TEST_TIMEOUT(migration_by_faults, 120)
 	words = anonymous_huge();
 	for (uint32_t i = 0; i < 2 * MIB / 4; i++)
 		words[i] = i * 3 + 1;
-	fd = listen_all(&f);
+	fd = listen_to_svm(&f.k);
 	ASSERT_OK(fixture_fill(&f, &f.q, words + 5000, 64, 0xaaaa));
 	text = listen_lines(fd, 1000);
 	ktap_note("%s", text);
@@ -577,7 +439,7 @@ TEST_TIMEOUT(locations, 120)
 
 	svm_launch_mode(&f, true);
 	gpu = f.k.node.gpu_id;
-	fd = listen_all(&f);
+	fd = listen_to_svm(&f.k);
 	/* In place: nothing moves. */
 	words = (uint32_t *)((kfd_va(anonymous(128 * KFD_PAGE)) + 64 * KFD_PAGE - 1) &
 			     ~(64 * KFD_PAGE - 1));
@@ -585,7 +447,7 @@ TEST_TIMEOUT(locations, 120)
 	ASSERT_OK(svm_set(&f.k, words, 64 * KFD_PAGE, { KFD_IOCTL_SVM_ATTR_ACCESS_IN_PLACE, gpu }));
 	ASSERT_OK(fixture_fill(&f, &f.q, words, 64, 2));
 	EXPECT_EQ(words[0], 2);
-	EXPECT_EQ(count_lines(listen_lines(fd, 500), KFD_SMI_EVENT_MIGRATE_START), 0);
+	EXPECT_EQ(listen_count(listen_lines(fd, 500), KFD_SMI_EVENT_MIGRATE_START), 0);
 	/* Preferred in VRAM: a fault of the GPU migrates 2^granularity aligned pages. */
 	ASSERT_OK(svm_set(&f.k, words, 64 * KFD_PAGE, { KFD_IOCTL_SVM_ATTR_PREFERRED_LOC, gpu },
 			  { KFD_IOCTL_SVM_ATTR_ACCESS, gpu },
@@ -609,7 +471,7 @@ TEST_TIMEOUT(locations, 120)
 	EXPECT_EQ(words[5], 5);
 	EXPECT_EQ(words[64], 3);
 	EXPECT_EQ(words[4096], 0x01010101);
-	EXPECT_EQ(count_lines(listen_lines(fd, 500), KFD_SMI_EVENT_MIGRATE_START), 0);
+	EXPECT_EQ(listen_count(listen_lines(fd, 500), KFD_SMI_EVENT_MIGRATE_START), 0);
 	/* There by a prefetch, without a fault of the GPU afterwards. */
 	ASSERT_OK(svm_set(&f.k, words, 64 * KFD_PAGE, { KFD_IOCTL_SVM_ATTR_PREFETCH_LOC, gpu }));
 	ASSERT_OK(fixture_fill(&f, &f.q, words + 20000, 64, 4));
@@ -617,7 +479,7 @@ TEST_TIMEOUT(locations, 120)
 	snprintf(wanted, sizeof(wanted), "@%lx(40) 0->%x %d 0\n", kfd_va(words) >> 12, gpu,
 		 KFD_MIGRATE_TRIGGER_PREFETCH);
 	EXPECT(strstr(text, wanted) != NULL, "no '%s' in '%s'", wanted, text);
-	EXPECT_EQ(count_lines(text, KFD_SMI_EVENT_PAGE_FAULT_START), 0);
+	EXPECT_EQ(listen_count(text, KFD_SMI_EVENT_PAGE_FAULT_START), 0);
 	EXPECT_EQ(words[20000], 4);
 	EXPECT_EQ(words[64], 3);
 	close(fd);

@@ -9,9 +9,10 @@
 //!
 //! Translations are cached in a TLB until an invalidation request or a new mapping of the VMID
 //! drops them, so a driver that omits a TLB flush keeps using the old mapping. In adversarial mode
-//! page directory entries are cached too, a request drops only the translations that its fields
-//! name, and is acknowledged late; the old translations are used until then; shaders access memory
-//! through L2s ([`l2`]) and caches of the CUs ([`cu`]).
+//! page directory entries are cached too, and with a PTE the translations of the pages that its
+//! fragment includes; a request drops only the translations that its fields name, and is
+//! acknowledged late; the old translations are used until then; shaders access memory through L2s
+//! ([`l2`]) and caches of the CUs ([`cu`]).
 
 pub mod bulk;
 pub mod cached;
@@ -22,6 +23,7 @@ pub mod l2;
 pub mod links;
 pub mod pending;
 pub mod placement;
+mod suspects;
 pub mod tlb;
 pub mod walk;
 
@@ -47,10 +49,14 @@ use hub::HubRegs;
 use l2::Caches;
 use pending::Pending;
 use placement::Placement;
+use suspects::Suspects;
 use tlb::{Entry, Mtype, Tlb};
 
 /// `FLUSH_TYPE` of a heavyweight flush.
 pub const HEAVYWEIGHT: u32 = 2;
+
+/// log2 of the pages that the TLB of an adversarial card caches by one PTE, at most.
+const FRAGMENT_PAGES: u32 = 5;
 
 /// A translation hub, with its instance.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
@@ -230,6 +236,7 @@ struct HubState {
     /// Adversarial mode only.
     directories: Option<Directories>,
     pending: Pending,
+    suspects: Suspects,
 }
 
 impl HubState {
@@ -275,6 +282,7 @@ impl Gmc {
                 tlb: Tlb::default(),
                 directories: None,
                 pending: Pending::default(),
+                suspects: Suspects::default(),
             };
             (0..chip.span(ip)).map(state).collect()
         };
@@ -355,6 +363,7 @@ impl Gmc {
     pub fn reset(&self) {
         for hub in self.gfx.iter().chain(&self.mm) {
             hub.pending.clear();
+            hub.suspects.clear();
             hub.regs.reset();
             hub.drop_all();
         }
@@ -411,7 +420,7 @@ impl Gmc {
         }
     }
 
-    /// Completes the invalidation requests of a hub whose time has come.
+    /// Completes the invalidation requests of a hub whose time has come, and checks PTEs again.
     fn settle(&self, state: &HubState) {
         while let Some(request) = state.pending.due() {
             let heavy = gc::VM_INVALIDATE_ENG0_REQ__FLUSH_TYPE.get(request.value) == HEAVYWEIGHT;
@@ -419,6 +428,10 @@ impl Gmc {
                 l2.flush(xcc);
             }
             state.complete(request);
+        }
+        let still = |suspect: &_| walk::still(&self.table_memory(state.hub, None), suspect);
+        while let Some(suspect) = state.suspects.confirmed(still) {
+            walk::report(&suspect, &self.strict);
         }
     }
 
@@ -462,6 +475,7 @@ impl Gmc {
             cus.invalidate(xcc, &Cache::ALL);
             cus.forget_stored(xcc, vmid);
         }
+        state.suspects.drop_vmid(vmid);
         state.regs.set_root(vmid, page_table_base);
         self.drop_vmid(state, vmid);
     }
@@ -709,13 +723,14 @@ impl Gmc {
     }
 
     fn walk(&self, hub: Hub, vmid: u8, va: u64) -> Result<Entry, FaultKind> {
+        let state = self.hub(hub);
         if vmid == 0 {
-            if let Some(entry) = self.hub(hub).regs.unmapped(va, &self.strict) {
+            if let Some(entry) = state.regs.unmapped(va, &self.strict) {
                 return entry;
             }
         }
-        let directories = self.hub(hub).directories.as_ref();
-        let (found, path) = self.walk_tables(hub, vmid, va, directories, &self.strict);
+        let memory = self.table_memory(hub, Some(vmid));
+        let (found, path) = self.walk_tables(&memory, hub, vmid, va, &self.strict);
         if self.trace.detail_enabled(Detail::Walks) {
             crate::event!(
                 self.trace,
@@ -726,32 +741,64 @@ impl Gmc {
                 path.entries()
             );
         }
+        if let (Ok(entry), true) = (&found, self.adversary.is_some()) {
+            self.insert_fragment(state, vmid, va, entry, path.fragment());
+        }
         found
+    }
+
+    /// Caches the translations of the pages around `va` that the fragment of its PTE includes, as
+    /// an L1 TLB does, whatever their own PTEs are.
+    fn insert_fragment(&self, state: &HubState, vmid: u8, va: u64, entry: &Entry, fragment: u32) {
+        let pages = 1u64 << fragment.min(FRAGMENT_PAGES);
+        let page = va >> 12;
+        let first = page & !(pages - 1);
+        for other in (first..first + pages).filter(|other| *other != page) {
+            let distance = other.wrapping_sub(page) << 12;
+            let target = entry.page.wrapping_add(distance);
+            let outside = !entry.system && (target >= self.vram.len() || self.is_firmware(target));
+            if !outside && state.tlb.find(vmid, other << 12).is_none() {
+                let entry = Entry {
+                    page: target,
+                    ..*entry
+                };
+                state.tlb.insert(vmid, other << 12, entry);
+            }
+        }
+    }
+
+    /// Returns the memory that contains page tables of a hub. With a VMID, for walks of the hub
+    /// itself.
+    fn table_memory(&self, hub: Hub, vmid: Option<u8>) -> walk::TableMemory<'_> {
+        let state = self.hub(hub);
+        let directories = state.directories.as_ref();
+        walk::TableMemory {
+            vram: &self.vram,
+            dma: &self.dma,
+            vram_base: state.regs.fb_offset(),
+            cache: vmid.and_then(|vmid| Some(directories?.of(vmid))),
+            suspects: vmid.map(|vmid| (&state.suspects, vmid)),
+        }
     }
 
     fn walk_tables(
         &self,
+        memory: &walk::TableMemory<'_>,
         hub: Hub,
         vmid: u8,
         va: u64,
-        directories: Option<&Directories>,
         strict: &Strict,
     ) -> (Result<Entry, FaultKind>, walk::Path) {
-        let regs = &self.hub(hub).regs;
-        let memory = walk::TableMemory {
-            vram: &self.vram,
-            dma: &self.dma,
-            vram_base: regs.fb_offset(),
-            cache: directories.map(|directories| directories.of(vmid)),
-        };
+        let context = self.hub(hub).regs.context(vmid);
         let mut path = walk::Path::default();
-        let found = walk::walk(&memory, &regs.context(vmid), va, &mut path, strict);
+        let found = walk::walk(memory, &context, va, &mut path, strict);
         (found, path)
     }
 
     /// Describes the current page-table walk for an address as text. Nothing is cached or reported.
     pub fn describe(&self, hub: Hub, vmid: u8, va: u64) -> String {
-        let (found, path) = self.walk_tables(hub, vmid, va, None, &Strict::quiet());
+        let memory = self.table_memory(hub, None);
+        let (found, path) = self.walk_tables(&memory, hub, vmid, va, &Strict::quiet());
         let entries = path.entries();
         match found {
             Ok(entry) => format!("entries={entries:x?} {entry:x?}"),

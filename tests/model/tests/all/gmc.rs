@@ -2,7 +2,12 @@
 
 //! Page-table walker on hand-built tables, both gfx9 layouts, and the TLB.
 
-use crate::common::{addr, enable_context, gpu, hub_read, hub_write, open_aperture, FB, VRAM};
+use std::time::{Duration, Instant};
+
+use crate::common::{
+    addr, adverse, enable_context, gpu, hub_read, hub_write, open_aperture, FB, VRAM,
+};
+use gpu_model::chips::mi300x::ONE_XCC;
 use gpu_model::engines::gmc::{Access, FaultKind, Hub, Rmw, Target, VmFault};
 use gpu_model::gpu::Gpu;
 use gpu_model::regs::Ip;
@@ -218,7 +223,55 @@ fn fragments_must_be_consistent() {
     put(&gpu, T.ptb, 15, 0x50_0000 | V | R | W | 4 << 7);
     gpu.gmc.invalidate(Hub::Gfx(0), 1 << 3);
     assert!(target(&gpu, 3, va, Access::Read).is_ok());
+    access_for_a_while(&gpu, va);
     assert!(gpu.strict.lines()[0].contains("claims a fragment"));
+}
+
+/// Lets the hub check PTEs again that were inconsistent.
+fn access_for_a_while(gpu: &Gpu, va: u64) {
+    for _ in 0..6 {
+        std::thread::sleep(Duration::from_millis(60));
+        assert!(target(gpu, 3, va, Access::Read).is_ok());
+    }
+}
+
+#[test]
+fn fragments_may_be_inconsistent_during_an_update() {
+    let gpu = gpu();
+    let va = 0x7000_0000;
+    further(&gpu, 3, va, 0);
+    let pte = |i: u64| 0x20_0000 + (i << 12) | V | R | W | 4 << 7;
+    for i in 0..15 {
+        put(&gpu, T.ptb, i, pte(i));
+    }
+    put(&gpu, T.ptb, 15, 0x50_0000 | V | R | W | 4 << 7);
+    // A walk does not delay the flush that makes the group consistent.
+    let start = Instant::now();
+    assert!(target(&gpu, 3, va, Access::Read).is_ok());
+    gpu.gmc.invalidate(Hub::Gfx(0), 1 << 3);
+    assert!(start.elapsed() < Duration::from_millis(15));
+    put(&gpu, T.ptb, 15, pte(15));
+    access_for_a_while(&gpu, va);
+    assert_eq!(gpu.strict.lines(), [""; 0]);
+}
+
+#[test]
+fn an_adversary_caches_fragments() {
+    let gpu = adverse(&ONE_XCC, 1);
+    let va = 0x7000_0000;
+    further(&gpu, 3, va, 0);
+    for i in 0..16 {
+        put(&gpu, T.ptb, i, 0x20_0000 + (i << 12) | V | R | W | 4 << 7);
+    }
+    let page = |i: u64| target(&gpu, 3, va + (i << 12), Access::Read);
+    assert_eq!(page(3), Ok(Target::Vram(0x20_3000)));
+    put(&gpu, T.ptb, 4, 0);
+    assert_eq!(page(4), Ok(Target::Vram(0x20_4000)));
+    gpu.gmc.invalidate(Hub::Gfx(0), 1 << 3);
+    assert!(page(4).is_err());
+    // By the PTE of another page of the group.
+    assert_eq!(page(5), Ok(Target::Vram(0x20_5000)));
+    assert_eq!(page(4), Ok(Target::Vram(0x20_4000)));
 }
 
 #[test]

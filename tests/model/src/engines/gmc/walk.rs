@@ -7,8 +7,6 @@
 //! PTE may be "translate further": it then points to a table of smaller pages. A PDE with the P bit
 //! is itself the PTE of a huge page.
 
-use std::time::Duration;
-
 use rkfd_abi::bits::Field64;
 use rkfd_abi::pte::{
     self, gfx12, EXECUTABLE as EXECUTE, PDE_ADDR, PTE_ADDR, READABLE as READ, SNOOPED, SYSTEM,
@@ -16,6 +14,7 @@ use rkfd_abi::pte::{
 };
 
 use super::directory::Cache;
+use super::suspects::{Suspect, Suspects};
 use super::tlb::{Entry, Mtype};
 use super::FaultKind;
 use crate::chips::Generation;
@@ -121,6 +120,8 @@ pub struct TableMemory<'a> {
     pub vram_base: u64,
     /// Cached directory entries, if any are.
     pub cache: Option<Cache<'a>>,
+    /// Receives PTEs whose fragment has other neighbours, with the VMID.
+    pub suspects: Option<(&'a Suspects, u8)>,
 }
 
 impl TableMemory<'_> {
@@ -175,6 +176,7 @@ impl TableMemory<'_> {
 pub struct Path {
     entries: [u64; 8],
     len: usize,
+    fragment: u32,
 }
 
 impl Path {
@@ -188,6 +190,11 @@ impl Path {
     /// Returns the entries.
     pub fn entries(&self) -> &[u64] {
         &self.entries[..self.len]
+    }
+
+    /// Returns log2 of the number of pages that an L1 TLB may cache by the last entry.
+    pub fn fragment(&self) -> u32 {
+        self.fragment
     }
 }
 
@@ -241,6 +248,7 @@ pub fn walk(
             return Err(FaultKind::Pde(level));
         }
         if entry & format.page != 0 {
+            path.fragment = covered;
             return leaf(memory, format, entry, page, covered, va, strict);
         }
         if entry & format.pde_reserved != 0 {
@@ -280,7 +288,8 @@ pub fn walk(
             entries: mask(bits - fragment) + 1,
             covers: fragment,
         };
-        uniform(memory, &place, pte, va, strict);
+        path.fragment = place.fragment(pte);
+        uniform(memory, place, pte, va);
         return leaf(memory, format, pte, page, fragment, va, strict);
     }
     if pte & VALID == 0 {
@@ -313,12 +322,14 @@ pub fn walk(
         entries: mask(fragment) + 1,
         covers: 0,
     };
-    uniform(memory, &place, last, va, strict);
+    path.fragment = place.fragment(last);
+    uniform(memory, place, last, va);
     leaf(memory, format, last, page, 0, va, strict)
 }
 
 /// Location of a PTE.
-struct Place {
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Place {
     /// The PDE that points to its table.
     table: u64,
     index: u64,
@@ -330,18 +341,36 @@ struct Place {
 
 /// Fragment field of a PTE.
 const FRAGMENT: u64 = 0x1f << 7;
-/// Milliseconds for which entries of a group may be inconsistent, during an update of them.
-const UPDATE_TIME: u32 = 20;
 
-/// Returns an entry of the group of a PTE that translates otherwise: its index, its value, and the
-/// expected one. The fragments may differ: a driver that maps a part of the group again makes it
-/// smaller there.
-fn disagreement(memory: &TableMemory<'_>, place: &Place, pte: u64) -> Option<(u64, u64, u64)> {
-    let fragment = (pte & FRAGMENT) >> FRAGMENT.trailing_zeros();
-    if pte & VALID == 0 || fragment <= place.covers.into() {
+/// Returns the fragment field of a PTE.
+fn fragment_of(pte: u64) -> u32 {
+    ((pte & FRAGMENT) >> FRAGMENT.trailing_zeros()) as u32
+}
+
+impl Place {
+    /// Returns log2 of the number of pages in the group of a PTE at this place.
+    fn fragment(&self, pte: u64) -> u32 {
+        let table = self.entries.trailing_zeros() + self.covers;
+        fragment_of(pte).clamp(self.covers, table)
+    }
+}
+
+/// An entry of the group of a PTE that translates otherwise.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Disagreement {
+    index: u64,
+    entry: u64,
+    expected: u64,
+}
+
+/// Returns an entry of the group of a PTE that translates otherwise. The fragments may differ: a
+/// driver that maps a part of the group again makes it smaller there.
+fn disagreement(memory: &TableMemory<'_>, place: &Place, pte: u64) -> Option<Disagreement> {
+    let fragment = place.fragment(pte);
+    if pte & VALID == 0 || fragment == place.covers {
         return None;
     }
-    let group = (1u64 << (fragment - u64::from(place.covers))).min(place.entries);
+    let group = 1u64 << (fragment - place.covers);
     let first = place.index & !(group - 1);
     [first, first + group - 1].into_iter().find_map(|index| {
         let table = place.table & PDE_ADDR;
@@ -350,35 +379,57 @@ fn disagreement(memory: &TableMemory<'_>, place: &Place, pte: u64) -> Option<(u6
         let distance = index.wrapping_sub(place.index) << (place.covers + 12);
         let expected = (pte & PTE_ADDR).wrapping_add(distance) & PTE_ADDR | pte & !PTE_ADDR;
         let differs = entry & VALID != 0 && (entry ^ expected) & !FRAGMENT != 0;
-        differs.then_some((index, entry, expected))
+        differs.then_some(Disagreement {
+            index,
+            entry,
+            expected,
+        })
     })
 }
 
 /// Checks the fragment field: the aligned group of 2^fragment pages around the PTE must be
 /// contiguous and have equal flags, since the chip's L1 TLB caches the group as one. An invalid
 /// neighbour is not an error: the driver may be about to map or unmap the group. With retry faults
-/// it may do so while waves access it.
-fn uniform(memory: &TableMemory<'_>, place: &Place, pte: u64, va: u64, strict: &Strict) {
-    let table = place.table & PDE_ADDR;
-    for waited in 0.. {
-        let Some((index, entry, expected)) = disagreement(memory, place, pte) else {
-            return;
-        };
-        if waited == UPDATE_TIME {
-            strict!(
-                strict,
-                "gmc",
-                "PTE {pte:#x} of va {va:#x} claims a fragment of 2^{} pages, but entry {index:#x} \
-                 of its table at {table:#x} is {entry:#x} and not {expected:#x}",
-                (pte & FRAGMENT) >> FRAGMENT.trailing_zeros()
-            );
-            return;
-        }
-        std::thread::sleep(Duration::from_millis(1));
-        if memory.entry(table, place.table & SYSTEM != 0, place.index) != Some(pte) {
-            return;
-        }
+/// it may do so while waves access it, so that the group is checked again later.
+fn uniform(memory: &TableMemory<'_>, place: Place, pte: u64, va: u64) {
+    let Some((suspects, vmid)) = memory.suspects else {
+        return;
+    };
+    if let Some(neighbour) = disagreement(memory, &place, pte) {
+        suspects.add(Suspect {
+            vmid,
+            va,
+            place,
+            pte,
+            neighbour,
+        });
     }
+}
+
+/// Returns whether a PTE and its neighbour are unchanged.
+pub fn still(memory: &TableMemory<'_>, suspect: &Suspect) -> bool {
+    let Suspect { place, pte, .. } = suspect;
+    let table = place.table & PDE_ADDR;
+    memory.entry(table, place.table & SYSTEM != 0, place.index) == Some(*pte)
+        && disagreement(memory, place, *pte) == Some(suspect.neighbour)
+}
+
+/// Reports a PTE whose fragment has other neighbours.
+pub fn report(suspect: &Suspect, strict: &Strict) {
+    let Suspect { place, pte, va, .. } = suspect;
+    let Disagreement {
+        index,
+        entry,
+        expected,
+    } = suspect.neighbour;
+    strict!(
+        strict,
+        "gmc",
+        "PTE {pte:#x} of va {va:#x} claims a fragment of 2^{} pages, but entry {index:#x} of its \
+         table at {:#x} is {entry:#x} and not {expected:#x}",
+        fragment_of(*pte),
+        place.table & PDE_ADDR
+    );
 }
 
 fn mask(bits: u32) -> u64 {
