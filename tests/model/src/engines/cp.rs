@@ -69,6 +69,7 @@ use gpu_regs::{gc_12_0_0 as gc12, gc_9_4_3 as gc};
 
 use crate::chips::Generation;
 use crate::engines::firmware::Fw;
+use crate::engines::gc::in_safe_mode;
 use crate::engines::nbio;
 use crate::gpu::{Boot, Gpu};
 use crate::mailbox::Mailbox;
@@ -227,6 +228,7 @@ impl Cp {
         if self.generation == Generation::Gfx12 {
             self.start_gfx12(gpu, reg, value);
         }
+        self.check_reset(gpu, reg, value);
         let mut wakes = Vec::new();
         let (written, continued) = {
             let mut banks = lock(&self.banks);
@@ -250,6 +252,30 @@ impl Cp {
         }
         for wake in wakes {
             self.mail.send(wake);
+        }
+    }
+
+    /// Reports a reset of a queue or of the pipes of running MECs outside RLC safe mode, where a
+    /// gated clock may stop it (`kgd_gfx_v9_hqd_reset`, `mes_v12_0_reset_queue_mmio`).
+    fn check_reset(&self, gpu: &Gpu, reg: RegId, value: u32) {
+        let resets = if reg == gc::regSPI_COMPUTE_QUEUE_RESET.into() {
+            value & 1 != 0
+        } else if reg == gc::regCP_MEC_CNTL.into() && self.generation == Generation::Gfx9 {
+            let first = gc::CP_MEC_CNTL__MEC_ME1_PIPE0_RESET.shift;
+            value >> first & 0x3f != 0 && !gc::CP_MEC_CNTL__MEC_ME1_HALT.is_set(value)
+        } else if reg == gc12::regCP_MEC_RS64_CNTL.into() {
+            let first = gc12::CP_MEC_RS64_CNTL__MEC_PIPE0_RESET.shift;
+            value >> first & 0xf != 0 && !gc12::CP_MEC_RS64_CNTL__MEC_HALT.is_set(value)
+        } else {
+            false
+        };
+        if resets && !in_safe_mode(gpu, self.xcc) {
+            strict!(
+                gpu.strict,
+                "cp",
+                "XCC {}: {reg:x?} = {value:#x} resets outside RLC safe mode",
+                self.xcc
+            );
         }
     }
 

@@ -35,6 +35,7 @@ struct Ids {
     /// Microcode ports of XCC 0, address and data; gfx9 only.
     ports: &'static [(RegId, RegId, Port)],
     rlc_cntl: Reg,
+    safe_mode_reg: Reg,
 }
 
 const fn id(reg: Reg) -> RegId {
@@ -77,6 +78,7 @@ macro_rules! ids {
             soft_reset: $soft_reset,
             ports: $ports,
             rlc_cntl: $gc::regRLC_CNTL,
+            safe_mode_reg: $gc::regRLC_SAFE_MODE,
         }
     };
 }
@@ -203,11 +205,12 @@ pub fn bootload_status(gpu: &Gpu) -> Option<&Slot> {
     gpu.regs.by_id(gpu.chip, Ip::Gc, reg)
 }
 
-/// Returns whether the RLC of gfx12 has entered safe mode and has not left it.
-pub fn in_safe_mode(gpu: &Gpu) -> bool {
-    let slot = gpu.regs.by_id(gpu.chip, Ip::Gc, gc12::regRLC_SAFE_MODE);
+/// Returns whether the RLC of an XCC has entered safe mode and has not left it.
+pub fn in_safe_mode(gpu: &Gpu, xcc: u8) -> bool {
+    let reg = Ids::of(gpu.chip.generation).safe_mode_reg;
+    let slot = gpu.regs.of(gpu.chip, Ip::Gc, xcc, reg);
     slot.is_some_and(|slot| {
-        let entered = gc12::RLC_SAFE_MODE__MESSAGE.get(slot.get()) != 0;
+        let entered = gc::RLC_SAFE_MODE__MESSAGE.get(slot.get()) != 0;
         entered && !gpu.awaits_response(slot)
     })
 }
@@ -373,6 +376,20 @@ impl Gc {
             slot.set(value);
             return;
         };
+        let instances = [
+            gc::GRBM_GFX_INDEX__SE_BROADCAST_WRITES,
+            gc::GRBM_GFX_INDEX__SH_BROADCAST_WRITES,
+            gc::GRBM_GFX_INDEX__INSTANCE_BROADCAST_WRITES,
+        ];
+        let index = state.gfx_index;
+        if matches!(role, Role::PerVmid(_)) && instances.iter().any(|all| !all.is_set(index)) {
+            strict!(
+                gpu.strict,
+                "gc",
+                "{} = {value:#x} with GRBM_GFX_INDEX {index:#x}: some instances keep their value",
+                slot.name
+            );
+        }
         match role {
             Role::PerVmid(index) if WATCH_ADDRESSES.contains(&index) => {
                 state

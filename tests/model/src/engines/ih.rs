@@ -451,7 +451,7 @@ impl Ih {
             "ring={ring} rptr={rptr:#x} wptr={wptr:#x}"
         );
         let more = rptr != wptr;
-        if ring == 0 {
+        if ring == 0 && state.cntl(0) & RPTR_REARM != 0 {
             state.waiting = false;
             // A late message follows the read pointer: its entries may have been read before.
             if more || self.adversarial && state.announced != state.entries {
@@ -460,13 +460,14 @@ impl Ih {
         }
     }
 
-    /// Sends an interrupt message unless one is pending.
+    /// Sends an interrupt message unless one is pending. Without RPTR_REARM no further one is sent
+    /// until the ring is disabled.
     fn message(&self, state: &mut State) {
         let cntl = state.cntl(0);
         if cntl & ENABLE_INTR == 0 || state.waiting {
             return;
         }
-        state.waiting = cntl & RPTR_REARM != 0;
+        state.waiting = true;
         state.messages += 1;
         state.announced = state.entries;
         if self.knobs.ih_drop_msi.take() {

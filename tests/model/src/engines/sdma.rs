@@ -252,7 +252,7 @@ impl Sdma {
             gc12::regSDMA1_QUEUE_RESET_REQ,
         ];
         let is_request = requests.iter().any(|reg| RegId::from(*reg) == slot.id);
-        if is_request && value != 0 && !in_safe_mode(gpu) {
+        if is_request && value != 0 && !in_safe_mode(gpu, 0) {
             strict!(
                 gpu.strict,
                 "sdma",

@@ -8,10 +8,17 @@ use std::time::Duration;
 use rkfd_abi::{discovery::TMR_SIZE, mmio::DRIVER_SCRATCH};
 
 use super::{Boot, Gpu, Reset};
+use crate::chips::Generation;
 use crate::{discovery, event, strict};
 
-/// Duration of a mode-1 reset. Drivers wait for 500 ms at least.
-const MODE1: Duration = Duration::from_millis(200);
+/// Returns the duration of a mode-1 reset, a little less than drivers wait
+/// (`SMU13_MODE1_RESET_WAIT_TIME_IN_MS`, `smu_v14_0_2_mode1_reset`).
+fn mode1_time(generation: Generation) -> Duration {
+    Duration::from_millis(match generation {
+        Generation::Gfx9 => 450,
+        Generation::Gfx12 => 950,
+    })
+}
 
 impl Gpu {
     /// Sets the state that boot firmware establishes: the discovery binary near the top of VRAM,
@@ -75,7 +82,8 @@ impl Gpu {
             );
         }
         self.reset(Reset::Mode1);
-        let end = self.trace.now() + MODE1.as_nanos() as u64;
+        let time = mode1_time(self.chip.generation);
+        let end = self.trace.now() + time.as_nanos() as u64;
         self.mode1_end.store(end, Ordering::Release);
     }
 

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use gpu_model::adversary::Adversary;
 use gpu_model::chips::mi300x::{CHIP, ONE_XCC};
-use gpu_model::chips::Chip;
+use gpu_model::chips::{Chip, Generation};
 use gpu_model::engines::gmc::Hub;
 use gpu_model::gpu::{Boot, Gpu, Options};
 use gpu_model::knobs::Knobs;
@@ -59,8 +59,11 @@ pub fn placed(chip: &'static Chip, knobs: Knobs, boot: Boot, hive_node: Option<u
 }
 
 /// Waits as drivers do after the request of a mode-1 reset.
-pub fn wait_for_mode1() {
-    std::thread::sleep(std::time::Duration::from_millis(500));
+pub fn wait_for_mode1(generation: Generation) {
+    std::thread::sleep(std::time::Duration::from_millis(match generation {
+        Generation::Gfx9 => 500,
+        Generation::Gfx12 => 1000,
+    }));
 }
 
 /// Returns a warm card in adversarial mode.

@@ -195,6 +195,17 @@ fn one_msi_until_rptr_moves() {
 }
 
 #[test]
+fn one_msi_in_all_without_rearm() {
+    let (gpu, event) = card(Knobs::default());
+    write(&gpu, ih::regIH_RB_CNTL, cntl() & !(1 << 21));
+    for n in 0..3 {
+        gpu.ih.post(eop(n));
+        gpu.doorbell(u64::from(DOORBELL) * 4, u64::from(32 * (n + 1)), 4);
+    }
+    assert_eq!(messages(&event), 1);
+}
+
+#[test]
 fn doorbells_need_a_route() {
     let (gpu, _event) = card_with_cam(Knobs::default());
     gpu.ih.post(eop(1));

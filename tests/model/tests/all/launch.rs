@@ -18,6 +18,7 @@ use rkfd_abi::pm4::{self, op};
 
 // VRAM offsets.
 const KIQ_RING: u64 = 0x10_0000;
+const KIQ_MQD: u64 = 0x10_8000;
 const POINTERS: u64 = 0x11_0000;
 const HIQ_MQD: u64 = 0x12_0000;
 const HIQ_RING: u64 = 0x13_0000;
@@ -113,6 +114,13 @@ impl Bench {
             self.reg(reg, value as u32);
             self.reg(reg.at(1), (value >> 32) as u32);
         };
+        self.mqd(KIQ_MQD, |mqd| {
+            let masks = FB + KIQ_MQD + 0x800;
+            mqd.dynamic_cu_mask_addr_lo = masks as u32;
+            mqd.dynamic_cu_mask_addr_hi = (masks >> 32) as u32;
+        });
+        self.put(KIQ_MQD + 0x800, &[!0; 2]);
+        set64(gc::regCP_MQD_BASE_ADDR, FB + KIQ_MQD);
         self.reg(gc::regCP_HQD_PQ_DOORBELL_CONTROL, 1 << 30);
         set64(gc::regCP_HQD_PQ_BASE, (FB + KIQ_RING) >> 8);
         self.reg(gc::regCP_HQD_PQ_CONTROL, 0xc000_0000 | 9);

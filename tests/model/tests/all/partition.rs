@@ -225,7 +225,7 @@ fn stuck_waves_of_one_xcc_are_in_its_hiq_mqd() {
                 assert_eq!(failed, if held { DOORBELL } else { 0 }, "XCC {xcc}");
                 bench.select_queue(xcc);
                 assert_eq!(bench.active(xcc), u32::from(held), "XCC {xcc}");
-                bench.reg(xcc, gc::regSPI_COMPUTE_QUEUE_RESET, 1);
+                bench.reset_queue(xcc);
             }
             for xcc in XCCS {
                 bench.until("reset", |b| b.active(xcc) == 0);
@@ -290,7 +290,7 @@ fn reset_of_one_xcc_stops_the_queue() {
         bench.run_waiting();
         bench.select_queue(4);
         assert_eq!(bench.active(4), 1);
-        bench.reg(4, gc::regSPI_COMPUTE_QUEUE_RESET, 1);
+        bench.reset_queue(4);
         bench.until("reset", |b| b.active(4) == 0);
         bench.user(GATE, &[1]);
         std::thread::sleep(Duration::from_millis(20));
@@ -318,7 +318,7 @@ fn reset_of_one_xcc_ends_a_drain() {
         bench.select_queue(4);
         std::thread::sleep(Duration::from_millis(20));
         assert_eq!((bench.active(0), bench.active(4)), (1, 1));
-        bench.reg(4, gc::regSPI_COMPUTE_QUEUE_RESET, 1);
+        bench.reset_queue(4);
         bench.until("reset", |b| b.active(4) == 0);
         bench.until("drained", |b| b.active(0) == 0);
         bench.user(GATE, &[1]);

@@ -631,7 +631,7 @@ fn mode_1_drops_secure_os_and_firmware() {
         card.write(smu_mailbox::ARGUMENT, 1);
         card.write(smu_mailbox::MESSAGE, smu::msg::GFX_DRIVER_RESET);
         assert_eq!(card.read(smu_mailbox::RESPONSE), smu::response::OK);
-        wait_for_mode1();
+        wait_for_mode1(CHIP.generation);
         card.gpu.dma.set_master(true);
         assert_eq!(card.read(mailbox::SIGN_OF_LIFE), 0);
         assert!(card.wait(mailbox::MAILBOX, psp::READY));

@@ -18,6 +18,7 @@ use rkfd_abi::sdma as pkt;
 
 // VRAM offsets.
 const KIQ_RING: u64 = 0x60_0000;
+const KIQ_MQD: u64 = 0x60_8000;
 const POINTERS: u64 = 0x61_0000;
 const HIQ_MQD: u64 = 0x62_0000;
 const HIQ_RING: u64 = 0x63_0000;
@@ -153,6 +154,13 @@ impl Bench {
             self.reg(reg, lo(value));
             self.reg(reg.at(1), hi(value));
         };
+        let mut mqd = Mqd::zeroed();
+        let masks = FB + KIQ_MQD + 0x800;
+        mqd.dynamic_cu_mask_addr_lo = lo(masks);
+        mqd.dynamic_cu_mask_addr_hi = hi(masks);
+        self.put(KIQ_MQD, mqd.dwords());
+        self.put(KIQ_MQD + 0x800, &[!0; 2]);
+        set64(gc::regCP_MQD_BASE_ADDR, FB + KIQ_MQD);
         self.reg(gc::regCP_HQD_PQ_DOORBELL_CONTROL, 1 << 30);
         set64(gc::regCP_HQD_PQ_BASE, (FB + KIQ_RING) >> 8);
         self.reg(gc::regCP_HQD_PQ_CONTROL, 0xc000_0000 | 9);

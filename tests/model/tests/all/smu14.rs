@@ -218,7 +218,7 @@ fn debug_mailbox_resets_the_card() {
     card.0.dma.set_master(false);
     card.write(Ip::Mp1, mp::regMP1_SMN_C2PMSG_75, DEBUG_MODE_1_RESET);
     card.write(Ip::Mp1, mp::regMP1_SMN_C2PMSG_54, 0);
-    wait_for_mode1();
+    wait_for_mode1(CHIP.generation);
     assert_eq!(card.read(Ip::Mmhub, mm::regMMMC_VM_AGP_BASE), 0);
     assert_eq!(card.features(), 0);
     assert_eq!(card.violations(), 0);

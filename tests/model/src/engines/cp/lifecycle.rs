@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use gpu_regs::gc_9_4_3 as gc;
+use rkfd_abi::mqd::v9::dw;
 
 use super::cwsr::Saving;
 use super::engine::Engine;
@@ -79,6 +80,9 @@ impl Engine<'_> {
             }
         };
         self.check_eop(slot, &config);
+        if class == Class::Kiq && self.generation() == Generation::Gfx9 {
+            self.check_dynamic_masks(slot, config.mqd);
+        }
         let wptr = match config.format {
             Format::Pm4 => wptr,
             Format::Aql => wptr / 16,
@@ -127,6 +131,22 @@ impl Engine<'_> {
             config,
         });
         true
+    }
+
+    /// Reports a KIQ whose masks of CUs and render backends, to which its MQD points, do not have
+    /// all (`gfx_v9_4_3_xcc_kiq_init_queue`).
+    fn check_dynamic_masks(&self, slot: Slot, mqd: u64) {
+        let word = |at: u64| self.env.read32(0, at).unwrap_or(0);
+        let field = |n: usize| u64::from(word(mqd.wrapping_add(n as u64 * 4)));
+        let at = field(dw::dynamic_cu_mask_addr_lo) | field(dw::dynamic_cu_mask_addr_hi) << 32;
+        let masks = [word(at), word(at.wrapping_add(4))];
+        if masks != [!0; 2] {
+            strict!(
+                self.env.strict(),
+                "cp",
+                "KIQ {slot}: the masks of CUs and render backends at {at:#x} are {masks:x?}"
+            );
+        }
     }
 
     /// Reports an EOP buffer that is too large or not writable.

@@ -12,7 +12,8 @@ mod parse;
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
-use gpu_regs::Reg;
+use gpu_regs::{gc_9_4_3 as gc, Reg};
+use rkfd_abi::mqd::v9::dw;
 use rkfd_abi::pm4;
 
 use super::engine::{Engine, Outcome, Vmid};
@@ -259,6 +260,9 @@ impl Engine<'_> {
             };
             match self.map(&map) {
                 Ok(()) => {
+                    if map.gws != 0 {
+                        self.check_gws(&map);
+                    }
                     list.mapped.insert(index, slot);
                 }
                 Err(LoadError::Invalid) => {}
@@ -272,6 +276,20 @@ impl Engine<'_> {
             list.until = Some(Instant::now() + quantum.unwrap_or(Duration::from_millis(10)));
         }
         self.sched.runlist = Some(list);
+    }
+
+    /// Reports a queue with GWS whose waves may share a SIMD (`update_mqd`, `kfd_mqd_manager_v9.c`).
+    fn check_gws(&self, map: &Map) {
+        let at = dw::compute_resource_limits as u64 * 4;
+        let limits = self.env.read32(0, map.mqd.wrapping_add(at)).unwrap_or(0);
+        if !gc::COMPUTE_RESOURCE_LIMITS__FORCE_SIMD_DIST.is_set(limits) {
+            strict!(
+                self.env.strict(),
+                "hws",
+                "queue {} has GWS, but COMPUTE_RESOURCE_LIMITS is {limits:#x}",
+                map.slot
+            );
+        }
     }
 
     fn map_fault(&self, hiq: Slot, mqd: u64, fault: &VmFault) {

@@ -58,6 +58,8 @@ pub struct Sched {
     pub(super) counted: Vec<(Slot, u64)>,
     /// When the delayed packet of a ring is executed.
     pub(super) delays: Vec<(Slot, Instant)>,
+    /// PASID of the last INVALIDATE_TLBS, if that was a heavyweight flush.
+    flushed: Option<u16>,
 }
 
 impl Sched {
@@ -358,10 +360,17 @@ impl Engine<'_> {
             false => Hubs::Graphics,
         };
         let pasid = p.get(it::PASID) as u16;
+        let heavy = p.get(it::FLUSH_TYPE) == HEAVYWEIGHT;
+        // GC 9.4.3: the first of two flushes races with accesses in flight, which may cache the old
+        // translation again (`flush_tlb_needs_extra_type_2`).
+        let effective = self.sched.flushed == Some(pasid);
+        self.sched.flushed = heavy.then_some(pasid);
         for vmid in 1..16u8 {
             if self.vmids[usize::from(vmid)].pasid == pasid {
-                self.env.invalidate(vmid, hubs);
-                if p.get(it::FLUSH_TYPE) == HEAVYWEIGHT && self.env.has_l2() {
+                if effective {
+                    self.env.invalidate(vmid, hubs);
+                }
+                if heavy && self.env.has_l2() {
                     self.env.flush_l2();
                 }
             }

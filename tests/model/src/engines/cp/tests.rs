@@ -40,6 +40,7 @@ use saver::HANDLER;
 const KIQ_RING: u64 = 0x1_0000;
 const KIQ_RPTR: u64 = 0x1_8000;
 const KIQ_WPTR: u64 = 0x1_8008;
+const KIQ_MQD: u64 = 0x2_8000;
 const KIQ_SLOT: (u8, u8, u8) = (2, 1, 0);
 const HIQ_MQD: u64 = 0x2_0000;
 const HIQ_RING: u64 = 0x2_2000;
@@ -192,8 +193,22 @@ impl Card<'_> {
 
     /// Activates the KIQ by registers, as a driver does first.
     fn start_kiq(&mut self) {
+        self.put_kiq_mqd(!0);
+        self.activate_kiq();
+    }
+
+    /// Writes the MQD, and the masks of CUs and render backends that follow it.
+    fn put_kiq_mqd(&self, masks: u64) {
+        self.put_mqd(KIQ_MQD, |mqd| {
+            mqd.dynamic_cu_mask_addr_lo = KIQ_MQD as u32 + 0x800;
+        });
+        self.mock().put64(KIQ_MQD + 0x800, masks);
+    }
+
+    fn activate_kiq(&mut self) {
         self.write_reg(KIQ_SLOT, gc::regRLC_CP_SCHEDULERS, 0x80 | 2 << 5 | 1 << 3);
         let put = |reg, value| self.write_reg(KIQ_SLOT, reg, value);
+        put(gc::regCP_MQD_BASE_ADDR, KIQ_MQD as u32);
         put(gc::regCP_HQD_PQ_DOORBELL_CONTROL, 1 << 30);
         put(gc::regCP_HQD_PQ_BASE, (KIQ_RING >> 8) as u32);
         put(gc::regCP_HQD_PQ_CONTROL, 0xc000_0000 | 9 << 8 | 8);
@@ -322,6 +337,19 @@ impl Card<'_> {
 
     /// Sends a runlist in which the queues `gws` use the GWS of their processes.
     fn run_list_with(&mut self, processes: &[(u16, &[User])], chain: bool, gws: &[User]) {
+        for user in gws {
+            self.mark_gws(*user, gc::COMPUTE_RESOURCE_LIMITS__FORCE_SIMD_DIST.mask);
+        }
+        self.run_list_as(processes, chain, gws);
+    }
+
+    /// Sets COMPUTE_RESOURCE_LIMITS of a queue.
+    fn mark_gws(&self, user: User, limits: u32) {
+        let at = user.mqd() + dw::compute_resource_limits as u64 * 4;
+        self.mock().put32(at, limits);
+    }
+
+    fn run_list_as(&mut self, processes: &[(u16, &[User])], chain: bool, gws: &[User]) {
         let mut words = Vec::new();
         for (pasid, users) in processes {
             let mut packet = [0u32; 21];

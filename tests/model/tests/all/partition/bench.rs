@@ -11,7 +11,7 @@ use gpu_model::gpu::Gpu;
 use gpu_model::knobs::Knobs;
 use gpu_model::regs::Ip;
 use gpu_regs::{gc_9_4_3 as gc, nbio_7_9_0 as nbio, Reg};
-use rkfd_abi::mqd::v9::Mqd;
+use rkfd_abi::mqd::v9::{dw, Mqd};
 use rkfd_abi::pm4;
 
 use crate::common::process::{words, Process, CODE, DOORBELL, KERNARG, RING, RPTR, VA, WPTR};
@@ -23,6 +23,7 @@ pub const XCCS: Range<u8> = 0..8;
 // VRAM offsets. What each XCC has of its own is `PART` apart.
 pub const PART: u64 = 0x2000;
 pub const KIQ_RING: u64 = 0x10_0000;
+pub const KIQ_MQD: u64 = 0x18_0000;
 pub const KIQ_POINTERS: u64 = 0x11_0000;
 pub const HIQ_MQD: u64 = 0x12_0000;
 pub const HIQ_RING: u64 = 0x13_0000;
@@ -149,6 +150,11 @@ impl Bench {
             gc::regCP_HQD_PQ_DOORBELL_CONTROL,
             1 << 30 | doorbell << 2,
         );
+        let mqd = KIQ_MQD + part;
+        let masks = FB + mqd + 0x800;
+        self.put(mqd + dw::dynamic_cu_mask_addr_lo as u64 * 4, &words(masks));
+        self.put(mqd + 0x800, &[!0; 2]);
+        set64(gc::regCP_MQD_BASE_ADDR, FB + mqd);
         set64(gc::regCP_HQD_PQ_BASE, (FB + KIQ_RING + part) >> 8);
         self.reg(xcc, gc::regCP_HQD_PQ_CONTROL, 0xc000_0000 | 8);
         let pointers = FB + KIQ_POINTERS + part;
@@ -162,6 +168,17 @@ impl Bench {
     /// Selects the queue of the runlist: ME 1, pipe 0, queue 2, the first of the queue mask.
     pub fn select_queue(&self, xcc: u8) {
         self.reg(xcc, gc::regGRBM_GFX_CNTL, 1 << 2 | 2 << 8);
+    }
+
+    /// Resets the selected queue in RLC safe mode.
+    pub fn reset_queue(&self, xcc: u8) {
+        let message = |message: u32| {
+            let command = gc::RLC_SAFE_MODE__CMD.mask | gc::RLC_SAFE_MODE__MESSAGE.put(message);
+            self.reg(xcc, gc::regRLC_SAFE_MODE, command);
+        };
+        message(1);
+        self.reg(xcc, gc::regSPI_COMPUTE_QUEUE_RESET, 1);
+        message(0);
     }
 
     /// Returns whether the selected queue is active.

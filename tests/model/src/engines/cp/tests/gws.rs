@@ -103,6 +103,27 @@ fn set_inactive_signal(card: &Card<'_>, user: User, signal: u64) {
 }
 
 #[test]
+fn waves_with_gws_must_not_share_a_simd() {
+    with_card(|card| {
+        card.start();
+        let users = [card.put_queue(0)];
+        card.run_list_with(&[(7, &users)], false, &users);
+        card.settle();
+        card.assert_clean();
+        card.unmap_all();
+        card.until("fence", Card::fence_is_written);
+        card.mark_gws(users[0], 0);
+        card.run_list_as(&[(7, &users)], false, &users);
+        card.settle();
+        let lines = card.mock().strict().lines();
+        assert!(
+            lines[0].contains("has GWS") && lines.len() == 1,
+            "{lines:?}"
+        );
+    });
+}
+
+#[test]
 fn preemption_at_a_barrier() {
     const N: u32 = 40;
     with_card(|card| {

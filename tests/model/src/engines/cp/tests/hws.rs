@@ -404,9 +404,18 @@ fn kiq_invalidates_by_pasid_and_unmaps_hiq() {
         card.run_list(&[(7, &[user])], false);
         card.settle();
         card.mock().acts();
-        card.kiq(&[pm4::header(op::INVALIDATE_TLBS, 1), 1 | 1 << 4 | 7 << 5]);
-        card.settle();
+        let flush = |kind: u32| {
+            let header = pm4::header(op::INVALIDATE_TLBS, 1);
+            [header, 1 | 1 << 4 | 7 << 5 | kind << 29]
+        };
         let act = Act::Invalidate(3, Hubs::All);
+        // Only the flush that follows a heavyweight one is complete.
+        card.kiq(&flush(0));
+        card.kiq(&flush(2));
+        card.settle();
+        assert!(!card.mock().acts().contains(&act));
+        card.kiq(&flush(0));
+        card.settle();
         assert!(card.mock().acts().contains(&act));
         card.unmap_all();
         card.until("fence", Card::fence_is_written);
@@ -434,8 +443,12 @@ fn translations_are_used_until_the_invalidation_completes() {
         card.run_list(&[(7, &[user])], false);
         card.settle();
         card.mock().add_l2();
-        card.mock().set_response_time(Duration::from_millis(100));
         card.mock().acts();
+        // The first of two.
+        card.kiq(&[pm4::header(op::INVALIDATE_TLBS, 1), 1 | 7 << 5 | 2 << 29]);
+        card.settle();
+        assert!(card.mock().acts().contains(&Act::FlushL2));
+        card.mock().set_response_time(Duration::from_millis(100));
         // With the fence of `gfx_v9_4_3_ring_emit_fence_kiq`.
         card.kiq(&[
             pm4::header(op::INVALIDATE_TLBS, 1),

@@ -190,6 +190,23 @@ fn end_of_pipe() -> [u32; 8] {
 }
 
 #[test]
+fn kiq_needs_its_masks() {
+    with_card(|card| {
+        card.start_kiq();
+        card.assert_clean();
+    });
+    with_card(|card| {
+        card.put_kiq_mqd(!1);
+        card.activate_kiq();
+        let lines = card.mock().strict().lines();
+        assert!(
+            lines[0].contains("masks of CUs") && lines.len() == 1,
+            "{lines:?}"
+        );
+    });
+}
+
+#[test]
 fn release_mem_writes_the_eop_buffer() {
     with_card(|card| {
         // Four entries.
