@@ -102,8 +102,10 @@ const VBIOS_BUILD: Fact = (c"vbios_build", |gpu, out| {
 
 /// Files of a card with an SMU.
 const POWER: [Fact; 4] = [
-    (c"unique_id", |gpu, out| {
-        Ok(writeln!(out, "{:016x}", gpu.smu_facts().serial)?)
+    // Empty as long as the SMU has not given it (`amdgpu_get_unique_id`).
+    (c"unique_id", |gpu, out| match gpu.smu_facts().serial {
+        0 => Ok(()),
+        serial => Ok(writeln!(out, "{serial:016x}")?),
     }),
     (c"gpu_busy_percent", |gpu, out| {
         sensor(gpu, Sensor::Load, 1, out)

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The properties of a topology node: computed once from a GPU or a NUMA node, then printed.
+//! The properties of a topology node: computed once from a GPU or a NUMA node, then printed, but for
+//! the clock of the CPU.
 //!
 //! Names, order and units of the lines are those of the C driver's `kfd_topology.c` (`node_show`,
 //! `mem_show`, `iolink_show`, `kfd_cache_show`), the values those of its virtual CRAT
@@ -10,7 +11,11 @@ use core::fmt;
 use kernel::prelude::*;
 
 use super::cache::Cache;
-use crate::{dqm::SdmaEngines, kapi::drm, uapi};
+use crate::{
+    dqm::SdmaEngines,
+    kapi::{cpufreq, drm},
+    uapi,
+};
 
 /// Heap type of a memory bank (`HSA_MEM_HEAP_TYPE_*` of `kfd_topology.h`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -246,8 +251,6 @@ pub(crate) struct Lines {
     pub(crate) cwsr_size: u32,
     /// Control stack within the CWSR area, in bytes.
     pub(crate) ctl_stack_size: u32,
-    /// Maximum clock of the CPU in MHz.
-    pub(crate) max_engine_clk_ccompute: u32,
 }
 
 /// One node.
@@ -347,11 +350,8 @@ impl fmt::Display for Properties<'_> {
             writeln!(f, "unique_id {}", gpu.unique_id)?;
             writeln!(f, "num_xcc {}", gpu.num_xcc)?;
         }
-        writeln!(
-            f,
-            "max_engine_clk_ccompute {}",
-            lines.max_engine_clk_ccompute
-        )
+        // A policy of cpufreq may come or change later.
+        writeln!(f, "max_engine_clk_ccompute {}", cpufreq::cpu_max_mhz())
     }
 }
 

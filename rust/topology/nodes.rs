@@ -13,7 +13,7 @@ use crate::{
     asic::{bytes::array_at, xcc::MAX_XCCS},
     gpu::Gpu,
     hw::smu::{Clock, SmuFacts},
-    kapi::{cpufreq, dmi, numa, pci},
+    kapi::{dmi, numa, pci},
     node, uapi,
 };
 
@@ -130,7 +130,6 @@ fn cpu(index: u32, numa: numa::Node) -> Result<Node> {
         lines: Lines {
             cpu_cores_count: numa.cpus(),
             cpu_core_id_base: numa.first_apic_id().unwrap_or(0),
-            max_engine_clk_ccompute: cpufreq::cpu_max_mhz(),
             ..Lines::default()
         },
         gpu_lines: None,
@@ -318,7 +317,6 @@ fn gpu(listed: &TopologyGpu, link: Link) -> Result<Node> {
         num_cp_queues: config.num_cp_queues,
         cwsr_size: cwsr.total,
         ctl_stack_size: cwsr.ctl_stack,
-        max_engine_clk_ccompute: cpufreq::cpu_max_mhz(),
         ..Lines::default()
     };
     let gpu_lines = GpuLines {
