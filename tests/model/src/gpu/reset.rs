@@ -81,9 +81,9 @@ impl Gpu {
                 "mode-1 reset with bus mastering enabled"
             );
         }
-        self.reset(Reset::Mode1);
         let time = mode1_time(self.chip.generation);
         let end = self.trace.now() + time.as_nanos() as u64;
+        self.reset(Reset::Mode1);
         self.mode1_end.store(end, Ordering::Release);
     }
 
