@@ -273,15 +273,9 @@ impl Dqm {
         DqmQueue::new(process, vm, place, qid, spec, self.needs.queue, owner)
     }
 
-    /// Unmaps and maps the queues in `scope` after queues were added. Nothing has changed after
-    /// `ENOMEM`.
+    /// Unmaps and maps the queues in `scope`. Needs no memory: [`Dqm::reserve`] was called after
+    /// the last queue or process was added.
     fn execute(&self, inner: &mut Inner, scope: Scope<'_>) -> Result {
-        self.reserve(inner)?;
-        self.execute_less(inner, scope)
-    }
-
-    /// As [`Dqm::execute`], for queues of which all have been active: needs no additional memory.
-    fn execute_less(&self, inner: &mut Inner, scope: Scope<'_>) -> Result {
         self.unmap(inner, scope)?;
         self.map(inner, scope)
     }
@@ -396,19 +390,22 @@ impl Dqm {
             queue.state.lock().evicted = slot.evicted > 0;
         }
         inner.queues.total += 1;
-        if inner.queues.activate_if_runnable(queue) {
-            if let Err(e) = self.execute(&mut inner, Scope::Queue(queue)) {
-                inner.queues.deactivate(queue);
-                inner.queues.total -= 1;
-                queue.process.remove_queue(queue);
-                // Map the other queues again, as far as that is still possible.
-                if let Err(again) = self.map(&mut inner, Scope::All) {
-                    dev_err!(&self.gpu.dev(), "queues were not mapped again: {again:?}\n");
-                }
-                return Err(e);
+        let runs = inner.queues.activate_if_runnable(queue);
+        // Also for a queue that is not runnable yet.
+        let mut added = self.reserve(&mut inner);
+        if runs && added.is_ok() {
+            added = self.execute(&mut inner, Scope::Queue(queue));
+        }
+        if added.is_err() {
+            inner.queues.deactivate(queue);
+            inner.queues.total -= 1;
+            queue.process.remove_queue(queue);
+            // Map the other queues again, as far as that is still possible.
+            if let Err(again) = self.map(&mut inner, Scope::All) {
+                dev_err!(&self.gpu.dev(), "queues were not mapped again: {again:?}\n");
             }
         }
-        Ok(())
+        added
     }
 
     /// Unmaps and removes a queue. It is removed despite an error. `EINVAL` for a queue that is not
@@ -419,7 +416,7 @@ impl Dqm {
             return Err(EINVAL);
         }
         let result = if inner.queues.deactivate(queue) {
-            self.execute_less(&mut inner, Scope::Queue(queue))
+            self.execute(&mut inner, Scope::Queue(queue))
         } else {
             Ok(())
         };
@@ -556,7 +553,7 @@ impl Dqm {
                 return Ok(());
             }
         }
-        self.execute_less(&mut inner, Scope::Process(slot))
+        self.execute(&mut inner, Scope::Process(slot))
     }
 
     /// Undoes one [`Dqm::evict`]. `ENOMEM` without memory; the process stays evicted then.
@@ -593,7 +590,7 @@ impl Dqm {
         slot.end_eviction(&mut state);
         drop(state);
         let scope = Scope::Process(slot);
-        if let Err(e) = reserved.and_then(|()| self.execute_less(&mut inner, scope)) {
+        if let Err(e) = reserved.and_then(|()| self.execute(&mut inner, scope)) {
             dev_err!(
                 self.gpu.dev(),
                 "queues of process {} were not mapped again: {e:?}\n",

@@ -299,7 +299,7 @@ impl SchedOps for Cpsch {
     }
 
     fn reserve(&mut self, gpu: &Gpu, queues: &Queues) -> Result {
-        let words = runlist::longest(gpu, queues)?;
+        let words = runlist::length(gpu, queues, queues.total)?;
         let fits = |buffer: &Option<runlist::RunlistBuffer>| {
             buffer.as_ref().is_some_and(|r| r.fits(words))
         };

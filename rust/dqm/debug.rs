@@ -28,7 +28,7 @@ impl Dqm {
         }
         // The queues are unmapped despite an error: they count as suspended.
         let begun = self.set_grace(&mut inner, Some(grace));
-        let suspended = self.execute_less(&mut inner, Scope::Queues(queues));
+        let suspended = self.execute(&mut inner, Scope::Queues(queues));
         let ended = self.set_grace(&mut inner, None);
         begun.and(suspended).and(ended)
     }
@@ -52,7 +52,7 @@ impl Dqm {
         if !runs {
             return Ok(());
         }
-        self.execute_less(&mut inner, Scope::Queues(queues))
+        self.execute(&mut inner, Scope::Queues(queues))
     }
 
     /// Sets how the waves of a process start, but for its watchpoints. `ETIME` when the scheduler

@@ -41,7 +41,7 @@ impl Dqm {
         if !inner.queues.deactivate(queue) {
             return Ok(false);
         }
-        self.execute_less(&mut inner, Scope::Queue(queue))?;
+        self.execute(&mut inner, Scope::Queue(queue))?;
         Ok(!queue.is_lost())
     }
 }

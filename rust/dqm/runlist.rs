@@ -84,11 +84,11 @@ fn append<P: Packet>(words: &mut KVec<u32>, packet: &P) -> Result {
     Ok(())
 }
 
-/// Returns the maximum length of the runlist of all processes, in dwords, if all of their queues
-/// were active. `ENODEV` when the GPU is not scheduled by runlists.
-pub(super) fn longest(gpu: &Gpu, queues: &Queues) -> Result<usize> {
+/// Returns the length of the runlist of all processes with a jump to its start, in dwords, if
+/// `active` of their queues are active. `ENODEV` when the GPU is not scheduled by runlists.
+pub(super) fn length(gpu: &Gpu, queues: &Queues, active: usize) -> Result<usize> {
     let process = gpu.generation().need_kiq()?.map_process_dwords();
-    Ok(queues.processes.len() * process + queues.total * MapUserQueue::DWORDS + RunList::DWORDS)
+    Ok(queues.processes.len() * process + active * MapUserQueue::DWORDS + RunList::DWORDS)
 }
 
 /// Writes the runlist of all processes, of which `max_processes` have a VMID at a time. `EINVAL` if
@@ -101,7 +101,7 @@ pub(super) fn build(
 ) -> Result<List> {
     let caps = gpu.generation().caps;
     let hal = gpu.generation().need_kiq()?;
-    if !room.fits(longest(gpu, queues)?) {
+    if !room.fits(length(gpu, queues, queues.active)?) {
         return Err(EINVAL);
     }
     let addr = room.addr();

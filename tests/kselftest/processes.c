@@ -376,3 +376,48 @@ TEST(idle_processes_take_no_room_from_queues)
 	for (int i = 0; i < processes; i++)
 		ASSERT(wait(NULL) > 0);
 }
+
+/* The same with one process of many such queues, which share their buffers. */
+#define DISABLED_QUEUES (memory_fails() ? 2 : gpu_is_gfx12() ? 100 : 160)
+
+static void disable_many(int ready, int end)
+{
+	struct kfd_ioctl_create_queue_args args;
+	struct kfd_queue q, other;
+	struct kfd k;
+	char c = 0;
+
+	fixture_open(&k);
+	ASSERT_OK(kfd_queue_create(&k, &other, 64));
+	ASSERT_OK(kfd_queue_prepare(&k, &q, 64, &args));
+	args.queue_percentage = 0;
+	for (int i = 0; i < DISABLED_QUEUES; i++) {
+		struct kfd_ioctl_create_queue_args again = args;
+
+		ASSERT_OK(kfd_ioctl(k.fd, AMDKFD_IOC_CREATE_QUEUE, &again));
+	}
+	EXPECT_OK(kfd_queue_destroy(&other));
+	ASSERT(write(ready, &c, 1) == 1 && read(end, &c, 1) == 0);
+}
+
+TEST_TIMEOUT(disabled_queues_take_no_room_from_others, 120)
+{
+	int ready[2], end[2], status;
+	struct fixture f;
+	pid_t child;
+
+	fixture_launch(&f);
+	ASSERT(!pipe(ready) && !pipe(end));
+	child = fork_child();
+	if (!child) {
+		close(end[1]);
+		disable_many(ready[1], end[0]);
+		ktap_end();
+	}
+	close(ready[1]);
+	wait_for_byte(ready[0]);
+	EXPECT(fixture_works(&f));
+	close(end[1]);
+	ASSERT(waitpid(child, &status, 0) == child);
+	EXPECT(WIFEXITED(status) && WEXITSTATUS(status) == 0, "status %#x", status);
+}

@@ -9,6 +9,9 @@
 #include "queue-calls.h"
 
 /* Buffers of a queue, and valid arguments to create it. */
+/* With those that run more than the runlist of one page has room for, and fewer than the limits. */
+#define DISABLED_QUEUES (memory_fails() ? 2u : gpu_is_gfx12() ? 100u : 160u)
+
 struct plan {
 	struct kfd k;
 	struct kfd_queue q;
@@ -555,6 +558,31 @@ TEST_TIMEOUT(queue_limit_is_enospc, 120)
 		ASSERT_OK(destroy(&p.k, i));
 	p.args.queue_percentage = 100;
 	ASSERT_OK(kfd_queue_start(&p.q, &p.args));
+}
+
+/* Disabled queues take no room in the runlist from those that run, and can be enabled. */
+TEST_TIMEOUT(disabled_queues_take_no_room, 120)
+{
+	struct kfd_ioctl_create_queue_args args;
+	struct kfd_queue second, disabled;
+	struct fixture f;
+
+	fixture_launch(&f);
+	ASSERT_OK(kfd_queue_create(&f.k, &second, 64));
+	ASSERT_OK(kfd_queue_prepare(&f.k, &disabled, 64, &args));
+	args.queue_percentage = 0;
+	for (unsigned int i = 0; i < DISABLED_QUEUES; i++) {
+		struct kfd_ioctl_create_queue_args again = args;
+
+		ASSERT_OK(kfd_ioctl(f.k.fd, AMDKFD_IOC_CREATE_QUEUE, &again));
+	}
+	ASSERT_OK(kfd_queue_start(&disabled, &args));
+	ASSERT_OK(kfd_queue_map_doorbell(&disabled));
+	/* A change for which no memory is allocated. */
+	EXPECT_OK(kfd_queue_destroy(&second));
+	EXPECT(fixture_works(&f));
+	ASSERT_OK(fixture_update_queue(&disabled, 100));
+	EXPECT_OK(fixture_fill(&f, &disabled, f.data->va, 64, 7));
 }
 
 /* Barrier packets: AND waits for all of its signals, OR for one. */
