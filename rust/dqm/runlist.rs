@@ -148,7 +148,8 @@ pub(super) fn build(
         }
     }
 
-    let too_many_processes = num_processes > max_processes;
+    // With a limit of 0 the firmware still maps one (`pm_calc_rlib_size`).
+    let too_many_processes = num_processes > max_processes.max(1);
     // SDMA queues have slots of their own.
     let too_many_queues = queues.compute > slots::max_queues(caps) as usize;
     let oversubscribed = too_many_processes
