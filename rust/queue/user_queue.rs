@@ -145,11 +145,11 @@ impl Queue {
     /// The queue is removed in any case; an error means that the hardware did not confirm it.
     pub(super) fn stop(&self, is_last: bool) -> Result {
         let dqm = self.target.node.dqm();
-        let removed = dqm.remove(&self.hw);
-        if is_last {
-            return removed.and(dqm.unregister(&self.target.slot));
+        match is_last {
+            // Unmaps all queues of the process.
+            true => dqm.unregister(&self.target.slot),
+            false => dqm.remove(&self.hw),
         }
-        removed
     }
 
     /// Returns the node.

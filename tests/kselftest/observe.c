@@ -246,6 +246,54 @@ TEST(debugfs_resources)
 	EXPECT_EQ(resources(own, device), before);
 }
 
+/* Returns the number of runlists that the scheduler of the GPU has sent. */
+static int runlists(void)
+{
+	char *text = watch_read(DEBUGFS "/rls"), *count = strstr(text, " runlists");
+	int number = -1;
+
+	if (count) {
+		while (count > text && count[-1] >= '0' && count[-1] <= '9')
+			count--;
+		number = atoi(count);
+	}
+	EXPECT(number >= 0, "%.400s", text);
+	free(text);
+	return number;
+}
+
+static void destroy_queues(void *data)
+{
+	struct kfd_queue last, other;
+	struct kfd k;
+	int before;
+
+	(void)data;
+	fixture_open(&k);
+	ASSERT_OK(kfd_queue_create(&k, &last, 64));
+	ASSERT_OK(kfd_queue_create(&k, &other, 64));
+	before = runlists();
+	EXPECT_OK(kfd_queue_destroy(&other));
+	EXPECT_EQ(runlists() - before, 1);
+	before = runlists();
+	EXPECT_OK(kfd_queue_destroy(&last));
+	EXPECT_EQ(runlists() - before, 1);
+}
+
+/* Each runlist preempts all processes: the last queue of a process costs them as much as others. */
+TEST(destroying_a_queue_sends_one_runlist)
+{
+	struct fixture f;
+
+	if (access(DEBUGFS "/resources", F_OK))
+		SKIP("no debugfs/kfd/resources: not rkfd");
+	fixture_launch(&f);
+	if (is_gfx12(&f.k.node))
+		SKIP("queues of this GPU are scheduled by MES");
+	EXPECT_OK(ktap_in_child(destroy_queues, NULL));
+	EXPECT(fixture_works(&f));
+}
+
 TEST(debugfs_topology)
 {
 	char path[128], other[128], *a, *b;
