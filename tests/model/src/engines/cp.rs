@@ -305,7 +305,10 @@ impl Cp {
             }
             _ => false,
         };
-        if starts.contains(&true) && !stalled {
+        let before = lock(&self.banks).once(gc::regCP_MEC_CNTL);
+        // The reset of a pipe writes the register, too.
+        let started = [ME1, ME2].map(|halt| halt.is_set(before) && !halt.is_set(value));
+        if started.contains(&true) && !stalled {
             self.check_start(gpu);
         }
         lock(&self.banks).set_stalled(stalled);
