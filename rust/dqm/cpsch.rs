@@ -46,6 +46,8 @@ pub(super) struct Cpsch {
     /// the MQDs when it unmaps them, after the reset of their engine. Kept until all queues are
     /// unmapped. (The reset of a compute queue frees its slot.)
     kept_mqds: KVec<Arc<Mqd>>,
+    /// Room for compute queues that were not preempted, during their reset.
+    hung: KVec<Arc<DqmQueue>>,
     oversubscribed: bool,
     /// Rate limit of the message about oversubscription.
     warnings: LogLimit,
@@ -68,6 +70,7 @@ impl Cpsch {
             longer: None,
             active: false,
             kept_mqds: KVec::new(),
+            hung: KVec::new(),
             oversubscribed: false,
             warnings: LogLimit::new(),
             single_process: false,
@@ -120,7 +123,9 @@ impl Cpsch {
             );
         })?;
         if hung {
-            if let Err(e) = self.free_slots(gpu, queues) {
+            let freed = self.free_slots(gpu, queues);
+            self.hung.clear();
+            if let Err(e) = freed {
                 dev_err!(gpu.dev(), "hung queues were not reset: {e:?}\n");
                 self.fail(gpu, "a queue was not preempted");
                 return Err(ETIME);
@@ -152,31 +157,39 @@ impl Cpsch {
     }
 
     /// Resets compute queues that were not preempted, which are still in their slots, and marks
-    /// them as lost. `ENOENT` when there is none or one is unknown, or the error of the slot's
-    /// reset.
+    /// them as lost. `ENOENT` when there is none or one is unknown, `ENOMEM` when there are more
+    /// than [`SchedOps::reserve`] has counted, or the error of the slot's reset.
     fn free_slots(&mut self, gpu: &Gpu, queues: &mut Queues) -> Result {
         let hal = gpu.generation().need_kiq()?;
         let mmio = gpu.mmio()?;
-        let mut found = false;
-        for slot in slots::queue_slots(gpu.generation().caps) {
-            for xcc in self.node.xccs.iter() {
-                let Some(doorbell) = hal.doorbell_in(mmio, *xcc, slot)? else {
-                    continue;
-                };
-                let queue = queues.find_doorbell(doorbell).ok_or(ENOENT)?;
+        let caps = gpu.generation().caps;
+        let xccs = self.node.xccs;
+        let all = || slots::queue_slots(caps).flat_map(|slot| xccs.iter().map(move |x| (*x, slot)));
+        // First all: the reset of one may reset its pipe, which ends the others there.
+        for (xcc, slot) in all() {
+            let Some(doorbell) = hal.doorbell_in(mmio, xcc, slot)? else {
+                continue;
+            };
+            let queue = queues.find_doorbell(doorbell).ok_or(ENOENT)?;
+            // A queue has a slot on several XCCs.
+            if !self.hung.iter().any(|q| Arc::ptr_eq(q, &queue)) {
                 let why = "a compute queue was not preempted";
                 self.record_coredump(gpu, queues, why, Some(&queue));
-                hal.reset_slot(mmio, *xcc, slot)?;
-                // A queue has a slot on several XCCs.
-                queues.mark_lost(gpu, &queue);
-                found = true;
+                self.hung.push_within_capacity(queue).map_err(|_| ENOMEM)?;
             }
         }
-        if found {
-            Ok(())
-        } else {
-            Err(ENOENT)
+        for (xcc, slot) in all() {
+            if hal.doorbell_in(mmio, xcc, slot)?.is_some() {
+                hal.reset_slot(mmio, xcc, slot)?;
+            }
         }
+        if self.hung.is_empty() {
+            return Err(ENOENT);
+        }
+        for queue in &self.hung {
+            queues.mark_lost(gpu, queue);
+        }
+        Ok(())
     }
 
     /// Marks an SDMA queue that was not preempted as lost and resets its engine. `ETIME` when that
@@ -307,6 +320,7 @@ impl SchedOps for Cpsch {
             self.longer = Some(runlist::RunlistBuffer::new(gpu, words)?);
         }
         self.kept_mqds.reserve(queues.total, GFP_KERNEL)?;
+        self.hung.reserve(queues.total, GFP_KERNEL)?;
         Ok(())
     }
 

@@ -2,12 +2,13 @@
 /*
  * Tests compute queues that cannot be preempted: the queue is reset, its process gets a
  * HW_EXCEPTION event, other queues are unaffected. Needs a GPU whose scheduler ends a preemption
- * after a timeout: the model with the knob hws.no_preempt=2.
+ * after a timeout: the model with the knob hws.no_preempt=2, or its control socket.
  */
 #define _GNU_SOURCE
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "knobs.h"
 #include "userptr.h"
 
 static void get_stuck(void *data)
@@ -129,4 +130,46 @@ TEST_TIMEOUT(exit_with_stuck_queue, 180)
 {
 	EXPECT_OK(ktap_in_child(end_with_a_queue, NULL));
 	EXPECT_OK(ktap_in_child(work, NULL));
+}
+
+/* Returns whether a queue is on the hardware, or waits for a slot there. */
+static bool is_active(const struct kfd_queue *q)
+{
+	struct kfd_ioctl_get_queue_wave_state_args state = {
+		.queue_id = q->id,
+		.ctl_stack_address = kfd_va(q->cwsr->va),
+	};
+	int ret = kfd_ioctl(q->k->fd, AMDKFD_IOC_GET_QUEUE_WAVE_STATE, &state);
+
+	EXPECT(!ret || ret == -EINVAL, "%s", ktap_errno_name(ret));
+	return ret != 0;
+}
+
+/* The reset of a pipe, when that of the first queue fails, ends its other queues, too. */
+TEST_TIMEOUT(queues_of_a_reset_pipe_are_lost, 120)
+{
+	struct kfd_queue second, third;
+	unsigned int before;
+	struct fixture f;
+	uint32_t event;
+
+	knobs_open();
+	fixture_launch(&f);
+	ASSERT_OK(kfd_queue_create(&f.k, &second, 64));
+	ASSERT(fixture_works(&f));
+	ASSERT_OK(fixture_fill(&f, &second, f.data->va, 64, 5));
+	EXPECT(is_active(&f.q) && is_active(&second));
+	ASSERT_OK(kfd_event_create(&f.k, KFD_IOC_EVENT_HW_EXCEPTION, false, &event));
+	before = knob_hits("cp.pipe_reset");
+	knob_set("cp.pipe_reset", 1);
+	knob_set("hws.no_preempt", 2);
+	EXPECT_OK(kfd_queue_create(&f.k, &third, 64));
+	knob_set("hws.no_preempt", 0);
+	knob_set("cp.pipe_reset", 0);
+	expect_hang_event(&f.k, event, WAIT_MS);
+	EXPECT(knob_hits("cp.pipe_reset") > before);
+	EXPECT(!is_active(&f.q), "the first queue runs");
+	EXPECT(!is_active(&second), "the second queue runs");
+	EXPECT_OK(fixture_fill(&f, &third, f.data->va, 64, 7));
+	EXPECT_EQ(((volatile uint32_t *)f.data->va)[63], 7);
 }
