@@ -290,7 +290,7 @@ impl Dqm {
         }
         self.gpu.check_usable()?;
         let Inner { sched, queues, .. } = inner;
-        sched.unmap(&self.gpu, queues, scope, false)
+        sched.unmap(&self.gpu, queues, scope, None)
     }
 
     fn map(&self, inner: &mut Inner, scope: Scope<'_>) -> Result {

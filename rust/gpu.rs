@@ -118,8 +118,9 @@ pub(crate) trait ResetHandler: Send + Sync {
 
 /// User queues on the SDMA engines that the kernel's rings share.
 pub(crate) trait UserQueues: Send + Sync {
-    /// Unmaps all user queues, as an SDMA engine is about to be reset. Nests.
-    fn suspend(&self) -> Result;
+    /// Unmaps all user queues, as SDMA engine `engine` of the card is about to be reset. Others are
+    /// reset if they do not release their queue. Nests.
+    fn suspend(&self, engine: u32) -> Result;
 
     /// Undoes one [`UserQueues::suspend`].
     fn resume(&self) -> Result;

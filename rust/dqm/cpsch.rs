@@ -79,14 +79,14 @@ impl Cpsch {
         }
     }
 
-    /// Unmaps queues and checks that none is left. `ETIME` when the firmware does not respond or a
-    /// queue cannot be reset.
+    /// Unmaps queues and checks that none is left, except on the SDMA engine `resets`, which the
+    /// caller resets. `ETIME` when the firmware does not respond or a queue cannot be reset.
     fn unmap_and_check(
         &mut self,
         gpu: &Gpu,
         queues: &mut Queues,
         filter: Filter,
-        then_reset: bool,
+        resets: Option<u32>,
     ) -> Result {
         if !self.active {
             return Ok(());
@@ -134,7 +134,7 @@ impl Cpsch {
         // The firmware does not report SDMA queues: check the engines.
         let mut from = 0;
         while let Some((index, place, doorbell)) = queues.sdma.find_held(gpu, from)? {
-            self.free_engine(gpu, queues, place, doorbell, then_reset)?;
+            self.free_engine(gpu, queues, place, doorbell, resets)?;
             from = index + 1;
         }
         if self.kept_mqds.len() == before {
@@ -192,15 +192,15 @@ impl Cpsch {
         Ok(())
     }
 
-    /// Marks an SDMA queue that was not preempted as lost and resets its engine. `ETIME` when that
-    /// fails; the card is wedged then.
+    /// Marks an SDMA queue that was not preempted as lost and resets its engine, except the engine
+    /// `resets`. `ETIME` when that fails; the card is wedged then.
     fn free_engine(
         &mut self,
         gpu: &Gpu,
         queues: &mut Queues,
         place: SdmaQueueId,
         doorbell: u32,
-        then_reset: bool,
+        resets: Option<u32>,
     ) -> Result {
         let (engine, queue) = (place.engine, place.queue);
         dev_err!(
@@ -214,7 +214,7 @@ impl Cpsch {
                 self.keep_mqd(&owner);
             }
         }
-        if then_reset {
+        if resets == Some(engine) {
             return Ok(());
         }
         let reset = gpu
@@ -295,7 +295,7 @@ impl SchedOps for Cpsch {
         let unmapped = if gpu.is_hung() {
             Ok(())
         } else {
-            self.unmap_and_check(gpu, queues, Filter::All, false)
+            self.unmap_and_check(gpu, queues, Filter::All, None)
         };
         let stopped = match self.hiq.as_mut() {
             Some(hiq) if !gpu.is_hung() => unmap_hiq(gpu, hiq),
@@ -334,9 +334,9 @@ impl SchedOps for Cpsch {
         gpu: &Gpu,
         queues: &mut Queues,
         _scope: Scope<'_>,
-        then_reset: bool,
+        resets: Option<u32>,
     ) -> Result {
-        self.unmap_and_check(gpu, queues, Filter::Dynamic, then_reset)
+        self.unmap_and_check(gpu, queues, Filter::Dynamic, resets)
     }
 
     fn remove_invalid(&mut self, _gpu: &Gpu, _queues: &mut Queues, _queue: &DqmQueue) -> Result {
@@ -424,7 +424,7 @@ impl SchedOps for Cpsch {
             return Ok(());
         }
         self.set_grace(gpu, Some(0))?;
-        let unmapped = self.unmap_and_check(gpu, queues, Filter::All, false);
+        let unmapped = self.unmap_and_check(gpu, queues, Filter::All, None);
         let ended = self.set_grace(gpu, None);
         unmapped?;
         ended.and(self.map(gpu, queues, Scope::All))

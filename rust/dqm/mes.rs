@@ -238,7 +238,7 @@ impl SchedOps for Mes {
         let removed = if gpu.is_hung() {
             Ok(())
         } else {
-            self.unmap(gpu, queues, Scope::All, false)
+            self.unmap(gpu, queues, Scope::All, None)
         };
         self.running = false;
         removed
@@ -262,7 +262,7 @@ impl SchedOps for Mes {
         gpu: &Gpu,
         queues: &mut Queues,
         scope: Scope<'_>,
-        _then_reset: bool,
+        _resets: Option<u32>,
     ) -> Result {
         if !self.running {
             return Ok(());

@@ -76,15 +76,15 @@ pub(super) trait SchedOps: Send + Sync {
     /// Unmaps the queues in `scope`, and others if it cannot be avoided. Active ones are mapped by
     /// the next [`SchedOps::map`] of the same scope.
     ///
-    /// A queue that an SDMA engine does not release is lost; with `then_reset` the engine is not
-    /// reset, because the caller does that. `ETIME` when the scheduler does not respond; the card
-    /// is wedged then.
+    /// A queue that an SDMA engine does not release is lost, and the engine is reset, unless it is
+    /// `resets`, the one that the caller resets (number in the card). `ETIME` when the scheduler
+    /// does not respond; the card is wedged then.
     fn unmap(
         &mut self,
         gpu: &Gpu,
         queues: &mut Queues,
         scope: Scope<'_>,
-        then_reset: bool,
+        resets: Option<u32>,
     ) -> Result;
 
     /// Unmaps an active queue with an invalid packet, which is not mapped again. With runlists it

@@ -28,7 +28,7 @@ impl UserQueues for Dqm {
         set.and(self.map(&mut inner, Scope::All))
     }
 
-    fn suspend(&self) -> Result {
+    fn suspend(&self, engine: u32) -> Result {
         let mut inner = self.lock();
         inner.suspended += 1;
         if !inner.running {
@@ -36,7 +36,7 @@ impl UserQueues for Dqm {
         }
         self.gpu.check_usable()?;
         let Inner { sched, queues, .. } = &mut *inner;
-        sched.unmap(&self.gpu, queues, Scope::All, true)
+        sched.unmap(&self.gpu, queues, Scope::All, Some(engine))
     }
 
     fn resume(&self) -> Result {

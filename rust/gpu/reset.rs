@@ -44,10 +44,10 @@ impl HangHandler for Gpu {
 }
 
 impl SdmaHost for Gpu {
-    fn without_user_queues(&self, f: &mut dyn FnMut()) {
+    fn without_user_queues(&self, engine: u32, f: &mut dyn FnMut()) {
         // Resumes those that it has suspended: nodes may start or end meanwhile.
         let all = self.all_user_queues();
-        if let Err(e) = for_each(&all, |queues| queues.suspend()) {
+        if let Err(e) = for_each(&all, |queues| queues.suspend(engine)) {
             dev_err!(
                 self.dev(),
                 "user queues were not unmapped before an SDMA engine reset: {e:?}\n"

@@ -2,14 +2,16 @@
 /*
  * Tests SDMA queues that cannot be preempted: the engine is reset, the process gets a HW_EXCEPTION
  * event, other queues are unaffected. Needs a GPU whose scheduler ends a preemption after a
- * timeout: the model with the knob hws.no_preempt=2.
+ * timeout: the model with the knob hws.no_preempt=2, or its control socket.
  */
 #define _GNU_SOURCE
 #include <stdlib.h>
 #include <unistd.h>
 
 #include "../workloads/sdma-queue.h"
-#include "fixture.h"
+#include "cs.h"
+#include "device.h"
+#include "knobs.h"
 
 #define RING 4096u
 
@@ -34,14 +36,20 @@ static int update(struct sdma_queue *q, uint32_t percent)
 	return kfd_ioctl(q->k->fd, AMDKFD_IOC_UPDATE_QUEUE, &args);
 }
 
-static bool works(struct sdma_queue *q, volatile uint32_t *word, uint32_t value)
+/* Writes a dword by a queue; returns whether it has the value in time. */
+static bool writes(struct sdma_queue *q, volatile uint32_t *word, uint32_t value, unsigned int ms)
 {
 	uint32_t packets[8] = { 0 }, *p = packets;
 
 	sdma_fence(&p, kfd_va((void *)word), value);
 	ASSERT_OK(sdma_queue_put(q, packets, p));
 	sdma_queue_ring(q);
-	return becomes(word, value, 20000);
+	return becomes(word, value, ms);
+}
+
+static bool works(struct sdma_queue *q, volatile uint32_t *word, uint32_t value)
+{
+	return writes(q, word, value, 20000);
 }
 
 /* Polls a dword that is never written; deactivating the queue does not help. */
@@ -93,4 +101,55 @@ TEST_TIMEOUT(next_process_works, 180)
 {
 	EXPECT_OK(ktap_in_child(get_stuck, NULL));
 	EXPECT_OK(ktap_in_child(use_engine, NULL));
+}
+
+/* Both engines are reset, and the card is not, when a job hangs on another one. */
+TEST_TIMEOUT(stuck_beside_a_hung_job, 120)
+{
+	uint32_t packets[8] = { 0 }, *p = packets, event;
+	unsigned int hangs, stalls, other;
+	volatile uint32_t *words;
+	struct sdma_queue q[2];
+	uint64_t handle, busy;
+	struct kfd_bo *page;
+	struct fixture f;
+	struct cs cs;
+	int log;
+
+	knobs_open();
+	log = kmsg_open();
+	hangs = knob_hits("sdma.hang");
+	stalls = knob_hits("sdma.stall");
+	fixture_launch(&f);
+	ASSERT(fixture_works(&f));
+	cs_open(&cs);
+	ASSERT_OK(cs_run(&cs, 0, cs_write(&cs, cs.data.va, 1), &handle));
+	cs_done(&cs, 0, handle);
+	ASSERT_OK(kfd_event_create(&f.k, KFD_IOC_EVENT_HW_EXCEPTION, false, &event));
+	ASSERT_OK(kfd_bo_create(&f.k, 4096, KFD_FLAGS_GTT, &page));
+	words = page->va;
+	for (uint32_t i = 0; i < 2; i++) {
+		ASSERT_OK(sdma_queue_create(&f.k, &q[i], KFD_IOC_QUEUE_TYPE_SDMA_BY_ENG_ID, i, RING));
+		ASSERT(works(&q[i], words + i, 7));
+	}
+	knob_set("sdma.hang", 1);
+	ASSERT_OK(cs_run(&cs, 0, cs_write(&cs, cs.data.va, 2), &handle));
+	for (int ms = 0; knob_hits("sdma.hang") == hangs; ms++)
+		ASSERT(ms < 1000 && !usleep(1000));
+	/* The job may be on the engine of one of the queues. */
+	other = !writes(&q[0], words, 8, 200);
+	knob_set("sdma.stall", 1);
+	sdma_copy(&p, kfd_va(page->va) + 64, kfd_va(page->va) + 128, 64);
+	ASSERT_OK(sdma_queue_put(&q[other], packets, p));
+	sdma_queue_ring(&q[other]);
+	for (int ms = 0; knob_hits("sdma.stall") == stalls; ms++)
+		ASSERT(ms < 1000 && !usleep(1000));
+	EXPECT_RET(cs_wait(&cs, 0, handle, FOREVER, &busy), -ETIME);
+	expect_hang_event(&f.k, event, WAIT_MS);
+	EXPECT(fixture_works(&f), "the card was reset");
+	EXPECT_EQ(kmsg_lines_with(log, " was reset ("), 0);
+	close(log);
+	EXPECT_OK(sdma_queue_destroy(&q[0]));
+	EXPECT_OK(sdma_queue_destroy(&q[1]));
+	ASSERT_OK(ktap_in_child(use_engine, NULL));
 }

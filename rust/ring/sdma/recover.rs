@@ -118,7 +118,7 @@ impl Shared {
             return Ok(());
         };
         let mut result = Ok(());
-        host.without_user_queues(&mut || {
+        host.without_user_queues(ring.engine(), &mut || {
             let _guard = self.resetting.lock();
             if ring.oldest() == Some(guilty) {
                 result = self.reset(&card, ring, |seq, _| seq == guilty);
