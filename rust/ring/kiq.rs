@@ -229,9 +229,8 @@ impl Kiq {
                 "the KIQ of XCC {} does not execute packets: {e:?}\n",
                 xcc.logical
             );
-            if kiq.stop(card).is_err() {
-                card.wedge("the KIQ was not stopped");
-            }
+            // Hangs the card if that fails.
+            let _ = kiq.stop(card);
             return Err(e);
         }
         dev_dbg!(card.dev(), "KIQ of XCC {} started\n", xcc.logical);
@@ -239,10 +238,13 @@ impl Kiq {
     }
 
     /// Unmaps the KIQ through registers. `ENODEV` when the device is unplugged, `ETIMEDOUT` when
-    /// the queue stays active.
+    /// the queue stays active, which hangs the card: that cuts it off from the memory, which is
+    /// freed.
     fn stop(self, card: &Card) -> Result {
         let hal = card.generation().need_kiq()?;
-        hal.stop(card.mmio()?, self.xcc)
+        hal.stop(card.mmio()?, self.xcc).inspect_err(|_| {
+            card.wedge("the KIQ was not stopped");
+        })
     }
 
     fn show(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

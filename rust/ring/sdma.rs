@@ -117,8 +117,9 @@ impl Sdma {
     /// user space with `ECANCELED`, until [`Sdma::restart`].
     pub(crate) fn halt(&self, card: &Card) {
         let _guard = self.shared.resetting.lock();
+        halt_rings(card, &self.rings, EIO);
         for ring in &self.rings {
-            report(card, ring, ring.halt(EIO));
+            ring.end_jobs(EIO);
         }
     }
 
@@ -228,15 +229,26 @@ impl Sdma {
     }
 }
 
-fn stop_rings(card: &Card, rings: &[Arc<Ring>]) {
+/// Stops the engines of all rings. One that does not stop hangs the card, which cuts it off from
+/// memory: that of pending jobs may be freed when they end.
+fn halt_rings(card: &Card, rings: &[Arc<Ring>], error: Error) {
+    let mut halted = Ok(());
     for ring in rings {
-        report(card, ring, ring.stop(ENODEV));
+        let result = ring.halt(error);
+        if let Err(e) = result {
+            let engine = ring.engine();
+            dev_err!(card.dev(), "SDMA engine {engine} did not stop: {e:?}\n");
+        }
+        halted = halted.and(result);
+    }
+    if halted.is_err() {
+        card.wedge("an SDMA engine was not stopped");
     }
 }
 
-fn report(card: &Card, ring: &Ring, stopped: Result) {
-    if let Err(e) = stopped {
-        let engine = ring.engine();
-        dev_err!(card.dev(), "SDMA engine {engine} did not stop: {e:?}\n");
+fn stop_rings(card: &Card, rings: &[Arc<Ring>]) {
+    halt_rings(card, rings, ENODEV);
+    for ring in rings {
+        ring.stop(ENODEV);
     }
 }

@@ -440,7 +440,7 @@ impl Ring {
 
     /// Submits a job. All writes of the CPU to VRAM are visible to it: it begins with an HDP flush.
     /// Returns its hardware fence. `EBUSY` with 8 jobs on the ring, `E2BIG` for a frame that is too
-    /// long, `EIO` when the card is hung, and the error of [`Ring::stop`] or [`Ring::halt`].
+    /// long, `EIO` when the card is hung, and the error of [`Ring::halt`].
     pub(super) fn emit(self: &Arc<Self>, frame: &Frame<'_>, memory: Memory) -> Result<ARef<Fence>> {
         let mut guard = self.state.lock();
         let state = &mut *guard;
@@ -628,37 +628,34 @@ impl Ring {
         Ok(())
     }
 
-    /// Stops the engine. Pending and later jobs fail with `error`, pending ones of user space with
-    /// `ECANCELED`.
-    pub(super) fn stop(&self, error: Error) -> Result {
+    /// Stops the engine. Pending jobs stay; later ones fail with `error`, until [`Ring::restart`].
+    /// `ETIMEDOUT` or another error when the engine does not stop: memory of its jobs must not be
+    /// freed before the card is cut off from it.
+    pub(super) fn halt(&self, error: Error) -> Result {
         let mut state = self.state.lock();
         state.down = error;
-        state.running = false;
+        let running = mem::replace(&mut state.running, false);
+        match &state.up {
+            Some(up) if running => up.stop(self.engine),
+            _ => Ok(()),
+        }
+    }
+
+    /// Ends pending jobs after [`Ring::halt`], with `error`, those of user space with `ECANCELED`.
+    pub(super) fn end_jobs(&self, error: Error) {
+        self.state.lock().fail_all(error);
+    }
+
+    /// Frees the memory of the ring after [`Ring::halt`]. Jobs end as in [`Ring::end_jobs`].
+    pub(super) fn stop(&self, error: Error) {
+        let mut state = self.state.lock();
+        state.down = error;
         let up = state.up.take();
-        let result = match &up {
-            Some(up) => up.stop(self.engine),
-            None => Ok(()),
-        };
         state.fail_all(error);
         drop(state);
         self.wake.notify_all();
         // Waits for the watcher and frees the memory.
         drop(up);
-        result
-    }
-
-    /// Stops the engine but keeps the ring's memory. Pending and later jobs fail with `error`,
-    /// pending ones of user space with `ECANCELED`, until [`Ring::restart`].
-    pub(super) fn halt(&self, error: Error) -> Result {
-        let mut state = self.state.lock();
-        state.down = error;
-        let running = mem::replace(&mut state.running, false);
-        let result = match &state.up {
-            Some(up) if running => up.stop(self.engine),
-            _ => Ok(()),
-        };
-        state.fail_all(error);
-        result
     }
 
     /// Starts the engine with the ring, empty. `ETIMEDOUT` when it does not execute packets.

@@ -61,6 +61,9 @@ knobs! {
     sdma_hang = "sdma.hang",
         "N: the SDMA engine that executes the N-th IB of a job (VMID other than 0) in a kernel \
         ring hangs there until it is reset";
+    sdma_no_stop = "sdma.no_stop",
+        "1: a kernel ring that is disabled while an SDMA engine executes its packets stays enabled, \
+        until the engine is reset";
     sdma_lose_trap = "sdma.lose_trap",
         "N: every N-th TRAP after a job in a kernel ring raises no interrupt";
     sdma_late_fence = "sdma.late_fence",
@@ -93,6 +96,11 @@ knobs! {
         "N: the next N messages to the SMU but mode-1 resets are not executed and have no response";
     smu_no_limit = "smu.no_limit",
         "N: the next N messages to the SMU that limit power or clocks fail";
+    smu_no_sdma_reset = "smu.no_sdma_reset",
+        "N: the next N messages to the SMU that reset SDMA engines fail";
+    smu_no_highest = "smu.no_highest",
+        "N: the next N messages to the SMU that limit a clock from above, other than the shader \
+        clock, fail";
     smu_no_metrics = "smu.no_metrics",
         "N: the next N messages to the SMU for its metrics fail, as the firmware is busy";
     smu_i2c_busy = "smu.i2c_busy",

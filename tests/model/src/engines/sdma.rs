@@ -216,6 +216,20 @@ impl Sdma {
         let (refused, runs) = {
             let mut bank = engine.bank();
             let old = bank.read(local);
+            let enable = regs::SDMA_GFX_RB_CNTL__RB_ENABLE.mask;
+            let stays = gpu.knobs.sdma_no_stop.on()
+                && old & !value & enable != 0
+                && self.layout.context_of(local).is_some_and(|(id, reg)| {
+                    let is_control = reg == Some(regs::regSDMA_GFX_RB_CNTL.off);
+                    is_control && id.is_kernel() && !bank.is_idle(id)
+                });
+            let value = match stays {
+                true => value | enable,
+                false => value,
+            };
+            if stays {
+                gpu.knobs.sdma_no_stop.hit();
+            }
             let runs = self
                 .layout
                 .context_of(local)

@@ -215,6 +215,9 @@ fn message(gpu: &Gpu, message: u32) {
             gpu.mode1_reset();
             MAILBOX.respond(gpu, response::OK);
         }
+        msg::RESET_SDMA if gpu.knobs.smu_no_sdma_reset.take() => {
+            MAILBOX.respond(gpu, response::FAILED);
+        }
         msg::RESET_SDMA => {
             // The response is written when the engines are reset.
             let then = |gpu: &Gpu| MAILBOX.respond(gpu, response::OK);
