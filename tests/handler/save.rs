@@ -273,9 +273,19 @@ impl Program {
 /// 0 for never; with results that come late if there is a seed. Returns the result, and whether the
 /// waves were saved.
 fn run(program: Program, handler: &[u32], rounds: u64, late: Option<u64>) -> (Vec<u32>, bool) {
+    run_recorded(program, handler, rounds, Recorder::late(late))
+}
+
+/// The same with a recorder of waves.
+fn run_recorded(
+    program: Program,
+    handler: &[u32],
+    rounds: u64,
+    recorder: Recorder,
+) -> (Vec<u32>, bool) {
     let (ram, d) = (program.ram(handler), program.dispatch());
     let host = Area {
-        recorder: Recorder::late(late),
+        recorder,
         start: AREA,
         sizes: (d.record_bytes(), d.lds_bytes.into()),
         ..Area::default()
@@ -385,6 +395,29 @@ fn stock_handler_saves_halted_waves() {
 #[test]
 fn module_handler_saves_halted_waves() {
     halted_waves(Target::Gfx942, &module::FIRST_LEVEL);
+}
+
+/// Waves whose memory had an uncorrectable error are saved completely.
+fn waves_with_ecc_error(handler: &[u32]) {
+    let program = Program(Target::Gfx942);
+    let (expected, _) = run(program, handler, 0, None);
+    for late in LATE {
+        let mut recorder = Recorder::late(late);
+        recorder.start.ecc_error = true;
+        let (result, was_saved) = run_recorded(program, handler, 60, recorder);
+        assert!(was_saved);
+        assert!(result == expected, "late {late:?}");
+    }
+}
+
+#[test]
+fn stock_handler_saves_waves_with_ecc_error() {
+    waves_with_ecc_error(&stock_handler(Isa::Gfx942));
+}
+
+#[test]
+fn module_handler_saves_waves_with_ecc_error() {
+    waves_with_ecc_error(&module::FIRST_LEVEL);
 }
 
 /// Kernel of four waves with cells on four pages each: two atomics for each item.

@@ -4,9 +4,9 @@
 //!
 //! It is copied to a page that also holds the handler's memory (TMA), laid out as in `trap.s`.
 
-pub(super) static FIRST_LEVEL: [u32; 457] = [
+pub(super) static FIRST_LEVEL: [u32; 460] = [
     0xbf82_0001,
-    0xbf82_0127,
+    0xbf82_012a,
     0xb8f8_f802,
     0x8978_ff78,
     0x0002_0006,
@@ -88,6 +88,9 @@ pub(super) static FIRST_LEVEL: [u32; 457] = [
     0xbf90_0004,
     0xba00_0842,
     0x0000_0002,
+    0xbf80_0001,
+    0xba00_0442,
+    0x0000_0000,
     0xbf8e_0002,
     0xbf88_fffe,
     0xb8fa_2985,

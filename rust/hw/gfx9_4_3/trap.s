@@ -155,6 +155,9 @@ save:
 	s_sendmsg	sendmsg(MSG_SAVEWAVE)
 	// The waves that are waited for need instructions: SPI_PRIO 2.
 	s_setreg_imm32_b32 hwreg(HW_REG_STATUS, 1, 2), 2
+	// ECC_ERR keeps scalar stores from being executed.
+	s_nop		1
+	s_setreg_imm32_b32 hwreg(HW_REG_STATUS, 17, 1), 0
 wait:
 	s_sleep		2
 	s_cbranch_execz	wait

@@ -144,6 +144,8 @@ pub struct WaveStart {
     pub replace: bool,
     /// A trap precedes the first instruction.
     pub trap_on_start: bool,
+    /// A memory of the wave had an uncorrectable error (`STATUS.ECC_ERR` of gfx942).
+    pub ecc_error: bool,
 }
 
 /// Message of `s_sendmsg`.

@@ -39,6 +39,8 @@ pub(crate) mod status {
     pub(crate) const IN_TG: u32 = 1 << 11;
     pub(crate) const HALT: u32 = 1 << 13;
     pub(crate) const VALID: u32 = 1 << 16;
+    /// An uncorrectable memory error: scalar stores are dropped.
+    pub(crate) const ECC_ERR: u32 = 1 << 17;
     /// SPI_PRIO, SKIP_EXPORT, COND_DBG_USER, COND_DBG_SYS, ALLOW_REPLAY: stored, without effect.
     pub(crate) const KEPT: u32 = 3 << 1 | 1 << 18 | 3 << 20 | 1 << 22;
 }
@@ -154,6 +156,9 @@ impl Wave {
             };
             self.raised = true;
         }
+        if start.ecc_error && self.isa == Isa::Gfx942 {
+            self.status |= status::ECC_ERR;
+        }
         if start.halted {
             self.halt = true;
             self.state = State::Halted;
@@ -268,8 +273,12 @@ impl Wave {
             | self.status
     }
 
-    /// `s_setreg` of the bits `mask` of STATUS. Read-only bits are preserved.
-    pub(crate) fn set_status(&mut self, mask: u32, value: u32) {
+    /// `s_setreg` of the bits `mask` of STATUS. Read-only bits are preserved. ECC_ERR can only be
+    /// cleared: the wave stops for good if it is set.
+    pub(crate) fn set_status(&mut self, mask: u32, value: u32) -> Step {
+        if mask & value & status::ECC_ERR != 0 {
+            return violation("s_setreg sets STATUS.ECC_ERR");
+        }
         if mask & status::SCC != 0 {
             self.scc = value & status::SCC != 0;
         }
@@ -280,8 +289,14 @@ impl Wave {
         if mask & prio == prio {
             self.priority = (value >> status::USER_PRIO_SHIFT & 3) as u8;
         }
-        let kept = mask & status::KEPT;
+        let kept = mask & (status::KEPT | status::ECC_ERR);
         self.status = self.status & !kept | value & kept;
+        Ok(())
+    }
+
+    /// Returns whether scalar stores of the wave are dropped.
+    pub(crate) fn has_ecc_error(&self) -> bool {
+        self.isa == Isa::Gfx942 && self.status & status::ECC_ERR != 0
     }
 
     /// Enters the trap handler, with the program counter at the instruction that did not complete.

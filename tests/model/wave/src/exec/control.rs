@@ -107,7 +107,7 @@ pub(super) fn setreg(w: &mut Wave, ctx: &Ctx<'_>, imm: i32, value: u32) -> Step 
             w.mode = w.mode & !writable | value & writable;
         }
         hwreg::TRAPSTS => w.trapsts = w.trapsts & !mask | value,
-        hwreg::STATUS if w.privileged => w.set_status(mask, value),
+        hwreg::STATUS if w.privileged => return w.set_status(mask, value),
         hwreg::IB_STS if w.privileged => {
             let mask = mask & IB_STS_WRITABLE;
             w.ib_sts = w.ib_sts & !mask | value & mask;

@@ -122,7 +122,7 @@ pub(super) fn step(w: &mut Wave, ctx: &mut Ctx<'_>, i: &Smem) -> Step {
         | s_scratch_store_dwordx4 => {
             let va = address(w, i, w.s64(i.base))?;
             let bytes = dwords(w, i);
-            store(ctx, i, va, &bytes[..usize::from(i.dwords) * 4])
+            store(w, ctx, i, va, &bytes[..usize::from(i.dwords) * 4])
         }
         s_buffer_store_dword | s_buffer_store_dwordx2 | s_buffer_store_dwordx4 => {
             let (va, size) = buffer_cell(w, i)?;
@@ -131,7 +131,7 @@ pub(super) fn step(w: &mut Wave, ctx: &mut Ctx<'_>, i: &Smem) -> Step {
             let inside = size.min(u64::from(i.dwords) * 4) as usize;
             match inside {
                 0 => Ok(()),
-                inside => store(ctx, i, va, &bytes[..inside]),
+                inside => store(w, ctx, i, va, &bytes[..inside]),
             }
         }
         s_buffer_load_dword
@@ -177,7 +177,10 @@ pub(crate) fn stores(op: Op) -> bool {
 }
 
 /// Stores, and drops what the scalar cache has loaded of it.
-fn store(ctx: &Ctx<'_>, i: &Smem, va: u64, data: &[u8]) -> Step {
+fn store(w: &Wave, ctx: &Ctx<'_>, i: &Smem, va: u64, data: &[u8]) -> Step {
+    if w.has_ecc_error() {
+        return Ok(());
+    }
     let stored = ctx.mem.store_scalar(va, data, i.scope());
     ctx.mem.invalidate_scalar();
     stored.map_err(|fault| Halt::Fault { fault, write: true })

@@ -79,6 +79,7 @@ impl Host for WorkerHost<'_> {
             exceptions: gc::SPI_GDBG_PER_VMID_CNTL__EXCP_EN.get(value),
             replace: gc::SPI_GDBG_PER_VMID_CNTL__EXCP_REPLACE.is_set(value),
             trap_on_start: gc::SPI_GDBG_PER_VMID_CNTL__TRAP_ON_START.is_set(value),
+            ecc_error: false,
         }
     }
 
