@@ -5,10 +5,13 @@
 #[path = "../../rust/hw/gfx12/trap.rs"]
 mod module;
 
+use std::sync::atomic::Ordering;
+
 use crate::common::llvm::{self, Target};
 use crate::common::place::{CODE, DATA};
 use crate::common::{Ram, Recorder};
-use crate::{FIRST, FIRST_TMA, SECOND, SECOND_TMA};
+use crate::save::stock_handler;
+use crate::{FIRST, FIRST_TMA, SECOND, SECOND_TMA, UNKNOWN};
 use gpu_wave::{run_workgroup, Dispatch, Isa, Stop, Trap, WaveStart};
 
 const MODULE_SOURCE: &str = include_str!("../../rust/hw/gfx12/trap.s");
@@ -71,10 +74,21 @@ fn run(code: &str, second: u64, debugger: u32) -> (Ram, Result<(), Stop>) {
 
 /// As [`run`], on a host.
 fn run_on(code: &str, second: u64, debugger: u32, host: &Recorder) -> (Ram, Result<(), Stop>) {
+    run_handler(&module::FIRST_LEVEL, code, second, debugger, host)
+}
+
+/// The same with another handler.
+fn run_handler(
+    handler: &[u32],
+    code: &str,
+    second: u64,
+    debugger: u32,
+    host: &Recorder,
+) -> (Ram, Result<(), Stop>) {
     let assemble = |text| llvm::assemble_for(Target::Wave32, text);
     let ram = Ram::new(CODE, (DATA - CODE) as usize + 0x1_0000);
     ram.put_u32(CODE, &assemble(code));
-    ram.put_u32(FIRST, &module::FIRST_LEVEL);
+    ram.put_u32(FIRST, handler);
     ram.put_u32(SECOND, &assemble(SECOND_SOURCE));
     ram.put(FIRST_TMA, &second.to_le_bytes());
     ram.put(FIRST_TMA + 8, &SECOND_TMA.to_le_bytes());
@@ -161,4 +175,35 @@ fn works_without_second_level_handler() {
     // The program counter is 8 bytes back: a wave halted at s_endpgm could not be saved.
     let (_, result) = run("s_nop 0\n s_mov_b32 s4, ttmp6\n s_endpgm", 0, 0);
     assert!(matches!(result, Err(Stop::Halted { at }) if at.pc == CODE - 4));
+}
+
+/// As [`crate::halts_at_an_unknown_cause`].
+fn halts_at_an_unknown_cause(handler: &[u32]) {
+    let host = Recorder::default();
+    host.patience.store(1000, Ordering::Relaxed);
+    let (ram, result) = run_handler(handler, UNKNOWN, SECOND, 0, &host);
+    assert!(
+        matches!(result, Err(Stop::Halted { at }) if at.pc == CODE + 4),
+        "{result:?}"
+    );
+    let notes = ram.get_u32(SECOND_TMA, 3);
+    assert_eq!(
+        (notes[0], notes[1] >> 28, notes[2]),
+        (CODE as u32 + 4, 0, 0)
+    );
+    let (_, result) = run_handler(handler, UNKNOWN, 0, 0, &host);
+    assert!(
+        matches!(result, Err(Stop::Halted { at }) if at.pc == CODE - 4),
+        "{result:?}"
+    );
+}
+
+#[test]
+fn stock_handler_halts_at_an_unknown_cause() {
+    halts_at_an_unknown_cause(&stock_handler(Isa::Gfx1201));
+}
+
+#[test]
+fn module_handler_halts_at_an_unknown_cause() {
+    halts_at_an_unknown_cause(&module::FIRST_LEVEL);
 }

@@ -15,9 +15,11 @@ mod record;
 mod record_gfx12;
 mod save;
 
+use std::sync::atomic::Ordering;
+
 use common::place::{CODE, DATA};
 use common::{llvm, one_wave, Ram, Recorder};
-use gpu_wave::{run_workgroup, Dispatch, Stop, Trap};
+use gpu_wave::{run_workgroup, Dispatch, Isa, Stop, Trap};
 
 const MODULE_SOURCE: &str = include_str!("../../rust/hw/gfx9_4_3/trap.s");
 
@@ -65,9 +67,20 @@ fn run(code: &str, second: u64, debugger: u32) -> (Ram, Result<(), Stop>) {
 
 /// As [`run`], with results that come late if there is a seed.
 fn run_late(code: &str, second: u64, debugger: u32, late: Option<u64>) -> (Ram, Result<(), Stop>) {
+    run_on(&module::FIRST_LEVEL, code, second, debugger, late)
+}
+
+/// The same with another handler.
+fn run_on(
+    handler: &[u32],
+    code: &str,
+    second: u64,
+    debugger: u32,
+    late: Option<u64>,
+) -> (Ram, Result<(), Stop>) {
     let ram = Ram::new(CODE, (DATA - CODE) as usize + 0x1_0000);
     ram.put_u32(CODE, &llvm::assemble(code));
-    ram.put_u32(FIRST, &module::FIRST_LEVEL);
+    ram.put_u32(FIRST, handler);
     ram.put_u32(SECOND, &llvm::assemble(SECOND_SOURCE));
     ram.put(FIRST_TMA, &second.to_le_bytes());
     ram.put(FIRST_TMA + 8, &SECOND_TMA.to_le_bytes());
@@ -79,7 +92,10 @@ fn run_late(code: &str, second: u64, debugger: u32, late: Option<u64>) -> (Ram, 
         }),
         ..one_wave()
     };
-    let result = run_workgroup(&ram, &Recorder::late(late), &dispatch, [0, 0, 0]);
+    let host = Recorder::late(late);
+    // A wave that traps again and again is a failure.
+    host.patience.store(1000, Ordering::Relaxed);
+    let result = run_workgroup(&ram, &host, &dispatch, [0, 0, 0]);
     (ram, result)
 }
 
@@ -115,4 +131,36 @@ fn works_without_second_level_handler() {
     // The program counter is 8 bytes back: a wave halted at s_endpgm could not be saved.
     let (_, result) = run("s_nop 0\n s_mov_b32 s4, ttmp8\n s_endpgm", 0, 0);
     assert!(matches!(result, Err(Stop::Halted { at }) if at.pc == CODE - 4));
+}
+
+/// Trap id 0 stands for the causes that a handler does not know: a return would trap again.
+const UNKNOWN: &str = "s_nop 0\n s_trap 0\n s_endpgm";
+
+/// Runs waves that trap for an unknown reason: the second level halts them, and without one the
+/// first.
+fn halts_at_an_unknown_cause(handler: &[u32]) {
+    let (ram, result) = run_on(handler, UNKNOWN, SECOND, 0, None);
+    assert!(
+        matches!(result, Err(Stop::Halted { at }) if at.pc == CODE + 4),
+        "{result:?}"
+    );
+    assert_eq!(
+        ram.get_u32(SECOND_TMA, 3),
+        [CODE as u32 + 4, (CODE >> 32) as u32, 0]
+    );
+    let (_, result) = run_on(handler, UNKNOWN, 0, 0, None);
+    assert!(
+        matches!(result, Err(Stop::Halted { at }) if at.pc == CODE - 4),
+        "{result:?}"
+    );
+}
+
+#[test]
+fn stock_handler_halts_at_an_unknown_cause() {
+    halts_at_an_unknown_cause(&save::stock_handler(Isa::Gfx942));
+}
+
+#[test]
+fn module_handler_halts_at_an_unknown_cause() {
+    halts_at_an_unknown_cause(&module::FIRST_LEVEL);
 }

@@ -4,9 +4,9 @@
 //!
 //! It is copied to a page that also holds the handler's memory (TMA), laid out as in `trap.s`.
 
-pub(super) static FIRST_LEVEL: [u32; 460] = [
+pub(super) static FIRST_LEVEL: [u32; 459] = [
     0xbf82_0001,
-    0xbf82_012a,
+    0xbf82_0129,
     0xb8f8_f802,
     0x8978_ff78,
     0x0002_0006,
@@ -20,11 +20,11 @@ pub(super) static FIRST_LEVEL: [u32; 460] = [
     0xb8ee_f803,
     0x866f_ff6d,
     0x01ff_0000,
-    0xbf85_0013,
+    0xbf85_0012,
     0xbf0d_8d78,
     0xbf84_0005,
     0xbf0d_8a6e,
-    0xbf85_0038,
+    0xbf85_0037,
     0xbf8e_0010,
     0xb8ee_f803,
     0xbf82_fffb,
@@ -36,10 +36,9 @@ pub(super) static FIRST_LEVEL: [u32; 460] = [
     0x876f_ff6f,
     0x03c0_0900,
     0x866f_6e6f,
-    0xbf85_0003,
+    0xbf85_0002,
     0xbf0d_8a6e,
-    0xbf85_002a,
-    0xbf82_001d,
+    0xbf85_0029,
     0xb8fa_f812,
     0xb8fb_f813,
     0x8efa_887a,

@@ -14,7 +14,7 @@
 //
 // and ttmp4 to ttmp11 as initialised by SPI. The memory of this handler (SQ_SHADER_TMA) has the
 // address of the second-level handler at 0, that of its memory at 8, and at 16 whether a debugger
-// is attached. Without a second level a trap has no effect, and an exception halts the wave.
+// is attached. Without a second level a trap has no effect, and any other cause halts the wave.
 //
 // To save a wave, hardware replies to MSG_SAVEWAVE with EXEC: the address of the wave's record, and
 // bit 58 in one wave of each workgroup, whose record has the LDS. AMD's debugger library reads the
@@ -65,8 +65,8 @@ running:
 	s_cbranch_scc1	second
 	s_bitcmp1_b32	ttmp2, 10
 	s_cbranch_scc1	save
-	s_branch	back
 
+	// Also for a cause that this code does not know: a return would enter it again.
 second:
 	// SQ_SHADER_TMA_LO and HI, which the assembler has no names for.
 	s_getreg_b32	ttmp14, hwreg(18)

@@ -178,11 +178,7 @@ fn other(w: &mut Wave, ctx: &mut Ctx<'_>, i: &Salu, bytes: u8) -> Step {
         s_setkill if imm & 1 == 0 => {}
         s_setkill => w.state = State::Ended,
         s_sethalt => sethalt(w, imm & 1 != 0),
-        s_trap => {
-            if imm & 0xff != 0 {
-                return Err(Halt::Trap(imm as u8));
-            }
-        }
+        s_trap => return Err(Halt::Trap(imm as u8)),
         s_sendmsg if w.isa == Isa::Gfx1201 && imm & 0xffff == MSG_DEALLOC_VGPRS => {
             w.no_vgprs = true;
         }

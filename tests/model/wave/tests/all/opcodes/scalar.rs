@@ -546,7 +546,7 @@ fn branches() {
         s64("s_mov_b64 s[24:25], src_shared_limit", |_| (1 << 48 | 0xffff_ffff, None)),
         s64("s_mov_b64 s[24:25], src_private_limit", |_| (2 << 48 | 0xffff_ffff, None)),
         s("s_mov_b32 s24, src_shared_base", |_| (0, None)),
-        s("s_nop 3\n s_waitcnt vmcnt(0)\n s_setprio 1\n s_sleep 1\n s_barrier\n s_icache_inv\n s_trap 0\n s_sethalt 0\n s_dcache_inv\n s_dcache_wb\n s_wakeup\n s_mov_b32 s24, 9", |_| {
+        s("s_nop 3\n s_waitcnt vmcnt(0)\n s_setprio 1\n s_sleep 1\n s_barrier\n s_icache_inv\n s_sethalt 0\n s_dcache_inv\n s_dcache_wb\n s_wakeup\n s_mov_b32 s24, 9", |_| {
             (9, None)
         }),
     ]);
