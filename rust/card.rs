@@ -160,6 +160,15 @@ impl Card {
             revision: pdev.revision_id(),
         };
         let mmio = early.into_mmio(found.instances()?, found.gc0)?;
+        config.rev_id = generation.nbio.rev_id(&mmio)?;
+        if config.rev_id < generation.caps.first_rev {
+            dev_err!(
+                pdev,
+                "revision {} of the silicon is not supported\n",
+                config.rev_id
+            );
+            return Err(ENODEV);
+        }
         let xccs = mmio.instances().xccs()?;
         let psp = Psp::new(
             pdev.as_ref(),
@@ -236,7 +245,6 @@ impl Card {
         config.vram_visible = vram.visible();
 
         hub.open(&layout)?;
-        config.rev_id = generation.nbio.rev_id(&mmio)?;
         config.board = generation.nbio.board(&mmio)?;
         config.vram_vendor = generation.nbio.vram_vendor(&mmio)?;
         let closing = ScopeGuard::new_with_data(mmio.clone(), |mmio| {

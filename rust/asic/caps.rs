@@ -105,6 +105,8 @@ pub(crate) struct Caps {
     pub(crate) waves_per_cu: u32,
     /// Maximum waves of a shader engine, if less than the wave slots of its CUs.
     pub(crate) waves_per_se: Option<u32>,
+    /// First supported revision of the silicon.
+    pub(crate) first_rev: u32,
     /// The reset of a compute queue resets its pipe if the queue stays active.
     pub(crate) resets_pipe: bool,
     /// First version of the MEC firmware with which SDMA queues are reset one by one.

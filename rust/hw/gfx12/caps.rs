@@ -78,6 +78,7 @@ pub(super) static CAPS: Caps = Caps {
     control_stack_in_mqd: false,
     waves_per_cu: 32,
     waves_per_se: None,
+    first_rev: 0,
     resets_pipe: false,
     sdma_reset_mec_fw: 0,
     cwsr_stack_per_wave: 12,

@@ -73,6 +73,8 @@ pub(super) static CAPS: Caps = Caps {
     control_stack_in_mqd: true,
     waves_per_cu: 40,
     waves_per_se: Some(512),
+    // `amdgpu_device_ip_early_init`.
+    first_rev: 1,
     resets_pipe: true,
     // `sdma_v4_4_2_update_reset_mask`.
     sdma_reset_mec_fw: 0xb0,

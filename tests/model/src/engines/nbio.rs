@@ -142,6 +142,12 @@ pub fn reg_read(gpu: &Gpu, slot: &Slot) -> u32 {
         }
         HDP_MEM_FLUSH | HDP_REG_FLUSH => 0,
         BACO_CNTL if in_baco(gpu) => slot.get() | BACO,
+        id if gpu.knobs.nbio_a0.on()
+            && id == RegId::from(nbio::regRCC_STRAP0_RCC_DEV0_EPF0_STRAP0) =>
+        {
+            gpu.knobs.nbio_a0.hit();
+            slot.get() & !nbio::RCC_STRAP0_RCC_DEV0_EPF0_STRAP0__STRAP_ATI_REV_ID_DEV0_F0.mask
+        }
         _ => slot.get(),
     }
 }
