@@ -68,8 +68,10 @@ pub(super) struct Edits {
 #[derive(Clone, Copy, Default)]
 pub(super) struct Settings {
     pub(super) level: Level,
-    /// Limits in force, if others than those of the card.
+    /// Limits in force, those that firmware has accepted, if others than those of the card.
     pub(super) limits: Option<Limits>,
+    /// The highest shader clock is that of determinism.
+    pub(super) determinism: bool,
     pub(super) edits: Edits,
     /// Power limit in W, if another than that of the card.
     pub(super) power: Option<u32>,

@@ -159,12 +159,13 @@ impl Smu {
                 state.settings.power = None;
             }
         }
+        let determinism = core::mem::take(&mut state.settings.determinism);
         if let Some(limits) = state.settings.limits.take() {
-            if let Err(e) = accepted(self.limit(mmio, state, facts, limits))? {
+            if let Err(e) = accepted(self.limit(mmio, state, facts, limits, determinism))? {
                 pr_warn!("the SMU rejects the limits of the clocks: {e:?}\n");
-                // It may have accepted some: back to those of the card, with a message for each.
-                state.settings.limits = Some(limits);
-                if accepted(self.limit(mmio, state, facts, Limits::of(facts)))?.is_ok() {
+                // It may have accepted some: back to those of the card.
+                let card = Limits::of(facts);
+                if accepted(self.limit(mmio, state, facts, card, false))?.is_ok() {
                     state.settings.limits = None;
                 }
             }
@@ -192,30 +193,48 @@ impl Smu {
         f(&mut state, &facts)
     }
 
-    /// Limits the clocks, for the current level. Errors of firmware, after which some limits may
-    /// have changed.
-    fn limit(&self, mmio: &Mmio, state: &mut State, facts: &SmuFacts, to: Limits) -> Result {
+    /// Limits the clocks, the shader clock by determinism or by its limits. Errors of firmware,
+    /// after which some limits may have changed.
+    fn limit(
+        &self,
+        mmio: &Mmio,
+        state: &mut State,
+        facts: &SmuFacts,
+        to: Limits,
+        determinism: bool,
+    ) -> Result {
         if !to.are_known() {
             return Ok(());
         }
-        let now = state.settings.limits(facts);
-        if state.settings.level == Level::Determinism {
-            let (lowest, highest) = Limits::of(facts).engine;
-            self.hal.limit_engine(mmio, lowest, highest)?;
+        let card = Limits::of(facts);
+        let engine = match determinism {
+            true => card.engine,
+            false => to.engine,
+        };
+        // Those in force as far as firmware accepts the messages.
+        let settings = &mut state.settings;
+        let now = settings.limits.get_or_insert(card);
+        if determinism || engine != now.engine {
+            self.hal.limit_engine_highest(mmio, engine.1)?;
+            now.engine.1 = engine.1;
+            self.hal.limit_engine_lowest(mmio, engine.0)?;
+            now.engine.0 = engine.0;
+        }
+        if determinism {
             fsleep(BEFORE_DETERMINISM);
             self.hal.set_determinism(mmio, Some(to.engine.1))?;
-        } else if to.engine != now.engine {
-            self.hal.limit_engine(mmio, to.engine.0, to.engine.1)?;
+            settings.determinism = true;
+            now.engine.1 = to.engine.1;
         }
         for (clock, now, to) in [
-            (Clock::Memory, now.memory, to.memory),
-            (Clock::Fabric, now.fabric, to.fabric),
+            (Clock::Memory, &mut now.memory, to.memory),
+            (Clock::Fabric, &mut now.fabric, to.fabric),
         ] {
-            if to != now {
+            if to != *now {
                 self.hal.limit(mmio, clock, to)?;
+                *now = to;
             }
         }
-        state.settings.limits = Some(to);
         Ok(())
     }
 
@@ -230,23 +249,31 @@ impl Smu {
         self.with_state(|state, facts| self.enter(mmio, state, facts, level))
     }
 
-    /// Changes the performance level. Errors of firmware.
+    /// Changes the performance level, which stays after an error. Errors of firmware.
     fn enter(&self, mmio: &Mmio, state: &mut State, facts: &SmuFacts, level: Level) -> Result {
         if state.settings.level == Level::Determinism && level != Level::Determinism {
             self.hal.set_determinism(mmio, None)?;
+            state.settings.determinism = false;
             let mut limits = state.settings.limits(facts);
-            limits.engine = Limits::of(facts).engine;
+            // The lowest one may be from before.
+            limits.engine.1 = Limits::of(facts).engine.1;
             if limits.are_known() {
                 state.settings.limits = Some(limits);
             }
         }
-        state.settings.level = level;
         if level == Level::Auto {
-            self.limit(mmio, state, facts, Limits::of(facts))?;
+            self.limit(mmio, state, facts, Limits::of(facts), false)?;
             state.settings.limits = None;
             state.settings.edits = Edits::default();
         }
+        state.settings.level = level;
         Ok(())
+    }
+
+    /// Makes limits those in force, in the current level. Errors as [`Smu::limit`].
+    fn apply(&self, mmio: &Mmio, state: &mut State, facts: &SmuFacts, to: Limits) -> Result {
+        let determinism = state.settings.level == Level::Determinism;
+        self.limit(mmio, state, facts, to, determinism)
     }
 
     /// Limits the shader clock to the range between the lowest and the highest of a mask of its
@@ -262,7 +289,7 @@ impl Smu {
             let mask = mask.max(1);
             let mut limits = state.settings.limits(facts);
             limits.engine = (bit(mask.trailing_zeros())?, bit(mask.ilog2())?);
-            self.limit(mmio, state, facts, limits)
+            self.apply(mmio, state, facts, limits)
         })
     }
 
@@ -283,7 +310,7 @@ impl Smu {
     pub(crate) fn commit(&self, mmio: &Mmio) -> Result {
         self.with_state(|state, facts| {
             let limits = state.settings.edited(facts)?;
-            self.limit(mmio, state, facts, limits)
+            self.apply(mmio, state, facts, limits)
         })
     }
 
@@ -295,7 +322,7 @@ impl Smu {
                 return Err(EINVAL);
             }
             state.settings.edits = Edits::default();
-            self.limit(mmio, state, facts, Limits::of(facts))
+            self.apply(mmio, state, facts, Limits::of(facts))
         })
     }
 

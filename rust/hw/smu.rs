@@ -205,8 +205,11 @@ pub(crate) trait SmuHal: Sync {
         read: &dyn Fn(usize) -> Result<u32>,
     ) -> Result<u32>;
 
-    /// Limits the shader clock, in MHz.
-    fn limit_engine(&self, mmio: &Mmio, lowest: u32, highest: u32) -> Result;
+    /// Limits the shader clock from below, in MHz.
+    fn limit_engine_lowest(&self, mmio: &Mmio, lowest: u32) -> Result;
+
+    /// Limits the shader clock from above, in MHz.
+    fn limit_engine_highest(&self, mmio: &Mmio, highest: u32) -> Result;
 
     /// Limits another clock from above, in MHz. `EINVAL` if it cannot be limited.
     fn limit(&self, mmio: &Mmio, clock: Clock, highest: u32) -> Result;

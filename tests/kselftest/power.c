@@ -187,6 +187,11 @@ TEST(determinism)
 	EXPECT_OK(card_set(&k, CARD_LEVEL, "manual"));
 	read_limits(&k, &low, &high);
 	EXPECT(low == lowest && high == highest, "%u, %u", low, high);
+
+	/* The level auto removes a lowest clock from before this level, too. */
+	EXPECT_OK(command(&k, "s 0", highest - 200));
+	EXPECT_OK(command(&k, "c", 0));
+	EXPECT_OK(card_set(&k, CARD_LEVEL, "perf_determinism"));
 	EXPECT_OK(card_set(&k, CARD_LEVEL, "auto"));
 }
 

@@ -111,6 +111,81 @@ TEST_TIMEOUT(clocks_are_rejected_after_a_reset, 120)
 	device_set("power_dpm_force_performance_level", "auto");
 }
 
+#define LEVEL "power_dpm_force_performance_level"
+#define LIMITS "pp_od_clk_voltage"
+#define CLOCK "hwmon/hwmon*/freq1_input"
+
+/* Expects a text in a file of the device. */
+static void expect_text(const char *file, const char *wanted)
+{
+	char text[256];
+
+	/* Metrics may be a few milliseconds old. */
+	usleep(50000);
+	device_get(file, text, sizeof(text));
+	EXPECT(!strcmp(text, wanted), "%s: %s instead of %s", file, text, wanted);
+}
+
+/* The limits of a commit that fails at one of them: the level auto removes the others. */
+TEST_TIMEOUT(commit_is_accepted_in_part, 120)
+{
+	char range[256], clock[64];
+
+	open_control();
+	device_get(LIMITS, range, sizeof(range));
+	device_get(CLOCK, clock, sizeof(clock));
+	device_set(LEVEL, "manual");
+	device_set(LIMITS, "s 0 1000");
+	device_set(LIMITS, "m 1 1100");
+	knob_set("smu.no_highest", 1);
+	EXPECT(device_try_set(LIMITS, "c") < 0);
+	expect_text(CLOCK, "1000000000\n");
+	device_set(LEVEL, "auto");
+	expect_text(LIMITS, range);
+	expect_text(CLOCK, clock);
+}
+
+/* A level that the firmware refuses is not that of the card. */
+TEST_TIMEOUT(level_that_fails, 120)
+{
+	char range[256], clock[64];
+
+	open_control();
+	device_get(LIMITS, range, sizeof(range));
+	device_get(CLOCK, clock, sizeof(clock));
+	device_set(LEVEL, "manual");
+	device_set(LIMITS, "s 0 1000");
+	device_set(LIMITS, "c");
+	knob_set("smu.no_limit", 1);
+	EXPECT(device_try_set(LEVEL, "auto") < 0);
+	expect_text(LEVEL, "manual\n");
+	expect_text(CLOCK, "1000000000\n");
+	device_set(LEVEL, "auto");
+	expect_text(LIMITS, range);
+	expect_text(CLOCK, clock);
+}
+
+/* Determinism begins with a commit: a reset before it restores the limits of the level before. */
+TEST_TIMEOUT(reset_before_determinism, 120)
+{
+	char range[256], clock[64], limits[256];
+
+	open_control();
+	device_get(LIMITS, range, sizeof(range));
+	device_get(CLOCK, clock, sizeof(clock));
+	device_set(LEVEL, "manual");
+	device_set(LIMITS, "s 0 1000");
+	device_set(LIMITS, "c");
+	device_set(LEVEL, "perf_determinism");
+	device_get(LIMITS, limits, sizeof(limits));
+	device_reset();
+	expect_text(LIMITS, limits);
+	expect_text(CLOCK, "1000000000\n");
+	device_set(LEVEL, "auto");
+	expect_text(LIMITS, range);
+	expect_text(CLOCK, clock);
+}
+
 /* The first messages for metrics fail at a probe. */
 TEST_TIMEOUT(metrics_fail_at_a_probe, 120)
 {

@@ -334,9 +334,12 @@ impl SmuHal for Smu {
     }
 
     // `smu_v13_0_6_set_gfx_soft_freq_limited_range`.
-    fn limit_engine(&self, mmio: &Mmio, lowest: u32, highest: u32) -> Result {
-        send(mmio, msg::SET_SOFT_MAX_GFX_CLK, highest & 0xffff)?;
+    fn limit_engine_lowest(&self, mmio: &Mmio, lowest: u32) -> Result {
         send(mmio, msg::SET_SOFT_MIN_GFX_CLK, lowest & 0xffff)
+    }
+
+    fn limit_engine_highest(&self, mmio: &Mmio, highest: u32) -> Result {
+        send(mmio, msg::SET_SOFT_MAX_GFX_CLK, highest & 0xffff)
     }
 
     fn limit(&self, mmio: &Mmio, of: Clock, highest: u32) -> Result {

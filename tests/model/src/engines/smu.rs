@@ -250,6 +250,9 @@ fn run(gpu: &Gpu, state: &mut State, message: u32, argument: u32) -> Result<u32,
     if limits && gpu.knobs.smu_no_limit.take() {
         return Err(response::FAILED);
     }
+    if message == msg::SET_SOFT_MAX_BY_FREQ && gpu.knobs.smu_no_highest.take() {
+        return Err(response::FAILED);
+    }
     if message == msg::GET_METRICS_TABLE && gpu.knobs.smu_no_metrics.take() {
         return Err(response::REJECTED_BUSY);
     }
