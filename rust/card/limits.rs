@@ -85,9 +85,9 @@ impl Settings {
         self.limits.unwrap_or_else(|| Limits::of(facts))
     }
 
-    /// Sets a limit of the next commit. `EINVAL` in the level [`Level::Auto`], for a limit beyond
-    /// those of the card, and in the level [`Level::Determinism`] for another than the highest
-    /// shader clock.
+    /// Sets a limit of the next commit, which keeps the one in force for 0. `EINVAL` in the level
+    /// [`Level::Auto`], for a limit beyond those of the card, and in the level
+    /// [`Level::Determinism`] for another than the highest shader clock.
     pub(super) fn edit(&mut self, facts: &SmuFacts, limit: Limit, mhz: u32) -> Result {
         let card = Limits::of(facts);
         let determinism = self.level == Level::Determinism && limit != Limit::EngineHighest;
@@ -100,12 +100,12 @@ impl Settings {
         if self.level == Level::Auto || determinism || !allowed {
             return Err(EINVAL);
         }
-        *edited = Some(mhz);
+        *edited = (mhz != 0).then_some(mhz);
         Ok(())
     }
 
-    /// Returns the limits of the next commit. `EINVAL` in the level [`Level::Auto`], if the lowest
-    /// shader clock would be above the highest, and for a highest one of 0.
+    /// Returns the limits of the next commit. `EINVAL` in the level [`Level::Auto`], and if the
+    /// lowest shader clock would be above the highest.
     pub(super) fn edited(&self, facts: &SmuFacts) -> Result<Limits> {
         let now = self.limits(facts);
         let limits = Limits {
@@ -117,7 +117,7 @@ impl Settings {
             fabric: self.edits.fabric.unwrap_or(now.fabric),
         };
         let (lowest, highest) = limits.engine;
-        if self.level == Level::Auto || lowest > highest || highest == 0 {
+        if self.level == Level::Auto || lowest > highest {
             return Err(EINVAL);
         }
         Ok(limits)

@@ -109,7 +109,7 @@ static int command(const struct kfd *k, const char *what, unsigned int mhz)
 TEST(clock_limits)
 {
 	unsigned int lowest, highest, low, high, middle;
-	char folder[96];
+	char folder[96], text[256];
 	struct levels l;
 	struct kfd k;
 
@@ -154,6 +154,15 @@ TEST(clock_limits)
 	read_limits(&k, &low, &high);
 	EXPECT(low == lowest && high == highest, "%u, %u", low, high);
 
+	/* 0 is no edit. */
+	snprintf(text, sizeof(text), "%s", card_text(&k, LIMITS));
+	EXPECT_OK(command(&k, "s 1", middle));
+	EXPECT_OK(card_set(&k, LIMITS, "s 1 0\n"));
+	EXPECT_OK(card_set(&k, LIMITS, "m 1 0\n"));
+	EXPECT_OK(card_set(&k, LIMITS, "f 1 0\n"));
+	EXPECT_OK(command(&k, "c", 0));
+	EXPECT(!strcmp(card_text(&k, LIMITS), text), "%s", card_text(&k, LIMITS));
+
 	/* A lowest clock above the highest. */
 	EXPECT_OK(command(&k, "s 0", middle));
 	EXPECT_OK(command(&k, "s 1", middle - 1));
@@ -193,6 +202,10 @@ TEST(determinism)
 	EXPECT_OK(command(&k, "c", 0));
 	EXPECT_OK(card_set(&k, CARD_LEVEL, "perf_determinism"));
 	EXPECT_OK(card_set(&k, CARD_LEVEL, "auto"));
+	read_limits(&k, &low, &high);
+	EXPECT(low == lowest && high == highest, "%u, %u", low, high);
+	usleep(50000);
+	EXPECT_EQ(card_sensor(&k, AMDGPU_INFO_SENSOR_GFX_SCLK), lowest);
 }
 
 TEST(power_limit)
