@@ -25,7 +25,7 @@ use crate::{
         xcc::{XccList, MAX_XCCS},
     },
     card::{gart::Buffer, vram::VramUser, Card},
-    hw::{self, FlushType, SqSender, VmFault},
+    hw::{self, FlushType, MesVersion, SqSender, VmFault},
     kapi::{devmem::Region, irq::Irq, workqueue::Delayed},
     ring::{kiq::Kiqs, mes::Mes, sdma::Sdma},
 };
@@ -311,8 +311,9 @@ impl Gpu {
     /// does not respond: it is set at its next start. `EOPNOTSUPP`, and no change, when its
     /// firmware is too old.
     pub(crate) fn isolate(&self, new: &[Isolation]) -> Result {
-        let too_old = |mes: &Mes| !mes.can_limit_processes();
-        if new.contains(&Isolation::Processes) && self.mes().is_ok_and(too_old) {
+        let mes = self.mes.as_ref();
+        let too_old = mes.is_some_and(|mes| !mes.can_limit_processes());
+        if new.contains(&Isolation::Processes) && too_old {
             return Err(EOPNOTSUPP);
         }
         for (to, new) in self.isolation.lock().iter_mut().zip(new) {
@@ -342,6 +343,15 @@ impl Gpu {
     pub(crate) fn mes(&self) -> Result<&Mes> {
         self.check_usable()?;
         self.mes.as_ref().map(|mes| &**mes).ok_or(ENODEV)
+    }
+
+    /// Returns the versions of MES, constant from [`Gpu::start`] on, also on a hung card; 0 if MES
+    /// is not the scheduler.
+    pub(crate) fn mes_version(&self) -> MesVersion {
+        self.mes
+            .as_ref()
+            .map(|mes| mes.version())
+            .unwrap_or_default()
     }
 
     /// Returns the kernel's SDMA rings. `ENODEV` when the device is unplugged, `EIO` when it is

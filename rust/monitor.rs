@@ -236,7 +236,7 @@ fn sensor(gpu: &Gpu, sensor: Sensor, unit: u64, out: &mut Text<'_>) -> Result {
 /// Creates `fw_version`, with a file for each firmware that runs. `ENOMEM` without memory.
 fn firmware(gpu: &Gpu) -> Result<Dir> {
     let versions = gpu.firmware_versions();
-    let mes = gpu.mes().map_or(0, |mes| mes.version().scheduler);
+    let mes = gpu.mes_version().scheduler;
     let mut files = KVec::new();
     for (name, version) in [
         (c"rlc_fw_version", versions.rlc.version),

@@ -48,13 +48,12 @@ pub(super) fn ip_mask(gpu: &Gpu) -> u32 {
     let Some(oldest) = &gpu.generation().caps.user_queues else {
         return 0;
     };
-    let mes = gpu.mes().map_or(0, |mes| mes.version().scheduler);
     let versions = gpu.firmware_versions();
     let has = crate::module_parameters::user_queue.value() == 1
         && versions.me.version >= oldest.me
         && versions.pfp.version >= oldest.pfp
         && versions.mec.version >= oldest.mec
-        && mes >= oldest.mes;
+        && gpu.mes_version().scheduler >= oldest.mes;
     u32::from(has) << uapi::AMDGPU_HW_IP_COMPUTE
 }
 

@@ -6,6 +6,7 @@
 #define _GNU_SOURCE
 #include <poll.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -80,6 +81,37 @@ TEST_TIMEOUT(process_without_queues_survives, 120)
 	ASSERT_OK(fixture_fill(&f, &f.q, big->va, 64, 77));
 	EXPECT_EQ(((volatile uint32_t *)big->va)[63], 77);
 	EXPECT_OK(kfd_queue_destroy(&f.q));
+}
+
+static atomic_bool reset_is_over;
+
+static void *reset_in_thread(void *unused)
+{
+	device_reset();
+	reset_is_over = true;
+	return unused;
+}
+
+/* What does not change during a reset. */
+TEST_TIMEOUT(queries_during_a_reset, 120)
+{
+	uint32_t rings;
+	bool same = true;
+	pthread_t thread;
+	struct cs cs;
+
+	device_need_reset();
+	cs_open(&cs);
+	rings = cs_rings(cs.fd, AMDGPU_HW_IP_DMA);
+	EXPECT(rings != 0);
+	ASSERT(!pthread_create(&thread, NULL, reset_in_thread, NULL));
+	for (bool last = false; !last; usleep(1000)) {
+		last = reset_is_over;
+		same &= cs_rings(cs.fd, AMDGPU_HW_IP_DMA) == rings;
+	}
+	pthread_join(thread, NULL);
+	EXPECT(same, "other rings");
+	cs_expect_lost(&cs);
 }
 
 struct waiter {

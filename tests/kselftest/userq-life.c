@@ -4,6 +4,7 @@
  * or removed.
  */
 #define _GNU_SOURCE
+#include <pthread.h>
 #include <signal.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -106,9 +107,19 @@ TEST_TIMEOUT(suspend_with_a_fence, 180)
 	EXPECT(uq_works(&q));
 }
 
-/* A reset of the card ends pending fences with an error, and the queue with them. */
+static void *reset_in_thread(void *unused)
+{
+	device_reset();
+	return unused;
+}
+
+/*
+ * A reset of the card ends pending fences with an error, and the queue with them. It can be freed
+ * before the end of the reset.
+ */
 TEST_TIMEOUT(reset_with_a_fence, 180)
 {
+	pthread_t thread;
 	uint32_t sync;
 	struct cs cs;
 	struct uq q;
@@ -118,14 +129,15 @@ TEST_TIMEOUT(reset_with_a_fence, 180)
 	ASSERT_OK(syncobj_create(cs.fd, 0, &sync));
 	uq_submit(&q, 1);
 	ASSERT_OK(uq_signal(&q, &sync, 1, NULL, NULL));
-	device_reset();
+	ASSERT(!pthread_create(&thread, NULL, reset_in_thread, NULL));
 	/* Before lockup_timeout (4 s) ends it. */
-	EXPECT_OK(uq_wait_ms(&cs, sync, 500));
+	EXPECT_OK(uq_wait_ms(&cs, sync, 3500));
+	EXPECT_OK(uq_free(&cs, q.id));
+	pthread_join(thread, NULL);
 	EXPECT_EQ(syncobj_status(cs.fd, sync), -ECANCELED);
 	uq_open_gate(&cs, 1);
 	usleep(50000);
 	EXPECT_EQ(cs.data.words[UQ_DONE], 0);
-	EXPECT_OK(uq_free(&cs, q.id));
 	ASSERT_OK(ktap_in_child(works_in_child, NULL));
 }
 

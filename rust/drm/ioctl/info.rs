@@ -29,7 +29,6 @@ use crate::{
         pci,
     },
     mmu::addresses,
-    ring::mes::Mes,
     uapi,
 };
 
@@ -195,10 +194,10 @@ fn ip_count(file: &FileData, kind: u32) -> Result<u32> {
 /// Returns the bitmap of the rings that user space may submit to: none of graphics and compute.
 fn rings(gpu: &Gpu, kind: u32) -> u32 {
     let engines = match kind {
-        uapi::AMDGPU_HW_IP_DMA => gpu.sdma().map_or(0, |sdma| sdma.schedulers().len()),
+        uapi::AMDGPU_HW_IP_DMA => gpu.config().num_sdma,
         _ => 0,
     };
-    (1 << engines.min(DMA_RINGS)) - 1
+    (1 << engines.min(DMA_RINGS as u32)) - 1
 }
 
 /// Returns the number of hardware queues that user queues of the render node share with those of
@@ -388,7 +387,7 @@ fn firmware(gpu: &Gpu, arg: &uapi::drm_amdgpu_info) -> Result<uapi::drm_amdgpu_i
         },
         // Both pipes of MES have the same firmware.
         uapi::AMDGPU_INFO_FW_MES | uapi::AMDGPU_INFO_FW_MES_KIQ => {
-            let version = gpu.mes().map(Mes::version).unwrap_or_default();
+            let version = gpu.mes_version();
             Release {
                 version: version.scheduler,
                 feature: version.feature,
