@@ -37,6 +37,8 @@ pub(crate) struct Health {
     /// Address of the task that resets the card; only compared.
     by: Atomic<usize>,
     resets: Atomic<u32>,
+    /// Number of times that the card was marked hung.
+    hangs: Atomic<u32>,
     /// Number of the [`Cause`] of the next reset.
     cause: Atomic<u32>,
 }
@@ -52,6 +54,7 @@ impl Health {
             state: Atomic::new(WORKS),
             by: Atomic::new(0),
             resets: Atomic::new(0),
+            hangs: Atomic::new(0),
             cause: Atomic::new(Cause::Unknown as u32),
         }
     }
@@ -83,9 +86,14 @@ impl Health {
         }
     }
 
-    /// Returns the number of card resets.
+    /// Returns the number of card resets that have succeeded.
     pub(crate) fn resets(&self) -> u32 {
         self.resets.load(Relaxed)
+    }
+
+    /// Returns how often the card was hung, each of which a reset follows.
+    pub(crate) fn hangs(&self) -> u32 {
+        self.hangs.load(Relaxed)
     }
 
     /// Returns the state, once a card that is to be cut off is.
@@ -111,6 +119,9 @@ impl Health {
             return false;
         }
         cut_off();
+        // No other task changes it: the state is HALTING.
+        self.hangs
+            .store(self.hangs.load(Relaxed).wrapping_add(1), Relaxed);
         self.state.store(HUNG, Release);
         true
     }

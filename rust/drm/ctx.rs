@@ -77,16 +77,6 @@ pub(super) fn valid_priority(priority: i32) -> i32 {
     }
 }
 
-/// Returns the count of resets of the GPU, of its SDMA engines and of queues by MES; a hung GPU
-/// counts as reset.
-fn resets(gpu: &Gpu) -> u32 {
-    gpu.sdma().map_or(u32::MAX, |sdma| {
-        sdma.resets()
-            .wrapping_add(gpu.health().resets())
-            .wrapping_add(gpu.queue_resets())
-    })
-}
-
 /// Returns how often the contents of VRAM were lost; `u32::MAX` if the GPU is hung.
 pub(super) fn losses(gpu: &Gpu) -> u32 {
     if gpu.is_hung() {
@@ -105,7 +95,7 @@ impl Ctx {
         priority: i32,
     ) -> Result<Arc<Self>> {
         let gpu = partition.gpu();
-        let now = resets(gpu);
+        let now = gpu.begun_resets();
         Arc::pin_init(
             pin_init!(Self {
                 partition: partition.clone(),
@@ -198,7 +188,7 @@ impl Ctx {
 
     /// Returns the result of `QUERY_STATE`: whether there was a reset since the last query.
     pub(super) fn state(&self) -> uapi::drm_amdgpu_ctx {
-        let now = resets(self.gpu());
+        let now = self.gpu().begun_resets();
         let status = if self.resets_seen.xchg(now, Relaxed) == now {
             uapi::AMDGPU_CTX_NO_RESET
         } else {
@@ -211,7 +201,7 @@ impl Ctx {
     /// context was created, whether the context caused it, and whether it is in progress.
     pub(super) fn state2(&self) -> uapi::drm_amdgpu_ctx {
         let mut flags = 0;
-        if self.resets != resets(self.gpu()) {
+        if self.resets != self.gpu().begun_resets() {
             flags |= uapi::AMDGPU_CTX_QUERY2_FLAGS_RESET;
         }
         if self.has_lost_vram() {

@@ -151,6 +151,15 @@ impl Gpu {
         self.queue_resets.load(Relaxed)
     }
 
+    /// Returns the number of resets that have begun: of the device, of SDMA engines and of queues
+    /// by MES (`gpu_reset_counter`).
+    pub(crate) fn begun_resets(&self) -> u32 {
+        let engines = self.sdma.as_ref().map_or(0, |sdma| sdma.resets());
+        engines
+            .wrapping_add(self.health().hangs())
+            .wrapping_add(self.queue_resets())
+    }
+
     /// Begins a reset: exclusive use of the hung device.
     pub(crate) fn begin_reset(&self) {
         self.health().begin_reset();

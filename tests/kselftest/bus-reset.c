@@ -92,25 +92,30 @@ static void *reset_in_thread(void *unused)
 	return unused;
 }
 
-/* What does not change during a reset. */
+/* What does not change during a reset, and the one report of it. */
 TEST_TIMEOUT(queries_during_a_reset, 120)
 {
-	uint32_t rings;
+	uint32_t rings, status, resets = 0;
 	bool same = true;
 	pthread_t thread;
+	uint64_t flags;
 	struct cs cs;
 
 	device_need_reset();
 	cs_open(&cs);
 	rings = cs_rings(cs.fd, AMDGPU_HW_IP_DMA);
 	EXPECT(rings != 0);
+	cs_expect_resets(&cs, false);
 	ASSERT(!pthread_create(&thread, NULL, reset_in_thread, NULL));
 	for (bool last = false; !last; usleep(1000)) {
 		last = reset_is_over;
 		same &= cs_rings(cs.fd, AMDGPU_HW_IP_DMA) == rings;
+		ASSERT_OK(cs_ctx_state(cs.fd, AMDGPU_CTX_OP_QUERY_STATE, cs.ctx, &flags, &status));
+		resets += status != AMDGPU_CTX_NO_RESET;
 	}
 	pthread_join(thread, NULL);
 	EXPECT(same, "other rings");
+	EXPECT_EQ(resets, 1);
 	cs_expect_lost(&cs);
 }
 
