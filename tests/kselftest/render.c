@@ -169,6 +169,7 @@ TEST(read_mmr_reg)
 	EXPECT(word != 0 && word != 0xffffffff, "%#x", word);
 	/* Most registers are not readable from user space, nor too many at a time. */
 	EXPECT_RET(read_register(fd, 0x7fffffff, 1, &word), -EFAULT);
+	EXPECT_RET(read_register(fd, 0xffffffff, 1, &word), -EFAULT);
 	EXPECT_RET(read_register(fd, GB_ADDR_CONFIG, 129, many), -EINVAL);
 }
 

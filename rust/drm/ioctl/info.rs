@@ -283,7 +283,8 @@ fn read_registers(gpu: &Gpu, arg: &uapi::drm_amdgpu_info, out: &Out) -> Result {
         return Err(EINVAL);
     }
     let mut values = KVec::with_capacity(usize::try_from(input.count)? * 4, GFP_KERNEL)?;
-    for offset in input.dword_offset..input.dword_offset.saturating_add(input.count) {
+    for n in 0..input.count {
+        let offset = input.dword_offset.wrapping_add(n);
         let value = gpu.user_register(offset)?.ok_or(EFAULT)?;
         values.extend_from_slice(&value.to_ne_bytes(), GFP_KERNEL)?;
     }
