@@ -317,6 +317,23 @@ TEST(sensors)
 	EXPECT_OK(kfd_signal_wait(&f.k, &f.signal, WAIT_MS));
 }
 
+/* Without a domain a buffer is in system memory. */
+TEST(bo_without_a_domain)
+{
+	int fd = render(NULL);
+	uint64_t offset;
+	uint32_t handle;
+	void *p;
+
+	ASSERT_OK(create(fd, 65536, 0, &handle));
+	ASSERT_OK(offset_of(fd, handle, &offset));
+	p = mmap(NULL, 65536, PROT_READ | PROT_WRITE, MAP_SHARED, fd, (off_t)offset);
+	ASSERT(p != MAP_FAILED, "%s", strerror(errno));
+	EXPECT_EQ(*(uint64_t *)p, 0);
+	ASSERT(!munmap(p, 65536));
+	EXPECT_OK(destroy(fd, handle));
+}
+
 TEST(create_and_map_bo)
 {
 	static const uint64_t domains[] = { AMDGPU_GEM_DOMAIN_GTT, AMDGPU_GEM_DOMAIN_VRAM };

@@ -92,7 +92,6 @@ impl Handler<Render> for Create {
         // `ENCRYPTED` and `VM_ALWAYS_VALID` are not supported.
         if input.domain_flags & !CREATE_FLAGS != 0
             || (input.domains & !u64::from(memory) != 0 && !is_doorbell)
-            || input.domains == 0
             || input.bo_size == 0
         {
             return Err(EINVAL);
