@@ -96,7 +96,9 @@ static void *reset_in_thread(void *unused)
 TEST_TIMEOUT(queries_during_a_reset, 120)
 {
 	uint32_t rings, status, resets = 0;
+	struct drm_amdgpu_bo_list_entry bo;
 	bool same = true;
+	struct cs_job job;
 	pthread_t thread;
 	uint64_t flags;
 	struct cs cs;
@@ -116,6 +118,11 @@ TEST_TIMEOUT(queries_during_a_reset, 120)
 	pthread_join(thread, NULL);
 	EXPECT(same, "other rings");
 	EXPECT_EQ(resets, 1);
+	/* Malformed also in a context that is older than the reset. */
+	bo = (struct drm_amdgpu_bo_list_entry){ cs.data.handle, 0 };
+	cs_job(&job, &cs, 0);
+	cs_add_bos(&job, &bo, 1);
+	EXPECT_RET(cs_submit(&job, NULL), -EINVAL);
 	cs_expect_lost(&cs);
 }
 

@@ -152,6 +152,7 @@ impl Request {
             }
             chunks.push(chunk, GFP_KERNEL)?;
         }
+        let entity = entity.ok_or(EINVAL)?;
         // Its buffers have lost their contents.
         if ctx.has_lost_vram() {
             return Err(ECANCELED);
@@ -163,7 +164,7 @@ impl Request {
         Ok(Self {
             chunks,
             ctx,
-            entity: entity.ok_or(EINVAL)?,
+            entity,
             user_fence,
             bo_list,
         })
