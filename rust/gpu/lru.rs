@@ -84,9 +84,9 @@ pub(crate) trait EvictableBo: Send + Sync {
         false
     }
 
-    /// Moves the BO to system memory. `EBUSY` when it is in use, `ENOMEM` without system memory,
-    /// `ERESTARTSYS` after a signal.
-    fn evict(self: Arc<Self>) -> Result;
+    /// Moves the BO to system memory, with `wait` after the jobs that use it. `EBUSY` when it is in
+    /// use, `ENOMEM` without system memory, `ERESTARTSYS` after a signal.
+    fn evict(self: Arc<Self>, wait: bool) -> Result;
 }
 
 /// Which BOs may be evicted.
@@ -98,6 +98,8 @@ pub(crate) enum Victims {
     NoProcessQueues,
     /// Those that no process or file with user queues maps.
     NoUserQueues,
+    /// Of those, the ones that no job uses: nothing waits for jobs of others.
+    Idle,
 }
 
 /// The user queues that access a BO.
@@ -117,7 +119,7 @@ impl Victims {
         let limit = match self {
             Self::All => QueueUse::Processes,
             Self::NoProcessQueues => QueueUse::Files,
-            Self::NoUserQueues => QueueUse::Unused,
+            Self::NoUserQueues | Self::Idle => QueueUse::Unused,
         };
         bo.queue_use() <= limit
     }
@@ -282,6 +284,7 @@ impl EvictionLru {
         within: &Range<u64>,
         mut alloc: impl FnMut() -> Result<T>,
     ) -> Result<T> {
+        let wait = victims != Victims::Idle;
         let is_victim = |bo: &dyn EvictableBo| bo.is_within(within) && victims.include(bo);
         for round in 0.. {
             let mut after = 0;
@@ -299,13 +302,13 @@ impl EvictionLru {
                 }
                 let Some((key, victim)) = self.find(after, is_victim) else {
                     // Jobs of other processes may take long: after everything else.
-                    if vram.wait_for_freed()? {
+                    if wait && vram.wait_for_freed()? {
                         continue;
                     }
                     break;
                 };
                 after = key;
-                match victim.evict() {
+                match victim.evict(wait) {
                     Err(e) if e == ERESTARTSYS => return Err(e),
                     Err(e) if e == EBUSY => busy = true,
                     _ => {}

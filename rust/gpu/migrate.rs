@@ -220,7 +220,7 @@ impl Gpu {
             let mut left = false;
             while let Some((key, block)) = self.lru().next_migrated(after) {
                 after = key;
-                left |= block.evict().is_err();
+                left |= block.evict(true).is_err();
             }
             if !left {
                 return;

@@ -268,8 +268,8 @@ impl EvictableBo for Block<Migrated> {
         true
     }
 
-    /// Migrates all pages to system memory, in all processes that map them.
-    fn evict(self: Arc<Self>) -> Result {
+    /// Migrates all pages to system memory, in all processes that map them. No job uses them.
+    fn evict(self: Arc<Self>, _wait: bool) -> Result {
         self.host.check_contents(self.resets)?;
         let info = self
             .place

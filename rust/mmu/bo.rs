@@ -269,7 +269,7 @@ fn page_up(size: u64) -> Result<u64> {
         .ok_or(EINVAL)
 }
 
-/// As [`validate`] for a job, unless its BOs have moved enough.
+/// Validates a BO for a job, see [`evict::validate_for_job`], unless its BOs have moved enough.
 pub(crate) fn validate_within(bo: &BoRef, budget: &mut MoveBudget<'_>) -> Result {
     if budget.is_spent() {
         bo.gpu().lru().touch(&**bo.inner());
@@ -277,7 +277,7 @@ pub(crate) fn validate_within(bo: &BoRef, budget: &mut MoveBudget<'_>) -> Result
     }
     // The reservation, which is locked, excludes moves by others.
     let was_in_vram = bo.inner().in_vram();
-    validate(bo)?;
+    evict::validate_for_job(bo.inner())?;
     if bo.inner().in_vram() && !was_in_vram {
         budget.add(bo.size());
     }

@@ -72,13 +72,16 @@ impl EvictableBo for BoInner {
         BoInner::queue_use(self)
     }
 
-    fn evict(self: Arc<Self>) -> Result {
+    fn evict(self: Arc<Self>, wait: bool) -> Result {
         let bo = &self;
         let gpu = bo.gpu();
         gpu.check_usable()?;
         let _guard = bo.resv().try_lock().ok_or(EBUSY)?;
         if !bo.in_vram() || bo.is_retired() {
             return Ok(());
+        }
+        if !wait && !is_idle(bo)? {
+            return Err(EBUSY);
         }
         let system = SystemPages::for_eviction(gpu.card(), bo.size())?;
         evict_queues(bo)?;
@@ -124,6 +127,11 @@ fn evict_queues(bo: &Arc<BoInner>) -> Result {
     Ok(())
 }
 
+/// Returns whether all fences of the BO have signaled. If its reservation is locked, it stays so.
+fn is_idle(bo: &BoInner) -> Result<bool> {
+    bo.resv().wait(Usage::Bookkeep, false, Timeout::NONE)
+}
+
 /// Waits for all fences of the BO. The reservation, which is locked, excludes new ones.
 fn wait_idle(bo: &BoInner) -> Result {
     bo.resv().wait(Usage::Bookkeep, true, Timeout::FOREVER)?;
@@ -148,17 +156,29 @@ fn move_to_vram(bo: &Arc<BoInner>, victims: Victims) -> Result<bool> {
     Ok(true)
 }
 
-/// Validates a BO for a job: moves it to its preferred placement VRAM if that is free, or can be
-/// freed by eviction of BOs without user queues. The caller holds the reservation until the job's
-/// fence is in it.
+/// Validates a BO for user queues: moves it to its preferred placement VRAM if that is free, or can
+/// be freed by eviction of BOs without user queues. The caller holds the reservation.
 ///
 /// `ERESTARTSYS` after a signal, `EIO` when the GPU is hung, `ENODEV` when it is unplugged.
 pub(super) fn validate_inner(bo: &Arc<BoInner>) -> Result {
+    validate_with(bo, Victims::NoUserQueues)
+}
+
+/// As [`validate_inner`], for a job, whose fence is in the reservation when that is unlocked. Does
+/// not wait for jobs of others: a BO that is in use stays where it is, and none is evicted.
+pub(super) fn validate_for_job(bo: &Arc<BoInner>) -> Result {
+    validate_with(bo, Victims::Idle)
+}
+
+fn validate_with(bo: &Arc<BoInner>, victims: Victims) -> Result {
     bo.gpu().lru().touch(&**bo);
     if bo.preferred() != BoKind::Vram || bo.in_vram() {
         return Ok(());
     }
-    match move_to_vram(bo, Victims::NoUserQueues) {
+    if victims == Victims::Idle && !is_idle(bo)? {
+        return Ok(());
+    }
+    match move_to_vram(bo, victims) {
         // Usable in system memory.
         Err(e) if e != ERESTARTSYS && e != ENODEV && e != EIO => Ok(()),
         other => other.map(|_| ()),

@@ -311,21 +311,29 @@ TEST_TIMEOUT(full_gtt_does_not_prevent_evictions, 120)
 		EXPECT_OK(cs_bo_close(k.drm, handles[gtt]));
 }
 
-/* Frees a BO that waits for a job. */
-static void free_behind(struct cs *cs, uint64_t job)
+/* Makes a BO wait for a job. Returns it as a DMA buffer. */
+static int hold_behind(struct cs *cs, uint32_t handle, uint64_t job)
 {
 	struct dma_buf_import_sync_file import = { .flags = DMA_BUF_SYNC_WRITE };
-	struct drm_prime_handle prime = { .flags = DRM_CLOEXEC | DRM_RDWR };
+	struct drm_prime_handle prime = { .handle = handle, .flags = DRM_CLOEXEC | DRM_RDWR };
 	uint32_t fence;
 
 	ASSERT_OK(cs_to_handle(cs, job, AMDGPU_FENCE_TO_HANDLE_GET_SYNC_FILE_FD, &fence));
-	ASSERT_OK(cs_bo_create(cs->fd, 4096, AMDGPU_GEM_DOMAIN_VRAM, 0, &prime.handle));
 	ASSERT_OK(kfd_ioctl(cs->fd, DRM_IOCTL_PRIME_HANDLE_TO_FD, &prime));
 	import.fd = (int)fence;
 	ASSERT_OK(kfd_ioctl(prime.fd, DMA_BUF_IOCTL_IMPORT_SYNC_FILE, &import));
-	close(prime.fd);
 	close((int)fence);
-	ASSERT_OK(cs_bo_close(cs->fd, prime.handle));
+	return prime.fd;
+}
+
+/* Frees a BO that waits for a job. */
+static void free_behind(struct cs *cs, uint64_t job)
+{
+	uint32_t handle;
+
+	ASSERT_OK(cs_bo_create(cs->fd, 4096, AMDGPU_GEM_DOMAIN_VRAM, 0, &handle));
+	close(hold_behind(cs, handle, job));
+	ASSERT_OK(cs_bo_close(cs->fd, handle));
 }
 
 /* Ends the file and all that it has: CPU mappings would keep it. */
@@ -376,6 +384,56 @@ TEST_TIMEOUT(evictions_do_not_wait_for_jobs, 120)
 	for (int i = 0; i < 6 && !evicted; i++)
 		evicted = evicted_before_the_end_of_a_job(vram);
 	EXPECT(evicted);
+}
+
+/* Whether a job is pending. */
+static bool pending(struct cs *cs, uint64_t job)
+{
+	uint64_t busy;
+
+	return !cs_wait(cs, 0, job, 0, &busy) && busy;
+}
+
+/* A job of another file uses a BO that has left VRAM: it is used where it is, without a wait. */
+TEST_TIMEOUT(jobs_do_not_wait_for_a_move, 120)
+{
+	static uint32_t handles[MAX];
+	struct drm_amdgpu_bo_list_entry bos[3];
+	struct drm_prime_handle prime = { 0 };
+	unsigned int count = 0;
+	uint64_t evictions, first, second;
+	struct cs cs, other;
+	struct cs_job job;
+	struct kfd k;
+	uint32_t bo;
+
+	fixture_open(&k);
+	small_vram_bytes(&k);
+	cs_open(&cs);
+	cs_open(&other);
+	ASSERT_OK(cs_bo_create(cs.fd, SIZE, AMDGPU_GEM_DOMAIN_VRAM, 0, &bo));
+	evictions = amdgpu_info(&k, AMDGPU_INFO_NUM_EVICTIONS);
+	while (amdgpu_info(&k, AMDGPU_INFO_NUM_EVICTIONS) == evictions) {
+		ASSERT(count < MAX);
+		ASSERT_OK(cs_bo_create(other.fd, SIZE, AMDGPU_GEM_DOMAIN_VRAM, 0, &handles[count++]));
+	}
+	while (count)
+		ASSERT_OK(cs_bo_close(other.fd, handles[--count]));
+	ASSERT_OK(cs_run(&cs, 0, cs_poll(&cs, cs.data.va, 1), &first));
+	prime.fd = hold_behind(&cs, bo, first);
+	ASSERT_OK(kfd_ioctl(other.fd, DRM_IOCTL_PRIME_FD_TO_HANDLE, &prime));
+	bos[0] = (struct drm_amdgpu_bo_list_entry){ other.code.handle, 0 };
+	bos[1] = (struct drm_amdgpu_bo_list_entry){ other.data.handle, 0 };
+	bos[2] = (struct drm_amdgpu_bo_list_entry){ prime.handle, 0 };
+	cs_job(&job, &other, 0);
+	cs_add_bos(&job, bos, 3);
+	cs_add_ib(&job, cs_write(&other, other.data.va, 7));
+	ASSERT_OK(cs_submit(&job, &second));
+	EXPECT(pending(&cs, first), "the submission has waited for a job");
+	cs.data.words[0] = 1;
+	cs_done(&cs, 0, first);
+	cs_done(&other, 0, second);
+	EXPECT_EQ(other.data.words[0], 7);
 }
 
 /* Processes that allocate at once, and the size of each BO. */
