@@ -143,7 +143,7 @@ struct Owner {
 
 impl Owner {
     /// Registers the file as owner of queues in its address space. `ENOMEM` without memory,
-    /// `EINVAL` if it was before.
+    /// `EINVAL` if it was before, `EINTR` after a signal.
     fn new(node: Arc<Node>, vm: &Arc<Vm>) -> Result<Self> {
         let pids = Pids::of(kernel::current!().group_leader());
         let process = node.dqm().new_file(pids, vm)?;
@@ -151,9 +151,7 @@ impl Owner {
         let evictor = Evictor::new(&node, &process, Some(fences.clone()))?;
         let handler = VmEvictor::new(&evictor)?;
         // Last: it cannot be undone.
-        if !vm.claim(QueueOwner::File, handler) {
-            return Err(EINVAL);
-        }
+        vm.claim(QueueOwner::File, handler)?;
         Ok(Self {
             node,
             process,

@@ -88,24 +88,35 @@ impl Vm {
     }
 
     /// Makes it the address space of user queues, which `handler` unmaps before a BO mapped here
-    /// moves. Returns false if it is one of this kind of owner already.
-    pub(crate) fn claim(&self, owner: QueueOwner, handler: Arc<dyn EvictionHandler>) -> bool {
+    /// moves. `EINVAL` if it is one of this kind of owner already, `EINTR` after a signal.
+    pub(crate) fn claim(&self, owner: QueueOwner, handler: Arc<dyn EvictionHandler>) -> Result {
+        // Wait for moves that began before: no queue may be created during those. They may wait for
+        // jobs of others.
+        self.for_each_bo(|bo| bo.resv().lock_interruptible().map(drop))?;
         if !self.space.set_handler(owner, handler) {
-            return false;
+            return Err(EINVAL);
         }
-        // Wait for moves that began before: no queue may be created during those.
+        // For those that began meanwhile: the handler cannot be removed after a signal.
+        self.for_each_bo(|bo| {
+            drop(bo.resv().lock());
+            Ok(())
+        })
+    }
+
+    /// Calls `f` for the BO of each mapping, until it returns an error.
+    fn for_each_bo(&self, f: impl Fn(&BoRef) -> Result) -> Result {
         let mut next = Some(0);
         while let Some((bo, after)) = next.and_then(|va| self.space.mapping_from(va)) {
-            drop(bo.resv().lock());
+            f(&bo)?;
             next = after;
         }
-        true
+        Ok(())
     }
 
     /// Maps `len` bytes of `bo` from `offset` on at `va`. Visible to the GPU on return.
     ///
     /// `EINVAL` when the range is bad or mapped already, or for VRAM or registers of another card,
-    /// `ENOMEM` without memory, `ENODEV` when the device is unplugged.
+    /// `ENOMEM` without memory, `ENODEV` when the device is unplugged, `EINTR` after a signal.
     pub(crate) fn map(&self, va: u64, bo: &BoRef, offset: u64, len: u64, access: Access) -> Result {
         self.space.check_range(va, len)?;
         self.map_checked(va, bo, offset, len, access)
@@ -117,8 +128,8 @@ impl Vm {
         self.map_checked(va, bo, 0, len, access)
     }
 
-    /// Returns the error of [`Self::map`], apart from `ENOMEM`, after the mappings at addresses for
-    /// which `is_replaced` is true are removed.
+    /// Returns the error of [`Self::map`], apart from `ENOMEM` and `EINTR`, after the mappings at
+    /// addresses for which `is_replaced` is true are removed.
     pub(crate) fn check_replace(
         &self,
         va: u64,
@@ -154,7 +165,7 @@ impl Vm {
         self.check_bo(bo, offset, len)?;
         let gpu = &self.space.gpu;
         // The reservation excludes a move until the mapping is in the BO's list.
-        let _held = bo.resv().lock();
+        let _held = bo.resv().lock_interruptible()?;
         if self.space.has_queues() {
             // User queues do not validate it later.
             bo::validate(bo)?;
@@ -219,11 +230,12 @@ impl Vm {
 
     /// Unmaps `part` of the mapping of `bo` from `va` to `end`, which is not user memory; the rest
     /// stays mapped. The GPU cannot access the part on return. `EINVAL` without such a mapping,
-    /// `EBUSY` when it is pinned, `ENOMEM` without memory: nothing has changed.
+    /// `EBUSY` when it is pinned, `ENOMEM` without memory, `EINTR` after a signal: nothing has
+    /// changed.
     pub(crate) fn cut(&self, va: u64, end: u64, bo: &BoRef, part: &Range<u64>) -> Result {
         let gpu = &self.space.gpu;
         // The memory does not move meanwhile.
-        let _held = bo.resv().lock();
+        let _held = bo.resv().lock_interruptible()?;
         let placement = bo.inner().placement();
         let above = part.end < end;
         if above {

@@ -266,11 +266,8 @@ impl ProcessDevice {
         user.join(&self.node, &slot)?;
         // The address space outlives a failed call: a claim cannot be undone and comes last.
         let claimed = trap.map(&vm).and_then(|()| {
-            if vm.claim(QueueOwner::Process, owner) {
-                return Ok(());
-            }
-            trap.unmap(&vm);
-            Err(EINVAL)
+            vm.claim(QueueOwner::Process, owner)
+                .inspect_err(|_| trap.unmap(&vm))
         });
         if let Err(e) = claimed {
             user.part(&slot);

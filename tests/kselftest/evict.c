@@ -436,6 +436,78 @@ TEST_TIMEOUT(jobs_do_not_wait_for_a_move, 120)
 	EXPECT_EQ(other.data.words[0], 7);
 }
 
+/* Fills VRAM, and counts the BOs. */
+static void fill_and_count(atomic_uint *count, uint64_t vram)
+{
+	int fd = cs_open_file();
+	uint32_t handle;
+
+	for (unsigned int i = 0; i < 5 * vram / 4 / SIZE; i++) {
+		ASSERT_OK(cs_bo_create(fd, SIZE, AMDGPU_GEM_DOMAIN_VRAM, 0, &handle));
+		++*count;
+	}
+}
+
+/* Maps a BO that it imports. */
+static void map_imported(int buf)
+{
+	struct drm_prime_handle prime = { .fd = buf };
+	int fd = cs_open_file();
+
+	ASSERT_OK(kfd_ioctl(fd, DRM_IOCTL_PRIME_FD_TO_HANDLE, &prime));
+	EXPECT_OK(cs_va(fd, prime.handle, AMDGPU_VA_OP_MAP, ACCESS, 0x100000000ull, 0, SIZE));
+}
+
+/* An eviction waits for a job, and a process for the eviction: it can be killed. */
+TEST_TIMEOUT(killed_behind_an_eviction, 120)
+{
+	atomic_uint *count = mmap(NULL, KFD_PAGE, PROT_READ | PROT_WRITE,
+				  MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	unsigned int seen = 0;
+	int buf, status;
+	pid_t filler, mapper;
+	uint64_t job, vram;
+	uint32_t bo;
+	struct kfd k;
+	struct cs cs;
+
+	ASSERT(count != MAP_FAILED);
+	fixture_open(&k);
+	vram = small_vram_bytes(&k);
+	cs_open(&cs);
+	/* The least recently used one. */
+	ASSERT_OK(cs_bo_create(cs.fd, SIZE, AMDGPU_GEM_DOMAIN_VRAM, 0, &bo));
+	ASSERT_OK(cs_run(&cs, 0, cs_poll(&cs, cs.data.va, 1), &job));
+	buf = hold_behind(&cs, bo, job);
+	filler = fork_child();
+	if (!filler) {
+		fill_and_count(count, vram);
+		ktap_end();
+	}
+	/* Until it waits. */
+	for (int same = 0; same < 5; same = seen && *count == seen ? same + 1 : 0) {
+		seen = *count;
+		usleep(60000);
+	}
+	ASSERT(pending(&cs, job), "the job ended before the eviction began");
+	mapper = fork_child();
+	if (!mapper) {
+		map_imported(buf);
+		ktap_end();
+	}
+	usleep(300000);
+	EXPECT(waitpid(mapper, &status, WNOHANG) == 0, "it does not wait");
+	ASSERT(!kill(mapper, SIGKILL));
+	for (int i = 0; i < 100 && waitpid(mapper, &status, WNOHANG) == 0; i++)
+		usleep(10000);
+	EXPECT(kill(mapper, 0) != 0, "it survives SIGKILL");
+	EXPECT(pending(&cs, job), "the job ended before the process");
+	cs.data.words[0] = 1;
+	cs_done(&cs, 0, job);
+	ASSERT(waitpid(filler, &status, 0) == filler);
+	EXPECT(status == 0, "status %#x", status);
+}
+
 /* Processes that allocate at once, and the size of each BO. */
 #define EVICTORS 24
 #define GART_PAGES 131072
