@@ -224,7 +224,7 @@ impl Mappings {
             if batch.is_empty() {
                 return Ok(());
             }
-            let removed = Self::unmap_batch(vm, queues, batch);
+            let removed = Self::unmap_batch(vm, queues, batch, Vm::unmap_all);
             for (va, len) in batch {
                 if removed.is_ok() || !vm.maps(*va, *len) {
                     self.take(*va);
@@ -234,13 +234,17 @@ impl Mappings {
         }
     }
 
-    /// Unmaps a batch, with one flush of the TLBs, and stops the user queues that use one of it.
-    /// Errors of [`Vm::unmap_all`].
-    fn unmap_batch(vm: &Vm, queues: &Mutex<UserQueues>, batch: &[(u64, u64)]) -> Result {
+    /// Unmaps a batch by `unmap`, and stops the user queues that use one of it. Errors of `unmap`.
+    fn unmap_batch(
+        vm: &Vm,
+        queues: &Mutex<UserQueues>,
+        batch: &[(u64, u64)],
+        unmap: impl FnOnce(&Vm, &[(u64, u64)]) -> Result,
+    ) -> Result {
         let mut queues = queues.lock();
         batch.iter().for_each(|(va, _)| queues.stop_users(*va));
         // No queue is created with the mappings meanwhile.
-        vm.unmap_all(batch)
+        unmap(vm, batch)
     }
 
     /// Unmaps the part of a mapping in a range; `rest` are the parts that stay mapped. User queues
@@ -287,8 +291,8 @@ impl Mappings {
             if batch.is_empty() {
                 return;
             }
-            if let Err(e) = Self::unmap_batch(vm, queues, batch) {
-                // A queue still uses a mapping, which stays until the address space is destroyed.
+            // Those that a queue of KFD uses stay until it is destroyed.
+            if let Err(e) = Self::unmap_batch(vm, queues, batch, Vm::close_all) {
                 pr_debug!("mappings of a closed buffer not removed: {e:?}\n");
             }
             for (va, _) in batch {

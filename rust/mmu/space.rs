@@ -40,6 +40,8 @@ pub(super) struct Mapping {
     len: u64,
     /// Users that keep the mapping from being unmapped.
     pub(super) pins: u32,
+    /// Its owner has unmapped it: it goes with the last pin, and gets no further one.
+    pub(super) closed: bool,
     pub(super) offset: u64,
     access: Access,
     /// Use of the current memory of a BO of another device. Dropped after the flush of the TLBs.
@@ -55,6 +57,7 @@ impl Mapping {
             va,
             len,
             pins: 0,
+            closed: false,
             offset,
             access,
             peer: None,
@@ -463,6 +466,20 @@ impl Space {
             result = result.and(self.finish(tree, &mut update, Before::Valid));
         }
         result
+    }
+
+    /// Marks mappings as [`Mapping::closed`].
+    pub(super) fn close_mappings(&self, ranges: &[(u64, u64)]) {
+        let mut guard = self.inner.lock();
+        let inner: &mut Option<Inner> = &mut guard;
+        let Some(Inner { mappings, .. }) = inner else {
+            return;
+        };
+        for (va, len) in ranges {
+            if let Some(mapping) = mappings.get_mut(va).filter(|m| m.len == *len) {
+                mapping.closed = true;
+            }
+        }
     }
 
     /// Unmaps `part` of the mapping of `bo` at `va`; the rest, which there is, stays mapped. The

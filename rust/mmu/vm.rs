@@ -228,6 +228,13 @@ impl Vm {
         result
     }
 
+    /// Unmaps ranges as [`Vm::unmap_all`]; those that are pinned, and nothing pins again, when the
+    /// last pin is dropped.
+    pub(crate) fn close_all(&self, ranges: &[(u64, u64)]) -> Result {
+        self.space.close_mappings(ranges);
+        self.unmap_all(ranges)
+    }
+
     /// Unmaps `part` of the mapping of `bo` from `va` to `end`, which is not user memory; the rest
     /// stays mapped. The GPU cannot access the part on return. `EINVAL` without such a mapping,
     /// `EBUSY` when it is pinned, `ENOMEM` without memory, `EINTR` after a signal: nothing has
@@ -292,13 +299,15 @@ impl Vm {
     }
 
     /// Pins the mapping that covers the `len` bytes at `va`: it cannot be unmapped while the result
-    /// exists. `EINVAL` when there is none.
+    /// exists. `EINVAL` when there is none, or it is closed.
     pub(crate) fn pin_covering(self: &Arc<Self>, va: u64, len: u64) -> Result<Pin> {
         let end = va.checked_add(len).ok_or(EINVAL)?;
         let mut guard = self.space.inner.lock();
         let inner: &mut Option<Inner> = &mut guard;
         let inner = inner.as_mut().ok_or(EINVAL)?;
-        let covering = inner.covering(va).filter(|m| end <= m.va + m.len());
+        let covering = inner
+            .covering(va)
+            .filter(|m| end <= m.va + m.len() && !m.closed);
         let at = covering.ok_or(EINVAL)?.va;
         let mapping = inner.mappings.get_mut(&at).ok_or(EINVAL)?;
         mapping.pins += 1;
@@ -309,14 +318,14 @@ impl Vm {
     }
 
     /// Pins the mapping that starts at `va`: it cannot be unmapped while the result exists.
-    /// `EINVAL` when there is none of `len` bytes, or of any length if `len` is 0.
+    /// `EINVAL` when there is none of `len` bytes, or of any length if `len` is 0, or it is closed.
     pub(crate) fn pin(self: &Arc<Self>, va: u64, len: u64) -> Result<Pin> {
         let mut guard = self.space.inner.lock();
         let inner: &mut Option<Inner> = &mut guard;
         let mapping = inner
             .as_mut()
             .and_then(|all| all.mappings.get_mut(&va))
-            .filter(|m| len == 0 || m.len() == len)
+            .filter(|m| (len == 0 || m.len() == len) && !m.closed)
             .ok_or(EINVAL)?;
         mapping.pins += 1;
         Ok(Pin {
@@ -413,8 +422,15 @@ impl Drop for Pin {
         let mapping = inner
             .as_mut()
             .and_then(|all| all.mappings.get_mut(&self.va));
-        if let Some(mapping) = mapping {
-            mapping.pins -= 1;
+        let Some(mapping) = mapping else { return };
+        mapping.pins -= 1;
+        if mapping.pins > 0 || !mapping.closed {
+            return;
+        }
+        let len = mapping.len();
+        drop(guard);
+        if let Err(e) = self.vm.unmap(self.va, len) {
+            pr_debug!("closed mapping at {:#x} not removed: {e:?}\n", self.va);
         }
     }
 }

@@ -497,6 +497,32 @@ TEST(one_of_two_handles_is_closed)
 	close(fd);
 }
 
+/* The mapping of a closed buffer, the ring of a queue of /dev/kfd, ends with the queue. */
+TEST(closed_while_a_queue_uses_it)
+{
+	const uint32_t packets = 16384;
+	const uint64_t size = packets * 64, va = 0x7100000000ull;
+	struct kfd_ioctl_create_queue_args args;
+	uint32_t ring, other;
+	struct kfd_queue q;
+	uint64_t used;
+	struct kfd k;
+
+	fixture_open(&k);
+	ASSERT_OK(kfd_queue_prepare(&k, &q, packets, &args));
+	ASSERT_OK(cs_bo_create(k.drm, size, AMDGPU_GEM_DOMAIN_GTT, 0, &other));
+	used = amdgpu_info(&k, AMDGPU_INFO_GTT_USAGE);
+	ASSERT_OK(cs_bo_create(k.drm, size, AMDGPU_GEM_DOMAIN_GTT, 0, &ring));
+	ASSERT_OK(cs_va(k.drm, ring, AMDGPU_VA_OP_MAP, ACCESS, va, 0, size));
+	args.ring_base_address = va;
+	ASSERT_OK(kfd_queue_start(&q, &args));
+	ASSERT_OK(cs_bo_close(k.drm, ring));
+	ASSERT_OK(kfd_queue_stop(&q));
+	expect_usage(&k, AMDGPU_INFO_GTT_USAGE, used);
+	EXPECT_OK(cs_va(k.drm, other, AMDGPU_VA_OP_MAP, ACCESS, va, 0, size));
+	EXPECT_OK(cs_va(k.drm, other, AMDGPU_VA_OP_UNMAP, 0, va, 0, size));
+}
+
 /* Whether the kernel has printed a warning with a stack trace. */
 static bool kernel_warned(void)
 {
