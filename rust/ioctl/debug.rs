@@ -480,14 +480,13 @@ impl<'a> Part<'a> {
     }
 }
 
-/// Returns the headers of the save areas of all queues that are not mapped, and control stacks.
-fn saved_waves(state: &State<'_>) -> Result<KVec<SavedWords>> {
+/// Returns the headers of the save areas of all queues that are not mapped, and control stacks, by
+/// queue.
+fn saved_waves(state: &State<'_>) -> Result<KVec<KVec<SavedWords>>> {
     let mut saved = KVec::new();
     for (_, queue) in state.queues.iter().filter(|(_, q)| !q.hw().is_active()) {
         if let Ok(waves) = queue.wave_state(queue.spec().cwsr_va) {
-            for words in waves.words {
-                saved.push(words, GFP_KERNEL)?;
-            }
+            saved.push(waves.words, GFP_KERNEL)?;
         }
     }
     Ok(saved)

@@ -21,7 +21,8 @@ use crate::queue::SavedWords;
 #[pin_data]
 struct Job {
     process: Arc<Process>,
-    writes: KVec<SavedWords>,
+    /// Of one queue each.
+    groups: KVec<KVec<SavedWords>>,
     #[pin]
     result: Mutex<Option<Result>>,
     #[pin]
@@ -45,10 +46,14 @@ impl WorkItem for Job {
     type Pointer = Arc<Self>;
 
     fn run(this: Arc<Self>) {
-        let result = this
-            .process
-            .with_memory(|| this.writes.iter().try_for_each(write));
-        *this.result.lock() = Some(result.and_then(|written| written));
+        let result = this.process.with_memory(|| {
+            for words in &this.groups {
+                if let Err(e) = words.iter().try_for_each(write) {
+                    pr_debug!("process {}: save area: {e:?}\n", this.process.pid());
+                }
+            }
+        });
+        *this.result.lock() = Some(result);
         this.done.notify_all();
         *this.process.writing().lock() = false;
         this.process.written().notify_all();
@@ -56,17 +61,17 @@ impl WorkItem for Job {
 }
 
 impl Process {
-    /// Writes to the memory of the process. `ERESTARTSYS` after a signal, when it may still be
-    /// written; `EFAULT` if it cannot be written, `ESRCH` if the address space was released,
-    /// `ENOMEM` without memory.
-    pub(crate) fn write(self: &Arc<Self>, writes: KVec<SavedWords>) -> Result {
-        if writes.is_empty() {
+    /// Writes to the memory of the process. Where it cannot be written, the rest of that group is
+    /// omitted (`copy_context_work_handler`). `ERESTARTSYS` after a signal, when it may still be
+    /// written; `ESRCH` if the address space was released, `ENOMEM` without memory.
+    pub(crate) fn write(self: &Arc<Self>, groups: KVec<KVec<SavedWords>>) -> Result {
+        if groups.is_empty() {
             return Ok(());
         }
         let job = Arc::pin_init(
             pin_init!(Job {
                 process: self.clone(),
-                writes,
+                groups,
                 result <- new_mutex!(None),
                 done <- new_condvar!("rkfd_write"),
                 work <- new_work!("rkfd_write"),

@@ -104,6 +104,32 @@ TEST(queues_are_resumed_at_the_end)
 	EXPECT(fixture_works(&f));
 }
 
+/* A save area that cannot be written has no effect on those of other queues. */
+TEST(save_area_of_another_is_gone)
+{
+	struct kfd_context_save_area_header *header;
+	struct kfd_queue other;
+	struct session s;
+	struct fixture f;
+	uint32_t ids[2];
+
+	debug_queue(&s, &f);
+	expect_event(&s, EC(QUEUE_NEW), f.k.node.gpu_id, f.q.id);
+	ASSERT_OK(kfd_queue_create(&f.k, &other, 64));
+	expect_event(&s, EC(QUEUE_NEW), f.k.node.gpu_id, other.id);
+	ids[0] = f.q.id;
+	ids[1] = other.id;
+	ASSERT(!mprotect(f.q.cwsr->va, kfd_cwsr_bytes(&f.k.node), PROT_READ));
+	header = other.cwsr->va;
+	memset(&header->wave_state, 0xee, sizeof(header->wave_state));
+	EXPECT_RET(suspend_queues(&s, ids, 2, 0), 2);
+	EXPECT(header->wave_state.control_stack_size != 0xeeeeeeee);
+	EXPECT_RET(resume_queues(&s, ids, 2), 2);
+	ASSERT(!mprotect(f.q.cwsr->va, kfd_cwsr_bytes(&f.k.node), PROT_READ | PROT_WRITE));
+	EXPECT_OK(kfd_queue_destroy(&other));
+	EXPECT_OK(kfd_queue_destroy(&f.q));
+}
+
 /* Returns a file; until it is closed, stores to the save area of a queue wait. */
 static int hold_save_area(struct fixture *f)
 {
