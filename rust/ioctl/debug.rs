@@ -256,19 +256,23 @@ fn enable(
     args: &mut kfd_ioctl_dbg_trap_enable_args,
 ) -> Result {
     let file = Notified::from_fd(args.dbg_fd);
-    let runtime = {
+    let (session, runtime) = {
         let state = target.lock().map_err(|_| ESRCH)?;
         if target.is_debugged() {
             return Err(EALREADY);
         }
-        target.attach_debugger(&state, debugger, file?, Exceptions(args.exception_mask))?;
-        target.runtime()
+        let enabled = Exceptions(args.exception_mask);
+        let session = target.attach_debugger(&state, debugger, file?, enabled)?;
+        (session, target.runtime())
     };
     let size = args.rinfo_size;
     args.rinfo_size = u32::try_from(size_of::<kfd_runtime_info>())?;
     write_part(args.rinfo_ptr, size, runtime_info(runtime).as_bytes()).inspect_err(|_| {
+        // Not one that was started after the end of this one.
         if let Ok(mut state) = target.lock() {
-            target.detach_debugger(&mut state);
+            if target.session() == Some(session) {
+                target.detach_debugger(&mut state);
+            }
         }
     })
 }

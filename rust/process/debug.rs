@@ -168,14 +168,21 @@ impl Process {
         self.debug().lock().session.is_some()
     }
 
-    /// Starts a session. `EALREADY` if there is one, `ENOMEM` without memory.
+    /// Returns the number of the session, if there is one.
+    pub(crate) fn session(&self) -> Option<u64> {
+        let debug = self.debug().lock();
+        debug.session.as_ref().map(|_| debug.sessions)
+    }
+
+    /// Starts a session and returns its number. `EALREADY` if there is one, `ENOMEM` without
+    /// memory.
     pub(crate) fn attach_debugger(
         self: &Arc<Self>,
         _state: &MutexGuard<'_, ProcessState>,
         debugger: &Process,
         file: Notified,
         enabled: Exceptions,
-    ) -> Result {
+    ) -> Result<u64> {
         let listing = table::DebuggedMemory::new()?;
         let mut debug = self.debug().lock();
         if debug.session.is_some() {
@@ -187,11 +194,12 @@ impl Process {
             debugger: debugger.mm(),
         });
         debug.sessions += 1;
+        let number = debug.sessions;
         drop(debug);
         table::list_debugged(listing, debugger.mm(), self);
         self.show_debugger();
         trace::process(self.pid(), 0, c"debugged");
-        Ok(())
+        Ok(number)
     }
 
     /// Ends the session, if there is one: resumes the queues, clears all exceptions, and ends waits
