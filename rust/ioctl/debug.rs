@@ -579,17 +579,27 @@ fn queue_entry(id: u32, queue: &Queue, clear: Exceptions) -> kfd_queue_snapshot_
     }
 }
 
-/// Writes entries to an array of the caller with elements of `stride` bytes.
-fn write_entries<T: AsBytes>(at: u64, stride: u32, entries: &[T]) -> Result {
-    let mut at = at;
+/// Writes entries to an array of the caller with elements of `stride` bytes. Returns the number of
+/// those written, and `EFAULT` if the next one cannot be written.
+fn write_entries<'a, T: AsBytes + 'a>(
+    at: u64,
+    stride: u32,
+    entries: impl Iterator<Item = &'a T>,
+) -> (usize, Result) {
+    let (mut at, mut count) = (at, 0);
     for entry in entries {
-        write_part(at, stride, entry.as_bytes())?;
+        if let Err(e) = write_part(at, stride, entry.as_bytes()) {
+            return (count, Err(e));
+        }
         at = at.wrapping_add(stride.into());
+        count += 1;
     }
-    Ok(())
+    (count, Ok(()))
 }
 
-/// GET_QUEUE_SNAPSHOT. `EINVAL` for entries of 0 bytes, `EFAULT` if they cannot be written.
+/// GET_QUEUE_SNAPSHOT. `EINVAL` for entries of 0 bytes, `EFAULT` if one cannot be written:
+/// exceptions of that queue and later ones stay raised, and the number of queues is that of those
+/// before.
 fn queue_snapshot(
     target: &Process,
     op: u32,
@@ -601,18 +611,34 @@ fn queue_snapshot(
         return Err(EINVAL);
     }
     let state = lock(target, op)?;
+    let session = target.session();
     let clear = Exceptions(args.exception_mask);
     // Exceptions are cleared below: no failure from there on.
     let mut entries = KVec::with_capacity(room.min(state.queues.iter().count()), GFP_KERNEL)?;
     for (id, queue) in state.queues.iter() {
         if entries.len() < room {
-            entries.push_within_capacity(queue_entry(id, queue, clear))?;
+            entries.push_within_capacity((queue_entry(id, queue, clear), queue.hw().clone()))?;
         }
         args.num_queues += 1;
     }
     drop(state);
     args.entry_size = stride.min(u32::try_from(size_of::<kfd_queue_snapshot_entry>())?);
-    write_entries(args.snapshot_buf_ptr, stride, &entries)
+    let all = entries.iter().map(|(entry, _)| entry);
+    let (count, written) = write_entries(args.snapshot_buf_ptr, stride, all);
+    if written.is_err() {
+        args.num_queues = u32::try_from(count)?;
+        // Queues and session may have ended meanwhile.
+        if let Some(state) = target.lock().ok().filter(|_| target.session() == session) {
+            for (entry, hw) in entries.iter().skip(count) {
+                let queue = state.queues.get(entry.queue_id);
+                if let Some(queue) = queue.filter(|queue| Arc::ptr_eq(queue.hw(), hw)) {
+                    let cleared = Exceptions(entry.exception_status & clear.0);
+                    queue.exceptions().put_back(cleared);
+                }
+            }
+        }
+    }
+    written
 }
 
 /// Returns a GPU for GET_DEVICE_SNAPSHOT, without its exceptions. `EINVAL` if it is not in the
@@ -654,7 +680,8 @@ fn device_entry(device: &ProcessDevice) -> Result<kfd_dbg_device_info_entry> {
     })
 }
 
-/// GET_DEVICE_SNAPSHOT. `EINVAL` without a buffer, `EFAULT` if it cannot be written.
+/// GET_DEVICE_SNAPSHOT. `EINVAL` without a buffer, `EFAULT` if an entry cannot be written:
+/// exceptions of that GPU and later ones stay raised.
 fn device_snapshot(
     target: &Process,
     op: u32,
@@ -670,6 +697,7 @@ fn device_snapshot(
     args.entry_size = stride.min(u32::try_from(size_of::<kfd_dbg_device_info_entry>())?);
     let mut entries = KVec::new();
     let state = lock(target, op)?;
+    let session = target.session().ok_or(EINVAL)?;
     for device in devices.iter().take(room) {
         entries.push(device_entry(device)?, GFP_KERNEL)?;
     }
@@ -677,5 +705,12 @@ fn device_snapshot(
         entry.exception_status = target.take_device_status(entry.gpu_id, clear).0;
     }
     drop(state);
-    write_entries(args.snapshot_buf_ptr, stride, &entries)
+    let (count, written) = write_entries(args.snapshot_buf_ptr, stride, entries.iter());
+    if written.is_err() {
+        for entry in entries.iter().skip(count) {
+            let cleared = Exceptions(entry.exception_status & clear.0);
+            target.put_back_status(session, entry.gpu_id, cleared);
+        }
+    }
+    written
 }

@@ -434,6 +434,18 @@ impl Process {
         status
     }
 
+    /// Raises exceptions of a GPU again that were cleared in session number `session`, if that has
+    /// not ended.
+    pub(crate) fn put_back_status(&self, session: u64, gpu_id: u32, exceptions: Exceptions) {
+        let mut debug = self.debug().lock();
+        if debug.session.is_none() || debug.sessions != session {
+            return;
+        }
+        if let Some(entry) = self.status_of(&mut debug, gpu_id) {
+            entry.status = entry.status | exceptions;
+        }
+    }
+
     /// Returns the exceptions of a queue, a GPU, or the process of which one is enabled, and clears
     /// some of them. `EAGAIN` without one.
     pub(crate) fn take_event(

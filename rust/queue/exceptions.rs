@@ -235,6 +235,11 @@ impl ExceptionRegistration {
             .map_or_else(Exceptions::default, |d| d.status.get())
     }
 
+    /// Raises exceptions again that were cleared.
+    pub(crate) fn put_back(&self, these: Exceptions) {
+        self.table.record(self.doorbell, these);
+    }
+
     /// Clears exceptions. Returns those from before: none that is raised meanwhile is cleared
     /// unseen.
     pub(crate) fn clear(&self, these: Exceptions) -> Exceptions {

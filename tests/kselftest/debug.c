@@ -5,6 +5,7 @@
  */
 #define _GNU_SOURCE
 #include <signal.h>
+#include <sys/mman.h>
 #include <sys/ptrace.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -456,6 +457,47 @@ TEST(device_snapshot)
 	args.device_snapshot.num_devices = 1;
 	args.device_snapshot.snapshot_buf_ptr = 8;
 	EXPECT_RET(dbg_trap(&s, KFD_IOC_DBG_TRAP_GET_DEVICE_SNAPSHOT, &args), -EFAULT);
+}
+
+/* Entries that cannot be written keep their exceptions. */
+TEST(unwritten_snapshots)
+{
+	struct kfd_ioctl_dbg_trap_args args = { 0 };
+	struct kfd_queue_snapshot_entry *last;
+	struct kfd_queue q[2];
+	struct session s;
+	struct kfd k;
+	char *pages;
+
+	debug_self(&s, &k);
+	for (int i = 0; i < 2; i++)
+		ASSERT_OK(kfd_queue_create(&k, &q[i], 64));
+	args.queue_snapshot.exception_mask = EC(QUEUE_NEW);
+	args.queue_snapshot.snapshot_buf_ptr = 8;
+	args.queue_snapshot.num_queues = 2;
+	args.queue_snapshot.entry_size = sizeof(*last);
+	EXPECT_RET(dbg_trap(&s, KFD_IOC_DBG_TRAP_GET_QUEUE_SNAPSHOT, &args), -EFAULT);
+	EXPECT_EQ(args.queue_snapshot.num_queues, 0);
+	/* Room for one entry before the end of the memory. */
+	pages = mmap(NULL, 2 * KFD_PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	ASSERT(pages != MAP_FAILED && !munmap(pages + KFD_PAGE, KFD_PAGE));
+	last = (struct kfd_queue_snapshot_entry *)(pages + KFD_PAGE) - 1;
+	args.queue_snapshot.snapshot_buf_ptr = kfd_va(last);
+	args.queue_snapshot.num_queues = 2;
+	EXPECT_RET(dbg_trap(&s, KFD_IOC_DBG_TRAP_GET_QUEUE_SNAPSHOT, &args), -EFAULT);
+	EXPECT_EQ(args.queue_snapshot.num_queues, 1);
+	EXPECT_EQ(last->exception_status, EC(QUEUE_NEW));
+	expect_event(&s, EC(QUEUE_NEW), k.node.gpu_id, q[last->queue_id == q[0].id].id);
+	expect_no_event(&s);
+	EXPECT_OK(kfd_queue_destroy(&q[0]));
+	memset(&args, 0, sizeof(args));
+	args.device_snapshot.exception_mask = EC(DEVICE_QUEUE_DELETE);
+	args.device_snapshot.snapshot_buf_ptr = 8;
+	args.device_snapshot.num_devices = 64;
+	args.device_snapshot.entry_size = 8;
+	EXPECT_RET(dbg_trap(&s, KFD_IOC_DBG_TRAP_GET_DEVICE_SNAPSHOT, &args), -EFAULT);
+	expect_event(&s, EC(DEVICE_QUEUE_DELETE), k.node.gpu_id, 0);
+	EXPECT_OK(kfd_queue_destroy(&q[1]));
 }
 
 static void attach(struct child *c)
