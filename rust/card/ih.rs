@@ -67,6 +67,8 @@ pub(crate) enum LogKind {
     Overflow,
     /// Lost interrupts of SDMA engines.
     Lost,
+    /// VM faults of processes that do not handle them.
+    Unhandled,
 }
 
 impl LogKind {
@@ -77,12 +79,13 @@ impl LogKind {
             Self::Privileged => "privileged accesses",
             Self::Overflow => "overflows of the IH ring",
             Self::Lost => "lost interrupts of SDMA engines",
+            Self::Unhandled => "VM faults without a handler",
         }
     }
 }
 
 /// Number of [`LogKind`]s.
-const LOG_KINDS: usize = LogKind::Lost as usize + 1;
+const LOG_KINDS: usize = LogKind::Unhandled as usize + 1;
 
 /// The interrupt ring of a card.
 #[pin_data]

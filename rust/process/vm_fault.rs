@@ -14,6 +14,7 @@ use super::{
     workqueue::WorkqueueGuard,
 };
 use crate::{
+    card::ih::LogKind,
     hw::VmFault,
     kapi::{
         global::global_mutex,
@@ -104,7 +105,7 @@ fn handle_fault(process: &Process, device: &ProcessDevice, fault: &MemoryExcepti
     }
     trace::process(process.pid(), device.pasid(), c"VM fault");
     smi::vm_fault(fault.gpu_id, process.leader());
-    if !process.events().memory_exception(fault) {
+    if !process.events().memory_exception(fault) && gpu.ih().may_log(LogKind::Unhandled) {
         dev_warn!(
             gpu.dev(),
             "process {}: no handler registered for the VM fault at {:#x} on GPU {:#x}\n",

@@ -272,3 +272,25 @@ TEST_TIMEOUT(privileged_register_is_logged, 120)
 	fixture_launch(&f);
 	EXPECT(fixture_works(&f));
 }
+
+/*
+ * Processes are cheap, so that one message for each would fill the log. The last test: for some
+ * seconds afterwards further faults are not logged.
+ */
+TEST_TIMEOUT(messages_are_limited, 120)
+{
+	static struct fixture all[15];
+	int lines, log;
+
+	for (int i = 0; i < 15; i++)
+		fixture_launch_context(&all[i]);
+	log = kmsg_open();
+	for (int i = 0; i < 15; i++)
+		launch(&all[i], "poke", NOWHERE, 1);
+	sleep(2);
+	lines = kmsg_lines_with(log, "no handler registered for the VM fault");
+	EXPECT(lines > 0 && lines <= 10, "%d lines", lines);
+	for (int i = 0; i < 15; i++)
+		kfd_close(&all[i].k);
+	close(log);
+}
