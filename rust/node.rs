@@ -374,9 +374,10 @@ pub(crate) fn of(gpu: &Gpu, index: u32) -> Option<Arc<Node>> {
         .cloned()
 }
 
-/// Returns the number of nodes.
-pub(crate) fn count() -> usize {
-    LIST.lock().len()
+/// Returns whether there is a node that the current task may use.
+pub(crate) fn any_permitted() -> bool {
+    let list = LIST.lock();
+    list.iter().any(|node| node.check_permission().is_ok())
 }
 
 /// Adds a node that is ready for use. `EEXIST` if its gpu_id is in use, `ENOMEM` without memory.

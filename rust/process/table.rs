@@ -112,11 +112,9 @@ fn find_ranked(mm: usize, primary: bool) -> Option<Arc<Process>> {
 }
 
 /// Returns the primary process of the caller's address space; creates it at the first open.
-/// `EINVAL` without a GPU, while the nodes of one are being replaced, or for a kernel thread.
+/// `EINVAL` without a GPU that the caller may use, also if there is a process, while the nodes of
+/// one are being replaced, or for a kernel thread.
 pub(super) fn open_current() -> Result<Arc<Process>> {
-    if node::count() == 0 {
-        return Err(EINVAL);
-    }
     let current = kernel::current!();
     let mm = current.mm().ok_or(EINVAL)?;
     let process = find_or_create(current.group_leader(), mm)?;
@@ -158,7 +156,7 @@ pub(crate) fn while_unused(gpu: &Gpu, f: impl FnOnce() -> Result) -> Result {
 fn find_or_create(leader: &Task, mm: &MmWithUser) -> Result<Arc<Process>> {
     let key = sched_mm::mm_key(mm);
     let switching = CREATE.lock();
-    if *switching != 0 {
+    if !node::any_permitted() || *switching != 0 {
         return Err(EINVAL);
     }
     if let Some(process) = find(key) {

@@ -120,10 +120,11 @@ TEST(gpu_is_hidden)
 	EXPECT_OK(ktap_in_child(permitted, subject));
 }
 
-/* A process that has the GPU keeps it. */
+/* A process that has the GPU keeps it, but cannot open the device again without another one. */
 TEST(open_gpu_stays)
 {
 	struct fixture f;
+	int again;
 
 	fixture_launch(&f);
 	create_group(&f.k.node);
@@ -131,5 +132,9 @@ TEST(open_gpu_stays)
 	EXPECT_RET(read_node(f.k.node.index, "properties"), -EPERM);
 	EXPECT(fixture_works(&f));
 	EXPECT(gpus(f.k.fd) > 0);
+	again = open("/dev/kfd", O_RDWR | O_CLOEXEC);
+	if (gpus(f.k.fd) == 1)
+		EXPECT(again < 0 && errno == EINVAL, "%s", strerror(errno));
+	close(again);
 	ASSERT_OK(write_file(ROOT "/cgroup.procs", "0"));
 }
