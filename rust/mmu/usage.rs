@@ -15,7 +15,7 @@ use crate::kapi::drm::{self, MemoryStats};
 /// Current or preferred region of memory (`TTM_PL_*`, `AMDGPU_PL_*`).
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Region {
-    /// User memory without valid pages.
+    /// User memory.
     Cpu,
     /// System memory that the GPU maps.
     Gtt,
@@ -41,20 +41,23 @@ impl Region {
     fn preferred(kind: BoKind) -> Self {
         match kind {
             BoKind::Vram => Self::Vram,
-            BoKind::Gtt | BoKind::User => Self::Gtt,
+            BoKind::Gtt => Self::Gtt,
+            BoKind::User => Self::Cpu,
             BoKind::Doorbell => Self::Doorbell,
             BoKind::MmioRemap => Self::MmioRemap,
         }
     }
 
-    /// Returns the region of a placement.
-    fn of(placement: &Placement) -> Self {
+    /// Returns the region of a placement. `None` for user memory that the GPU maps, which the C
+    /// driver counts in a region that it does not print (`AMDGPU_PL_PREEMPT`).
+    fn of(placement: &Placement) -> Option<Self> {
         match placement {
-            Placement::Vram(_) => Self::Vram,
-            Placement::System(_) | Placement::User(_) => Self::Gtt,
-            Placement::Doorbell(_) => Self::Doorbell,
-            Placement::MmioRemap => Self::MmioRemap,
-            Placement::Nowhere => Self::Cpu,
+            Placement::Vram(_) => Some(Self::Vram),
+            Placement::System(_) => Some(Self::Gtt),
+            Placement::User(_) => None,
+            Placement::Doorbell(_) => Some(Self::Doorbell),
+            Placement::MmioRemap => Some(Self::MmioRemap),
+            Placement::Nowhere => Some(Self::Cpu),
         }
     }
 
@@ -118,8 +121,10 @@ impl Usage {
         } else {
             stats.private += bo.size();
         }
-        self.region_mut(placed).resident += bo.size();
-        if preferred == Region::Vram && placed != preferred {
+        if let Some(placed) = placed {
+            self.region_mut(placed).resident += bo.size();
+        }
+        if preferred == Region::Vram && placed != Some(preferred) {
             self.evicted += bo.size();
         }
     }

@@ -9,9 +9,8 @@
 #include <xf86drm.h>
 
 #include "drm.h"
-#include "fixture.h"
+#include "userptr.h"
 
-#define MIB (1ull << 20)
 #define BO (16 * MIB)
 #define MAX_BOS 128
 
@@ -121,6 +120,25 @@ TEST(memory_of_kfd)
 	ASSERT_OK(kfd_bo_free(&k, vram));
 	ASSERT_OK(kfd_bo_free(&k, gtt));
 	expect_bytes(k.drm, "drm-total-gtt", in_gtt);
+}
+
+/* User memory prefers the CPU, and is resident in a region that has no lines. */
+TEST(user_memory_of_kfd)
+{
+	uint64_t in_gtt, in_cpu, resident;
+	struct pages user;
+	struct kfd k;
+
+	fixture_open(&k);
+	in_gtt = fdinfo(k.drm, "drm-total-gtt");
+	in_cpu = fdinfo(k.drm, "drm-total-cpu");
+	resident = fdinfo(k.drm, "drm-resident-gtt");
+	register_new(&k, MIB, &user);
+	EXPECT_EQ(fdinfo(k.drm, "drm-total-cpu"), in_cpu + MIB);
+	EXPECT_EQ(fdinfo(k.drm, "drm-total-gtt"), in_gtt);
+	EXPECT_EQ(fdinfo(k.drm, "drm-resident-gtt"), resident);
+	EXPECT_OK(unregister(&k, &user));
+	expect_bytes(k.drm, "drm-total-cpu", in_cpu);
 }
 
 TEST_TIMEOUT(evicted_memory, 120)
