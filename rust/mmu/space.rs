@@ -468,6 +468,30 @@ impl Space {
         result
     }
 
+    /// Drops a pin of the mapping at `va`. Unmaps a [closed](Mapping::closed) mapping with its last
+    /// pin, and returns it.
+    pub(super) fn unpin(&self, va: u64) -> Option<Mapping> {
+        let mut guard = self.inner.lock();
+        let inner: &mut Option<Inner> = &mut guard;
+        let Inner { tree, mappings, .. } = inner.as_mut()?;
+        let mapping = mappings.get_mut(&va)?;
+        mapping.pins -= 1;
+        if mapping.pins > 0 || !mapping.closed {
+            return None;
+        }
+        if !self.gpu.is_unplugged() {
+            let mut update = Update::new(&self.gpu, mapping.len);
+            let done = self.invalidate(tree, &mut update, va, mapping.len);
+            let finished = self.finish(tree, &mut update, Before::Valid);
+            done.inspect_err(|e| pr_debug!("closed mapping at {va:#x} not removed: {e:?}\n"))
+                .ok()?;
+            if let Err(e) = finished {
+                pr_debug!("TLBs not flushed for the closed mapping at {va:#x}: {e:?}\n");
+            }
+        }
+        mappings.remove(&va)
+    }
+
     /// Marks mappings as [`Mapping::closed`].
     pub(super) fn close_mappings(&self, ranges: &[(u64, u64)]) {
         let mut guard = self.inner.lock();

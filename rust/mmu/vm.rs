@@ -417,20 +417,8 @@ impl Pin {
 
 impl Drop for Pin {
     fn drop(&mut self) {
-        let mut guard = self.vm.space.inner.lock();
-        let inner: &mut Option<Inner> = &mut guard;
-        let mapping = inner
-            .as_mut()
-            .and_then(|all| all.mappings.get_mut(&self.va));
-        let Some(mapping) = mapping else { return };
-        mapping.pins -= 1;
-        if mapping.pins > 0 || !mapping.closed {
-            return;
-        }
-        let len = mapping.len();
-        drop(guard);
-        if let Err(e) = self.vm.unmap(self.va, len) {
-            pr_debug!("closed mapping at {:#x} not removed: {e:?}\n", self.va);
+        if let Some(mapping) = self.vm.space.unpin(self.va) {
+            self.vm.forget(mapping);
         }
     }
 }
