@@ -165,7 +165,8 @@ pub(super) fn validate_inner(bo: &Arc<BoInner>) -> Result {
 }
 
 /// As [`validate_inner`], for a job, whose fence is in the reservation when that is unlocked. Does
-/// not wait for jobs of others: a BO that is in use stays where it is, and none is evicted.
+/// not wait for jobs of others: a BO that is in use, or that spaces with user queues map, stays where
+/// it is, and none in use is evicted.
 pub(super) fn validate_for_job(bo: &Arc<BoInner>) -> Result {
     validate_with(bo, Victims::Idle)
 }
@@ -175,7 +176,7 @@ fn validate_with(bo: &Arc<BoInner>, victims: Victims) -> Result {
     if bo.preferred() != BoKind::Vram || bo.in_vram() {
         return Ok(());
     }
-    if victims == Victims::Idle && !is_idle(bo)? {
+    if victims == Victims::Idle && (bo.queue_use() != QueueUse::Unused || !is_idle(bo)?) {
         return Ok(());
     }
     match move_to_vram(bo, victims) {
