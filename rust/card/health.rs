@@ -91,7 +91,7 @@ impl Health {
         self.resets.load(Relaxed)
     }
 
-    /// Returns how often the card was hung, each of which a reset follows.
+    /// Returns how often the card was hung, or was to be reset after it had been given up.
     pub(crate) fn hangs(&self) -> u32 {
         self.hangs.load(Relaxed)
     }
@@ -120,10 +120,15 @@ impl Health {
         }
         cut_off();
         // No other task changes it: the state is HALTING.
-        self.hangs
-            .store(self.hangs.load(Relaxed).wrapping_add(1), Relaxed);
+        self.count_hang();
         self.state.store(HUNG, Release);
         true
+    }
+
+    /// For the task that has changed the state only.
+    fn count_hang(&self) {
+        let hangs = self.hangs.load(Relaxed).wrapping_add(1);
+        self.hangs.store(hangs, Relaxed);
     }
 
     /// Marks a hung card as one that will not be reset.
@@ -134,8 +139,9 @@ impl Health {
 
     /// Undoes [`Health::give_up`]: the PCI core is about to reset the card.
     pub(crate) fn expect_reset(&self) {
-        // Fails unless the card is dead.
-        let _ = self.state.cmpxchg(DEAD, HUNG, Full);
+        if self.state.cmpxchg(DEAD, HUNG, Full).is_ok() {
+            self.count_hang();
+        }
     }
 
     /// Returns whether the card is hung and will not be reset.
