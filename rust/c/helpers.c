@@ -469,9 +469,9 @@ phys_addr_t rkfd_helper_page_to_phys(struct page *page)
 	return page_to_phys(page);
 }
 
-void *rkfd_helper_page_address(struct page *page)
+void *rkfd_helper_phys_to_virt(phys_addr_t addr)
 {
-	return page_address(page);
+	return phys_to_virt(addr);
 }
 
 bool rkfd_helper_dma_mapping_error(struct device *dev, dma_addr_t addr)
@@ -748,22 +748,14 @@ long rkfd_helper_fault_nowait(struct mm_struct *mm, unsigned long addr, bool wri
 	return provided && count == -EFAULT ? 0 : count;
 }
 
-struct page *rkfd_helper_hmm_pfn_to_page(unsigned long pfn)
-{
-	return hmm_pfn_to_page(pfn);
-}
-
-/*
- * Marks @count pages from @page on as dirty, as far as they are of anonymous memory or shmem. Pages
- * of file systems are writable only while they are dirty. Does not sleep.
- */
-void rkfd_helper_mark_dirty(struct page *page, unsigned long count)
+static void mark_dirty(struct page *page, unsigned long count)
 {
 	while (count) {
 		struct folio *folio = page_folio(page);
-		unsigned long step =
-			min(count, folio_nr_pages(folio) - folio_page_idx(folio, page));
+		unsigned long step = 1;
 
+		if (count > 1)
+			step = min(count, folio_nr_pages(folio) - folio_page_idx(folio, page));
 		/* It stays dirty while it is mapped: the kernel cleans pages after an unmap. */
 		if (!folio_test_dirty(folio) &&
 		    (folio_test_anon(folio) || folio_test_swapbacked(folio)))
@@ -771,6 +763,18 @@ void rkfd_helper_mark_dirty(struct page *page, unsigned long count)
 		page += step;
 		count -= step;
 	}
+}
+
+/*
+ * Marks the pages of @count runs at physical addresses as dirty, as far as they are of anonymous
+ * memory or shmem. Pages of file systems are writable only while they are dirty. Does not sleep.
+ */
+void rkfd_helper_mark_dirty(const struct rkfd_run *runs, size_t count)
+{
+	size_t i;
+
+	for (i = 0; i < count; i++)
+		mark_dirty(phys_to_page(runs[i].addr), runs[i].count);
 }
 
 /* Returns the data of a device private page; NULL if it is free. */

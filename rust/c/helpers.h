@@ -96,7 +96,7 @@ void rkfd_helper_dev_coredump(struct device *dev, void *data, size_t len);
 void rkfd_helper_sysfs_device_attr_init(struct attribute *attr);
 struct page *rkfd_helper_alloc_pages(unsigned int order, bool zero);
 phys_addr_t rkfd_helper_page_to_phys(struct page *page);
-void *rkfd_helper_page_address(struct page *page);
+void *rkfd_helper_phys_to_virt(phys_addr_t addr);
 int rkfd_helper_remove_boot_display(struct pci_dev *pdev);
 int rkfd_helper_pci_domain_nr(struct pci_bus *bus);
 bool rkfd_helper_pci_trylock_bound(struct pci_dev *pdev);
@@ -116,14 +116,21 @@ ssize_t rkfd_helper_write_nowait(struct file *file, const void *data, size_t len
 
 struct mmu_interval_notifier;
 
+/* Pages that follow each other, the first of which is page @first of a whole. */
+struct rkfd_run {
+	u32 first;
+	u32 count;
+	/* Physical or DMA address. */
+	u64 addr;
+};
+
 void rkfd_helper_mmu_interval_set_seq(struct mmu_interval_notifier *notifier, unsigned long seq);
 bool rkfd_helper_range_is_blockable(const struct mmu_notifier_range *range);
 bool rkfd_helper_userfaultfd_armed(struct mm_struct *mm, unsigned long start, unsigned long end);
 bool rkfd_helper_fault_may_retry(const struct vm_fault *vmf);
 bool rkfd_helper_fault_unlock(struct vm_fault *vmf);
 long rkfd_helper_fault_nowait(struct mm_struct *mm, unsigned long addr, bool write);
-struct page *rkfd_helper_hmm_pfn_to_page(unsigned long pfn);
-void rkfd_helper_mark_dirty(struct page *page, unsigned long count);
+void rkfd_helper_mark_dirty(const struct rkfd_run *runs, size_t count);
 
 void *rkfd_helper_page_device_data(const struct page *page);
 void *rkfd_helper_folio_take_device_data(struct folio *folio);

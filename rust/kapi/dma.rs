@@ -22,10 +22,13 @@ mod device;
 mod mapping;
 mod pages;
 mod registers;
+mod runs;
 
 pub(crate) use coherent::{Access, Coherent};
 pub(crate) use device::Device;
-pub(crate) use mapping::{DmaRuns, PeerMapping, Runs};
-pub(super) use mapping::{Extent, Mapping};
+pub(super) use mapping::Mapping;
+pub(crate) use mapping::PeerMapping;
 pub(crate) use pages::{Contents, Pages};
 pub(crate) use registers::Registers;
+pub(super) use runs::Run;
+pub(crate) use runs::{DmaRuns, Runs};

@@ -27,15 +27,13 @@
 //! // If nothing was invalidated since before the fault: use `pages` under the lock.
 //! ```
 
-use core::{
-    ops::Range,
-    ptr::{self, NonNull},
-};
+use core::{ops::Range, ptr};
 
 use kernel::{
     bindings,
     error::to_result,
     mm::{Mm, MmWithUser, MmWithUserAsync},
+    num::casts::u32_as_usize,
     page::PAGE_SIZE,
     prelude::*,
     sync::{aref::ARef, Arc},
@@ -44,7 +42,7 @@ use kernel::{
 };
 
 use super::{
-    dma::{self, DmaRuns, Extent, Mapping, PeerMapping, Runs},
+    dma::{self, DmaRuns, Mapping, PeerMapping, Run, Runs},
     module_use::ModuleUse,
     sched_mm,
     task, //
@@ -67,6 +65,8 @@ const AWAITED: c_ulong = PFN_WRITE | 1;
 const REFUSED: c_ulong = PFN_WRITE | 2;
 /// The bits of the PFN.
 const PFN_MASK: c_ulong = (1 << ours::HMM_PFN_BITS) - 1;
+/// The bits above them: log2 of the pages that the CPU's entry maps (`hmm_pfn_to_map_order()`).
+const PFN_ORDER_MASK: c_ulong = 0x1f;
 
 /// Operations of an interval notifier (`struct mmu_interval_notifier_ops`).
 #[vtable]
@@ -244,22 +244,21 @@ impl<T: Watch> Interval<T> {
     pub(crate) fn fault(&self, dma: &Arc<dma::Device>) -> Result<Faulted> {
         let _user = user_of(self.mm())?;
         let pages = self.len / PAGE_SIZE;
-        let mut pfns = KVVec::with_capacity(pages.min(CHUNK), GFP_KERNEL)?;
-        let mut extents = KVVec::new();
+        let mut pfns = KVVec::<c_ulong>::zeroed(pages.min(CHUNK), GFP_KERNEL)?;
+        let mut runs = KVVec::new();
         let mut done = 0;
         while done < pages {
-            let count = (pages - done).min(CHUNK);
-            pfns.clear();
-            for _ in 0..count {
-                pfns.push_within_capacity(0)?;
+            let chunk = pfns.get_mut(..(pages - done).min(CHUNK)).ok_or(EINVAL)?;
+            if done != 0 {
+                chunk.fill(0);
             }
-            self.fault_pages(done, &mut pfns, Wanted::Write, None, false)?;
-            append(&mut extents, &pfns)?;
-            done += count;
+            self.fault_pages(done, chunk, Wanted::Write, None, false)?;
+            append(&mut runs, chunk)?;
+            done += chunk.len();
         }
         // SAFETY: The walk found the pages. The notifier stops accesses before they are freed.
-        let mapped = Mapped(unsafe { Mapping::new(dma, &extents)? });
-        Ok(Faulted { mapped, extents })
+        let mapped = Mapped(unsafe { Mapping::new(dma, &runs)? });
+        Ok(Faulted { mapped, runs })
     }
 
     /// Faults the pages from page `first` of the range on in, as far as they are `wanted`, one for
@@ -571,27 +570,20 @@ impl FoundPage {
     /// To be called before a device may write to them, with the lock held that the [`Watch`] takes,
     /// if they were not invalidated since before they were found.
     pub(crate) fn mark_dirty<'a>(found: impl Iterator<Item = &'a Self>) {
-        let mut run = (0, 0);
-        let writable = found.filter(|page| page.is_writable());
-        for pfn in writable.map(|page| page.pfn()) {
-            if pfn == run.0 + run.1 && run.1 != 0 {
-                run.1 += 1;
+        let mut run = Run::default();
+        for page in found.filter(|page| page.is_writable()) {
+            if page.addr() == run.addr_of(u32_as_usize(run.count)) {
+                run.count += 1;
                 continue;
             }
-            Self::mark_run_dirty(run);
-            run = (pfn, 1);
+            mark_dirty(&[run]);
+            run = Run {
+                first: 0,
+                count: 1,
+                addr: page.addr(),
+            };
         }
-        Self::mark_run_dirty(run);
-    }
-
-    fn mark_run_dirty((first, count): (c_ulong, c_ulong)) {
-        if count != 0 {
-            // SAFETY: The walk found pages with these PFNs, so each has a `struct page`.
-            unsafe {
-                let page = ours::rkfd_helper_hmm_pfn_to_page(first);
-                ours::rkfd_helper_mark_dirty(page, count);
-            }
-        }
+        mark_dirty(&[run]);
     }
 
     /// Returns why a kernel thread did not find the page: `EAGAIN` if it has to be waited for,
@@ -602,6 +594,11 @@ impl FoundPage {
             REFUSED => Some(EFAULT),
             _ => None,
         }
+    }
+
+    /// Returns the physical address.
+    fn addr(self) -> u64 {
+        (self.pfn() * PAGE_SIZE) as u64
     }
 
     /// Returns the PFN.
@@ -627,12 +624,12 @@ impl Mapped {
         dma: &Arc<dma::Device>,
         found: impl Iterator<Item = &'a FoundPage>,
     ) -> Result<Self> {
-        let mut extents = KVVec::new();
+        let mut runs = KVVec::new();
         for page in found.filter(|page| page.is_some()) {
-            append(&mut extents, core::slice::from_ref(&page.0))?;
+            append(&mut runs, core::slice::from_ref(&page.0))?;
         }
         // SAFETY: The walk found the pages. The notifier stops accesses before they are freed.
-        unsafe { Mapping::new(dma, &extents) }.map(Self)
+        unsafe { Mapping::new(dma, &runs) }.map(Self)
     }
 }
 
@@ -650,13 +647,9 @@ impl Runs for Mapped {
 /// others.
 pub(crate) struct Faulted {
     mapped: Mapped,
-    extents: KVVec<Extent>,
+    /// At physical addresses.
+    runs: KVVec<Run>,
 }
-
-// SAFETY: The list has addresses of `struct page`, which any task may map.
-unsafe impl Send for Faulted {}
-// SAFETY: The list does not change.
-unsafe impl Sync for Faulted {}
 
 impl Faulted {
     /// Maps the pages for another device, too. As those of this object they may have been freed
@@ -665,18 +658,13 @@ impl Faulted {
     pub(crate) fn map_for(&self, device: &Arc<dma::Device>) -> Result<PeerMapping> {
         // SAFETY: The walk found the pages, and a `struct page` outlives the use of its page. The
         // notifier stops accesses before they are freed.
-        let mapping = unsafe { Mapping::new(device, &self.extents)? };
+        let mapping = unsafe { Mapping::new(device, &self.runs)? };
         Ok(PeerMapping::new(mapping, None))
     }
 
     /// Marks the pages as dirty, see [`FoundPage::mark_dirty`].
     pub(crate) fn mark_dirty(&self) {
-        for extent in &self.extents {
-            // SAFETY: The walk found the pages, and a `struct page` outlives the use of its page.
-            unsafe {
-                ours::rkfd_helper_mark_dirty(extent.page.as_ptr(), extent.count as c_ulong);
-            }
-        }
+        mark_dirty(&self.runs);
     }
 }
 
@@ -690,29 +678,42 @@ impl Runs for Faulted {
     }
 }
 
-/// Appends the pages of `pfns` to `extents`. `EFAULT` if a page is not present.
-fn append(extents: &mut KVVec<Extent>, pfns: &[c_ulong]) -> Result {
-    let mut next = extents.last().map_or(0, |last| last.first + last.count);
-    for pfn in pfns {
+/// Marks pages that a walk found as dirty, see [`FoundPage::mark_dirty`].
+fn mark_dirty(runs: &[Run]) {
+    // SAFETY: The walk found the pages, and a `struct page` outlives the use of its page.
+    unsafe { ours::rkfd_helper_mark_dirty(runs.as_ptr(), runs.len()) }
+}
+
+/// Appends the pages of `pfns` to `runs`. `EFAULT` if a page is not present, `ENOMEM` without
+/// memory.
+fn append(runs: &mut KVVec<Run>, pfns: &[c_ulong]) -> Result {
+    let mut first = runs.last().map_or(0, |last| last.first + last.count);
+    let mut rest = pfns;
+    while let Some(pfn) = rest.first() {
         if pfn & PFN_VALID == 0 {
             return Err(EFAULT);
         }
-        // SAFETY: The walk found the page, so its PFN has a `struct page`.
-        let page = unsafe { ours::rkfd_helper_hmm_pfn_to_page(pfn & PFN_MASK) };
-        let page = NonNull::new(page).ok_or(EFAULT)?;
-        match extents.last_mut() {
-            // SAFETY: Both pages exist; the addresses are compared only.
-            Some(last) if unsafe { last.page.add(last.count) } == page => last.count += 1,
-            _ => extents.push(
-                Extent {
-                    page,
-                    first: next,
-                    count: 1,
-                },
-                GFP_KERNEL,
-            )?,
+        // An entry of the CPU maps pages that follow each other, aligned to their number: those
+        // behind the first one need no look.
+        let mapped = 1 << (pfn >> ours::HMM_PFN_BITS & PFN_ORDER_MASK);
+        let pfn = pfn & PFN_MASK;
+        let len = (mapped - (pfn & (mapped - 1))).min(rest.len());
+        let count = len as u32;
+        let end = first.checked_add(count).ok_or(ENOMEM)?;
+        let addr = (pfn * PAGE_SIZE) as u64;
+        match runs.last_mut() {
+            Some(last) if last.addr_of(u32_as_usize(last.count)) == addr => last.count += count,
+            _ => {
+                if runs.len() == runs.capacity() {
+                    // For all that follow, if these are single pages.
+                    let more = if mapped == 1 { rest.len() } else { 1 };
+                    runs.reserve(more, GFP_KERNEL)?;
+                }
+                runs.push_within_capacity(Run { first, count, addr })?;
+            }
         }
-        next += 1;
+        first = end;
+        rest = &rest[len..];
     }
     Ok(())
 }

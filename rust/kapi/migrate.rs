@@ -32,6 +32,7 @@ use kernel::{
         virt::{flags, vm_flags_t},
         MmapReadGuard,
     },
+    num::casts::u32_as_usize,
     page::{PAGE_SHIFT, PAGE_SIZE},
     prelude::*,
     sync::Arc,
@@ -39,7 +40,7 @@ use kernel::{
 
 use super::{
     devmem::{CpuFault, Filling, Owner, Region},
-    dma::{self, Extent, Mapping},
+    dma::{self, Mapping, Run},
     hmm::Mapped,
     vma::LockedArea,
 };
@@ -309,29 +310,24 @@ impl<'a> Migration<'a> {
     /// `ENOMEM` without memory, `ENODEV` after the unbind.
     pub(crate) fn map_system(&self, dma: &Arc<dma::Device>) -> Result<SystemSide<'_>> {
         let side = if self.to_system { &self.dst } else { &self.src };
-        let mut extents: KVVec<Extent> = KVVec::new();
-        let mut next = 0;
+        let mut runs: KVVec<Run> = KVVec::new();
         for (first, index) in self.system().enumerate() {
             let entry = side.get(index).copied().unwrap_or(0);
-            let pfn = entry >> ours::MIGRATE_PFN_SHIFT;
-            match extents.last_mut().filter(|_| pfn == next) {
-                Some(last) => last.count += 1,
-                None => {
-                    // SAFETY: The entry is that of a page that exists.
-                    let page = unsafe { ours::rkfd_helper_migrate_pfn_to_page(entry) };
-                    let page = NonNull::new(page).ok_or(EINVAL)?;
-                    let count = 1;
-                    extents.push(Extent { page, first, count }, GFP_KERNEL)?;
+            let addr = ((entry >> ours::MIGRATE_PFN_SHIFT) * PAGE_SIZE) as u64;
+            match runs.last_mut() {
+                Some(last) if last.addr_of(u32_as_usize(last.count)) == addr => last.count += 1,
+                _ => {
+                    let (first, count) = (u32::try_from(first)?, 1);
+                    runs.push(Run { first, count, addr }, GFP_KERNEL)?;
                 }
             }
-            next = pfn + 1;
         }
-        if extents.is_empty() {
+        if runs.is_empty() {
             return Err(EINVAL);
         }
         // SAFETY: The pages are locked and have references, until the migration ends, before which
         // the result is dropped.
-        let mapping = unsafe { Mapping::new(dma, &extents) }?;
+        let mapping = unsafe { Mapping::new(dma, &runs) }?;
         Ok(SystemSide {
             mapped: Mapped::from_mapping(mapping),
             _migration: PhantomData,

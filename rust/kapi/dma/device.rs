@@ -8,6 +8,7 @@ use kernel::{
     bindings, device, devres,
     list::{impl_list_arc_safe, impl_list_item, List, ListArc, ListLinks},
     new_mutex, new_srcu,
+    num::casts::u32_as_usize,
     page::PAGE_SIZE,
     pci,
     prelude::*,
@@ -18,6 +19,7 @@ use kernel::{
     },
 };
 
+use super::runs::Run;
 use crate::{
     bindings as ours,
     kapi::raw_device as raw, //
@@ -117,13 +119,6 @@ impl Drop for Unbind {
     }
 }
 
-/// Pages `first..first + count`, mapped from `dma` on.
-pub(super) struct Run {
-    pub(super) first: usize,
-    pub(super) count: usize,
-    pub(super) dma: u64,
-}
-
 /// Attributes of a mapping: it fails if the pages would be bounced (swiotlb). The GPU accesses them
 /// as long as they are mapped, and an unmap must not write to them: they may be those of a process,
 /// which has freed them.
@@ -141,10 +136,10 @@ pub(super) unsafe fn unmap(dev: &device::Device, runs: &[Run]) {
         // SAFETY: By the safety requirement the run is mapped, with this size and direction as
         // every run is (`map()`).
         unsafe {
-            bindings::dma_unmap_page_attrs(
+            bindings::dma_unmap_phys(
                 raw(dev),
-                run.dma,
-                run.count * PAGE_SIZE,
+                run.addr,
+                u32_as_usize(run.count) * PAGE_SIZE,
                 bindings::dma_data_direction::DMA_BIDIRECTIONAL,
                 ATTRS,
             )
@@ -160,7 +155,7 @@ pub(super) enum Memory {
         dma: u64,
         size: usize,
     },
-    /// Results of `dma_map_page_attrs()`, bidirectional.
+    /// Results of `dma_map_phys()`, bidirectional.
     Runs(KVVec<Run>),
     /// The result of `dma_map_resource()`, bidirectional.
     Registers { dma: u64, size: usize },

@@ -2,10 +2,11 @@
 
 //! System pages that are owned by the driver and mapped for a device.
 
-use core::{ops::Range, ptr::NonNull};
+use core::ops::Range;
 
 use kernel::{
     bindings,
+    num::casts::u32_as_usize,
     page::PAGE_SIZE,
     prelude::*,
     sync::Arc, //
@@ -13,7 +14,8 @@ use kernel::{
 
 use super::{
     device::Device,
-    mapping::{DmaRuns, Extent, Mapping, PeerMapping, Runs},
+    mapping::{Mapping, PeerMapping},
+    runs::{DmaRuns, Run, Runs},
 };
 use crate::{bindings as ours, kapi::task};
 
@@ -29,20 +31,20 @@ pub(crate) enum Contents {
 /// Order of the largest extent: 2 MiB.
 const MAX_ORDER: u32 = 9;
 
-/// Pages in extents as large as the page allocator has.
+/// Pages in runs as large as the page allocator has, at physical addresses.
 ///
 /// # Invariants
 ///
-/// Every extent was allocated with an order, is owned by the object, and is in lowmem; together
-/// they have exactly the pages `0..pages`, in order. No reference to the memory exists: all
-/// accesses are volatile.
+/// Every run was allocated with an order, is owned by the object, and is in lowmem; together they
+/// have exactly the pages `0..pages`, in order. No reference to the memory exists: all accesses are
+/// volatile, of naturally aligned words, and may race with the device and with other CPUs.
 struct Extents {
-    list: KVVec<Extent>,
-    pages: usize,
+    list: KVVec<Run>,
+    pages: u32,
 }
 
 impl Extents {
-    fn new(pages: usize, contents: Contents) -> Result<Self> {
+    fn new(pages: u32, contents: Contents) -> Result<Self> {
         let mut this = Self {
             list: KVVec::new(),
             pages: 0,
@@ -68,39 +70,32 @@ impl Extents {
         self.list.reserve(1, GFP_KERNEL)?;
         // SAFETY: The allocation may sleep, and so may the callers; any order may be requested.
         let page = unsafe { ours::rkfd_helper_alloc_pages(order, contents == Contents::Zero) };
-        let page = NonNull::new(page).ok_or(ENOMEM)?;
+        if page.is_null() {
+            return Err(ENOMEM);
+        }
+        // SAFETY: The page was allocated above.
+        let addr = unsafe { ours::rkfd_helper_page_to_phys(page) };
         let (first, count) = (self.pages, 1 << order);
         // INVARIANT: The pages were allocated above, with this order.
-        self.list
-            .push_within_capacity(Extent { page, first, count })?;
+        self.list.push_within_capacity(Run { first, count, addr })?;
         self.pages += count;
         Ok(())
     }
 
-    /// Returns the extent of page `page`, and the number of the page in it. `EINVAL` out of bounds.
-    fn find(&self, page: usize) -> Result<(&Extent, usize)> {
-        if page >= self.pages {
-            return Err(EINVAL);
-        }
-        let after = self.list.partition_point(|extent| extent.first <= page);
-        let extent = after.checked_sub(1).and_then(|i| self.list.get(i));
-        let extent = extent.ok_or(EINVAL)?;
-        Ok((extent, page - extent.first))
+    /// Returns the kernel address of byte `skip` of a run.
+    fn cpu(run: &Run, skip: usize) -> *mut u8 {
+        // SAFETY: By the type invariant the run is in lowmem, which has kernel addresses.
+        let first = unsafe { ours::rkfd_helper_phys_to_virt(run.addr) };
+        first.cast::<u8>().wrapping_add(skip)
     }
 }
 
-// SAFETY: The pages are owned by the object, and may be freed by any task.
-unsafe impl Send for Extents {}
-// SAFETY: Addresses do not change, and the memory is accessed with volatile, naturally aligned
-// words, which may race with the device and with other CPUs.
-unsafe impl Sync for Extents {}
-
 impl Drop for Extents {
     fn drop(&mut self) {
-        for extent in &self.list {
+        for run in &self.list {
             // SAFETY: By the type invariant the pages are owned by the object, and were allocated
             // with the order of which `count` is the power.
-            unsafe { bindings::__free_pages(extent.page.as_ptr(), extent.count.ilog2()) };
+            unsafe { bindings::free_pages(Self::cpu(run, 0) as usize, run.count.ilog2()) };
         }
     }
 }
@@ -117,7 +112,8 @@ impl Pages {
     /// Allocates and maps memory of at least `size` bytes. `EINVAL` for none, `ENOMEM` on failure,
     /// `EINTR` after `SIGKILL`, `ENODEV` after the unbind.
     pub(crate) fn new(device: &Arc<Device>, size: usize, contents: Contents) -> Result<Self> {
-        let pages = size.div_ceil(PAGE_SIZE);
+        // Runs count pages with 32 bits.
+        let pages = u32::try_from(size.div_ceil(PAGE_SIZE)).map_err(|_| ENOMEM)?;
         if pages == 0 {
             return Err(EINVAL);
         }
@@ -137,15 +133,13 @@ impl Pages {
 
     /// Returns the size in bytes.
     pub(crate) fn size(&self) -> usize {
-        self.extents.pages * PAGE_SIZE
+        u32_as_usize(self.extents.pages) * PAGE_SIZE
     }
 
     /// Returns the physical address of page `page`; `EINVAL` out of bounds.
     pub(in crate::kapi) fn phys(&self, page: usize) -> Result<u64> {
-        let (extent, skip) = self.extents.find(page)?;
-        // SAFETY: The page exists, since the object owns it by the type invariant.
-        let base = unsafe { ours::rkfd_helper_page_to_phys(extent.page.as_ptr()) };
-        Ok(base + (skip * PAGE_SIZE) as u64)
+        let (run, skip) = Run::find(&self.extents.list, page)?;
+        Ok(run.addr_of(skip))
     }
 
     /// Calls `f` with the offset and a copy of each page, in order. Concurrent writes of the device
@@ -169,18 +163,12 @@ impl Pages {
         if offset.checked_add(len).is_none_or(|end| end > self.size()) {
             return Err(EINVAL);
         }
-        let (extent, skip) = self.extents.find(offset / PAGE_SIZE)?;
+        let (run, skip) = Run::find(&self.extents.list, offset / PAGE_SIZE)?;
         let inside = skip * PAGE_SIZE + offset % PAGE_SIZE;
-        if inside + len > PAGE_SIZE * extent.count {
+        if inside + len > PAGE_SIZE * u32_as_usize(run.count) {
             return Err(EINVAL);
         }
-        // SAFETY: The page has a kernel address, as it is in lowmem by the type invariant (no
-        // `__GFP_HIGHMEM`); `inside..inside + len` is part of the extent.
-        Ok(unsafe {
-            ours::rkfd_helper_page_address(extent.page.as_ptr())
-                .cast::<u8>()
-                .add(inside)
-        })
+        Ok(Extents::cpu(run, inside))
     }
 
     /// Copies the bytes at `offset`; `EINVAL` out of bounds. The device or user space may change
