@@ -474,6 +474,18 @@ void *rkfd_helper_phys_to_virt(phys_addr_t addr)
 	return phys_to_virt(addr);
 }
 
+/* As memset_io(), in units of 64 bits that are written at once. */
+void rkfd_helper_fill64_io(void __iomem *to, u64 value, size_t count)
+{
+	u64 __iomem *at = to;
+	u64 __iomem *end = at + count;
+
+	/* Page tables are filled with this. */
+#pragma GCC unroll 8
+	while (at < end)
+		__raw_writeq(value, at++);
+}
+
 bool rkfd_helper_dma_mapping_error(struct device *dev, dma_addr_t addr)
 {
 	return dma_mapping_error(dev, addr);

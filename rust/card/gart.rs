@@ -168,8 +168,7 @@ impl Gart {
 
     fn write_table(&self, page: usize, ptes: &[u64]) -> Result {
         let at = usize::try_from(self.table.start())? + page * PTE_BYTES;
-        let bar = self.table.vram().bar();
-        bar.write64s(at, ptes.len(), |i| ptes[i])
+        self.table.vram().bar().write64s(at, ptes)
     }
 
     /// Rewrites the whole table. Complete after [`Self::flush`].

@@ -26,6 +26,7 @@ use kernel::{
 };
 
 use super::pci::raw;
+use crate::bindings as ours;
 
 /// Bytes that are accessed in one RCU read-side section, which the unbind waits for.
 const CHUNK: usize = 64 * 1024;
@@ -183,14 +184,28 @@ impl WcBar {
         self.write(offset, AsBytes::as_bytes(from))
     }
 
-    /// Writes `count` 64-bit words from byte `offset` on, which must be aligned; `value(i)` returns
-    /// word `i`.
-    pub(crate) fn write64s(
-        &self,
-        offset: usize,
-        count: usize,
-        mut value: impl FnMut(usize) -> u64,
-    ) -> Result {
+    /// Writes 64-bit words from byte `offset` on, which must be aligned. Each is written at once.
+    pub(crate) fn write64s(&self, offset: usize, from: &[u64]) -> Result {
+        if offset % 8 != 0 {
+            return Err(EINVAL);
+        }
+        let mut at = offset;
+        for chunk in from.chunks(CHUNK / 8) {
+            let len = size_of_val(chunk);
+            self.with(at, len, |p| {
+                // SAFETY: `with()` passes the address of `len` mapped bytes, aligned as the mapping
+                // and `offset`, which are the words of `chunk`.
+                unsafe {
+                    bindings::__iowrite64_copy(p.cast(), chunk.as_ptr().cast(), chunk.len());
+                }
+            })?;
+            at += len;
+        }
+        Ok(())
+    }
+
+    /// Writes the same 64-bit word `count` times, as [`Self::write64s`].
+    pub(crate) fn fill64(&self, offset: usize, count: usize, value: u64) -> Result {
         if offset % 8 != 0 {
             return Err(EINVAL);
         }
@@ -199,11 +214,9 @@ impl WcBar {
         while done < len {
             let n = CHUNK.min(len - done);
             self.with(offset.checked_add(done).ok_or(EINVAL)?, n, |p| {
-                for i in 0..n / 8 {
-                    let v = value(done / 8 + i);
-                    // SAFETY: `with()` passes `n` mapped bytes; `i` stays below `n / 8`.
-                    unsafe { bindings::writeq(v, p.add(i * 8).cast()) };
-                }
+                // SAFETY: `with()` passes the address of `n` mapped bytes, aligned as the mapping
+                // and `offset`.
+                unsafe { ours::rkfd_helper_fill64_io(p.cast(), value, n / 8) }
             })?;
             done += n;
         }
@@ -212,7 +225,12 @@ impl WcBar {
 
     /// Writes the 64-bit word at byte `offset`, which must be aligned.
     pub(crate) fn write64(&self, offset: usize, value: u64) -> Result {
-        self.write64s(offset, 1, |_| value)
+        if offset % 8 != 0 {
+            return Err(EINVAL);
+        }
+        // SAFETY: `with()` passes the address of 8 mapped bytes, aligned as the mapping and
+        // `offset`.
+        self.with(offset, 8, |p| unsafe { bindings::writeq(value, p.cast()) })
     }
 
     /// Zeroes `len` bytes from byte `offset` on.

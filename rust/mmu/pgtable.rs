@@ -24,6 +24,7 @@ use crate::{
     card::vram::VramRange,
     gpu::Gpu,
     hw::{Level, PteAttrs},
+    kapi::dma::DmaRuns,
 };
 
 /// Entries per table.
@@ -140,7 +141,7 @@ impl Table {
             GFP_KERNEL,
         )?;
         let empty = gpu.generation().gmc.empty(level);
-        pte::write(gpu, table.start, ENTRIES, |_| empty)?;
+        pte::fill(gpu, table.start, ENTRIES, empty)?;
         Ok(table)
     }
 
@@ -151,7 +152,7 @@ impl Table {
 
     /// Writes an entry at once.
     fn write(&self, gpu: &Gpu, i: usize, entry: u64) -> Result {
-        pte::write(gpu, self.offset(i), 1, |_| entry)
+        pte::fill(gpu, self.offset(i), 1, entry)
     }
 
     /// Writes the PDE of a child table.
@@ -196,14 +197,16 @@ impl Table {
 
     /// Writes the table and its children with their PDEs only, without PTEs.
     fn rewrite(&self, gpu: &Gpu) -> Result {
-        let gmc = gpu.generation().gmc;
-        let empty = gmc.empty(self.level);
-        pte::write(gpu, self.start, ENTRIES, |i| match self.child(i) {
-            Some(child) => gmc.table(self.level, gpu.vram_pa(child.start)),
-            None => empty,
-        })?;
+        let empty = gpu.generation().gmc.empty(self.level);
+        pte::fill(gpu, self.start, ENTRIES, empty)?;
         let children = self.children.iter().flat_map(|all| all.iter());
-        children.flatten().try_for_each(|child| child.rewrite(gpu))
+        for (i, child) in children.enumerate() {
+            if let Some(child) = child {
+                self.write_pde(gpu, i, child)?;
+                child.rewrite(gpu)?;
+            }
+        }
+        Ok(())
     }
 
     fn child(&self, i: usize) -> Option<&Table> {
@@ -264,13 +267,11 @@ impl Table {
             // After an error the caller unmaps the range.
             self.set_leaves(first, count, true);
             let gmc = cx.gpu.generation().gmc;
-            let page = gmc.leaf(0, 0, flags, 0);
-            source.for_runs(va, end, |at, end, pa| match end - at == PAGE_SIZE as u64 {
-                true => rows.one(pa | page),
-                false => pte::for_fragments(at..end, pa, |_, addr, fragment| {
-                    rows.push(&Row::pages(addr, fragment, gmc.leaf(0, 0, flags, fragment)))
-                }),
-            })?;
+            let leaf = |fragment| gmc.leaf(0, 0, flags, fragment);
+            match source.dma_runs(va, end)? {
+                Some(runs) => rows.add_pages(va, runs, leaf)?,
+                None => source.for_runs(va, end, |part, pa| rows.add(part, pa, leaf))?,
+            }
             return rows.write_batch();
         }
         let gmc = cx.gpu.generation().gmc;
@@ -283,13 +284,15 @@ impl Table {
             if self.level == BLOCK && next - at == step {
                 let (phys, run) = source.run(at)?;
                 // Reserve first: once the child is detached its PDE has to be overwritten.
-                block = (run >= step && phys % step == 0 && cx.ptes.reserve())
+                block = (run >= step && phys % step == 0 && cx.ptes.reserve(1))
                     .then_some(phys)
                     .filter(|_| self.clear_child(cx, i));
             }
             if let Some(phys) = block {
                 let entry = gmc.leaf(self.level, phys, flags, MAX_FRAGMENT);
-                cx.ptes.one(self.span(cx.gpu, i, 1), entry)?;
+                let mut rows = cx.ptes.rows(self.span(cx.gpu, i, 1))?;
+                rows.push(&Row::same(1, entry))?;
+                rows.write_batch()?;
                 self.set_leaf(i, true);
             } else {
                 let child = self.child_or_new(cx, at)?;
@@ -338,7 +341,7 @@ impl Table {
                 // With those that follow: an access to the BAR costs more than an entry.
                 let most = ((end - at) / step) as usize;
                 let count = (i..i + most).take_while(|i| self.is_leaf(*i)).count();
-                pte::write(cx.gpu, self.offset(i), count, |_| empty)?;
+                pte::fill(cx.gpu, self.offset(i), count, empty)?;
                 self.set_leaves(i, count, false);
                 at += count as u64 * step;
                 continue;
@@ -604,19 +607,30 @@ impl<'a> Source<'a> {
         Ok((self.pa + (at - self.last.start), self.last.end - at))
     }
 
-    /// Calls `f` with the VAs and the physical address of each piece between `va` and `end`.
-    /// Returns its first error; others as [`Placement::run`].
-    fn for_runs(&self, va: u64, end: u64, mut f: impl FnMut(u64, u64, u64) -> Result) -> Result {
+    /// Returns the DMA addresses between `va` and `end`. See [`Placement::dma_runs`].
+    fn dma_runs(&self, va: u64, end: u64) -> Result<Option<DmaRuns<'a>>> {
         let Target {
             placement, peer, ..
         } = self.target;
-        let part = self.offset(va)..self.offset(end);
+        placement.dma_runs(*peer, self.offset(va)..self.offset(end))
+    }
+
+    /// Calls `f` with the VAs and the physical address of each piece between `va` and `end`.
+    /// Returns its first error; others as [`Placement::run`].
+    fn for_runs(
+        &mut self,
+        va: u64,
+        end: u64,
+        mut f: impl FnMut(Range<u64>, u64) -> Result,
+    ) -> Result {
         let mut at = va;
-        placement.for_runs(self.gpu, *peer, part, |pa, len| {
-            f(at, at + len, pa)?;
-            at += len;
-            Ok(())
-        })
+        while at < end {
+            let (pa, len) = self.run(at)?;
+            let next = at + len.min(end - at);
+            f(at..next, pa)?;
+            at = next;
+        }
+        Ok(())
     }
 }
 

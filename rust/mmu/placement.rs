@@ -19,7 +19,7 @@ use crate::{
     card::{account, gart::GartMapping, vram::VramRange, Card},
     doorbell::DoorbellPages,
     kapi::{
-        dma::{self, Contents, Pages, PeerMapping, Runs},
+        dma::{self, Contents, DmaRuns, Pages, PeerMapping, Runs},
         gem::{Frame, Memory},
     },
 };
@@ -351,35 +351,20 @@ impl Placement {
         })
     }
 
-    /// Calls `f` with the address that PTEs of `card` use and the bytes of each piece of the bytes
-    /// in `part`, which are whole pages. Returns its first error; others as [`Placement::run`].
-    #[inline]
-    pub(super) fn for_runs(
-        &self,
-        card: &Card,
-        peer: Option<&PeerUse>,
+    /// Returns the DMA addresses of the bytes in `part`, which are whole pages; `None` if they are
+    /// not pages of system memory. Errors as [`Placement::run`].
+    pub(super) fn dma_runs<'a>(
+        &'a self,
+        peer: Option<&'a PeerUse>,
         part: Range<u64>,
-        mut f: impl FnMut(u64, u64) -> Result,
-    ) -> Result {
+    ) -> Result<Option<DmaRuns<'a>>> {
         let runs: &dyn Runs = match (peer, self) {
             (Some(peer), _) => peer.mapping(),
             (None, Self::System(system)) => system.pages(),
             (None, Self::User(pages)) => pages.runs(),
-            _ => {
-                let mut at = part.start;
-                while at < part.end {
-                    let (pa, len) = self.run(card, None, at)?;
-                    let len = len.min(part.end - at);
-                    f(pa, len)?;
-                    at += len;
-                }
-                return Ok(());
-            }
+            _ => return Ok(None),
         };
         let page = |at: u64| usize::try_from(at / PAGE_SIZE as u64);
-        for (dma, count) in runs.dma_runs(page(part.start)?..page(part.end)?)? {
-            f(dma, (count * PAGE_SIZE) as u64)?;
-        }
-        Ok(())
+        runs.dma_runs(page(part.start)?..page(part.end)?).map(Some)
     }
 }

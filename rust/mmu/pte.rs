@@ -7,9 +7,12 @@ use core::ops::Range;
 use kernel::{page::PAGE_SIZE, prelude::*};
 
 use super::lazy_vec::LazyVec;
-use crate::gpu::{
-    dma::{self, PteRun},
-    Gpu, //
+use crate::{
+    gpu::{
+        dma::{self, PteRun},
+        Gpu, //
+    },
+    kapi::dma::DmaRuns,
 };
 
 /// Bytes of an entry.
@@ -27,15 +30,16 @@ const DMA_MIN_ROW: usize = 32;
 /// Entries of short rows that are collected before they are written.
 const BATCH: usize = 16;
 
-/// Writes `count` entries at an offset in VRAM; `value(i)` returns them.
-pub(super) fn write(
-    gpu: &Gpu,
-    offset: u64,
-    count: usize,
-    value: impl FnMut(usize) -> u64,
-) -> Result {
+/// Writes entries at an offset in VRAM.
+fn write(gpu: &Gpu, offset: u64, entries: &[u64]) -> Result {
     let bar = gpu.vram().bar();
-    bar.write64s(usize::try_from(offset)?, count, value)
+    bar.write64s(usize::try_from(offset)?, entries)
+}
+
+/// Writes `count` times the same entry at an offset in VRAM.
+pub(super) fn fill(gpu: &Gpu, offset: u64, count: usize, entry: u64) -> Result {
+    let bar = gpu.vram().bar();
+    bar.fill64(usize::try_from(offset)?, count, entry)
 }
 
 /// Calls `f` with the address, the physical address and log2 of the pages of each fragment of `va`:
@@ -93,6 +97,30 @@ impl Row {
     fn entry(&self, i: usize) -> u64 {
         (self.addr + i as u64 * self.step) | self.flags
     }
+
+    /// Writes the entries with the CPU at an offset in VRAM. Allocates no memory.
+    fn write(&self, gpu: &Gpu, offset: u64) -> Result {
+        if self.step == 0 {
+            return fill(gpu, offset, self.count, self.entry(0));
+        }
+        let mut batch = [0; BATCH];
+        let mut done = 0;
+        while done < self.count {
+            let count = self.store(done, &mut batch);
+            write(gpu, offset + (done * ENTRY_BYTES) as u64, &batch[..count])?;
+            done += count;
+        }
+        Ok(())
+    }
+
+    /// Stores the entries from `first` on, as far as there is room. Returns how many.
+    fn store(&self, first: usize, to: &mut [u64]) -> usize {
+        let count = to.len().min(self.count - first);
+        for (to, i) in to[..count].iter_mut().zip(first..) {
+            *to = self.entry(i);
+        }
+        count
+    }
 }
 
 /// Consecutive PTEs.
@@ -122,21 +150,35 @@ impl Span {
 
     /// Zaps the PTEs.
     pub(super) fn clear(&self, gpu: &Gpu) -> Result {
-        write(gpu, self.offset, self.count, |_| self.empty)
+        fill(gpu, self.offset, self.count, self.empty)
     }
 }
 
 /// PTEs that [`Writer::write_deferred`] writes.
+#[derive(Default)]
 struct Deferred {
     spans: KVVec<Span>,
     /// Those of all spans.
     entries: KVVec<u64>,
+    /// Number of `entries` that were added.
+    added: usize,
 }
 
 impl Deferred {
-    /// Adds a span, whose PTEs follow by [`Self::fill`]. `ENOMEM` without memory.
+    /// Makes room for a span. Without memory it returns false.
+    fn reserve(&mut self, count: usize) -> bool {
+        let Self { spans, entries, .. } = self;
+        spans.reserve(1, GFP_KERNEL).is_ok() && entries.reserve(count, GFP_KERNEL).is_ok()
+    }
+
+    /// Adds a span, whose PTEs follow by [`Self::add`]. `ENOMEM` without memory.
     fn begin(&mut self, span: Span) -> Result {
-        self.entries.reserve(span.count, GFP_KERNEL)?;
+        if self.entries.capacity() == 0 {
+            self.entries = KVVec::zeroed(span.count, GFP_KERNEL)?;
+        } else {
+            let count = self.entries.len() + span.count;
+            self.entries.resize(count, 0, GFP_KERNEL)?;
+        }
         match self.spans.last_mut() {
             Some(last) if last.empty == span.empty && last.end() == span.offset => {
                 last.count += span.count;
@@ -146,12 +188,9 @@ impl Deferred {
         Ok(())
     }
 
-    /// Adds PTEs of the last span. `ENOMEM` for more than it has.
-    fn fill(&mut self, row: &Row) -> Result {
-        for i in 0..row.count {
-            self.entries.push_within_capacity(row.entry(i))?;
-        }
-        Ok(())
+    /// Returns the PTEs of the last span that are not added yet.
+    fn room(&mut self) -> &mut [u64] {
+        self.entries.get_mut(self.added..).unwrap_or_default()
     }
 }
 
@@ -182,10 +221,7 @@ impl<'a> Writer<'a> {
             gpu,
             rows: LazyVec::new(),
             by_dma: false,
-            deferred: Some(Deferred {
-                spans: KVVec::new(),
-                entries: KVVec::new(),
-            }),
+            deferred: Some(Deferred::default()),
         }
     }
 
@@ -203,23 +239,11 @@ impl<'a> Writer<'a> {
         })
     }
 
-    /// Writes a single PTE. `ENOMEM` without memory for one that must be deferred.
-    pub(super) fn one(&mut self, span: Span, entry: u64) -> Result {
-        let Some(deferred) = &mut self.deferred else {
-            return write(self.gpu, span.offset, 1, |_| entry);
-        };
-        deferred.begin(span)?;
-        deferred.fill(&Row::same(1, entry))
-    }
-
-    /// Reserves memory for a PTE that must be deferred. Returns false without memory. An entry that
-    /// is written at once needs none: a rewrite after a reset must not fail.
-    pub(super) fn reserve(&mut self) -> bool {
-        let Some(deferred) = &mut self.deferred else {
-            return true;
-        };
-        let Deferred { spans, entries } = deferred;
-        spans.reserve(1, GFP_KERNEL).is_ok() && entries.reserve(1, GFP_KERNEL).is_ok()
+    /// Reserves memory for a span of `count` PTEs if they must be deferred. Returns false without
+    /// memory. Entries that are written at once need none: a rewrite after a reset must not fail.
+    pub(super) fn reserve(&mut self, count: usize) -> bool {
+        let deferred = self.deferred.as_mut();
+        deferred.is_none_or(|deferred| deferred.reserve(count))
     }
 
     /// Writes a row of entries at an offset in VRAM, which cannot be deferred, at once or by
@@ -229,7 +253,7 @@ impl<'a> Writer<'a> {
         if by_dma && self.rows.push((offset, *row), GFP_KERNEL).is_ok() {
             return Ok(());
         }
-        write(self.gpu, offset, row.count, |i| row.entry(i))
+        row.write(self.gpu, offset)
     }
 
     /// Returns the deferred PTEs. `ENOMEM` without memory.
@@ -244,17 +268,18 @@ impl<'a> Writer<'a> {
 
     /// Writes the deferred PTEs with the CPU. Allocates no memory.
     pub(super) fn write_deferred(&mut self) -> Result {
-        let Some(Deferred { spans, entries }) = &mut self.deferred else {
+        let Some(deferred) = &mut self.deferred else {
             return Ok(());
         };
-        let mut rest = &entries[..];
-        for span in &*spans {
+        let mut rest = &deferred.entries[..];
+        for span in &deferred.spans {
             let (here, tail) = rest.split_at_checked(span.count).ok_or(EINVAL)?;
-            write(self.gpu, span.offset, span.count, |i| here[i])?;
+            write(self.gpu, span.offset, here)?;
             rest = tail;
         }
-        spans.clear();
-        entries.clear();
+        deferred.spans.clear();
+        deferred.entries.clear();
+        deferred.added = 0;
         Ok(())
     }
 
@@ -287,7 +312,7 @@ impl<'a> Writer<'a> {
     fn write_rows(&self) -> Result {
         self.rows
             .iter()
-            .try_for_each(|(offset, row)| write(self.gpu, *offset, row.count, |i| row.entry(i)))
+            .try_for_each(|(offset, row)| row.write(self.gpu, *offset))
     }
 
     /// Returns the SDMA request for a row at an offset in VRAM.
@@ -314,41 +339,79 @@ pub(super) struct Rows<'w, 'a> {
 }
 
 impl Rows<'_, '_> {
+    /// Adds the PTEs of memory at `pa`, to be mapped at `va`; `leaf` returns their other bits, by
+    /// the log2 of the pages of a fragment. Errors as those of [`Self::push`].
+    pub(super) fn add(&mut self, va: Range<u64>, pa: u64, leaf: impl Fn(u32) -> u64) -> Result {
+        for_fragments(va, pa, |_, addr, fragment| {
+            self.push(&Row::pages(addr, fragment, leaf(fragment)))
+        })
+    }
+
+    /// Adds the PTEs of pages, to be mapped from `va` on; otherwise as [`Self::add`].
+    pub(super) fn add_pages(
+        &mut self,
+        va: u64,
+        mut runs: DmaRuns<'_>,
+        leaf: impl Fn(u32) -> u64,
+    ) -> Result {
+        let single = leaf(0);
+        let mut at = va;
+        loop {
+            let mut pages = self.put(|room| runs.take_pages(room, single))?;
+            if pages == 0 {
+                let Some((addr, count)) = runs.next() else {
+                    return Ok(());
+                };
+                self.add(at..at + (count * PAGE_SIZE) as u64, addr, &leaf)?;
+                pages = count;
+            }
+            at += (pages * PAGE_SIZE) as u64;
+        }
+    }
+
     /// Adds a row. `ENOMEM` for one that must be deferred and is beyond the span.
     pub(super) fn push(&mut self, row: &Row) -> Result {
-        if let Some(deferred) = &mut self.writer.deferred {
-            return deferred.fill(row);
-        }
-        if row.count >= BATCH {
+        if self.writer.deferred.is_none() && row.count >= BATCH {
             self.write_batch()?;
             self.writer.row(self.next, row)?;
             self.next += (row.count * ENTRY_BYTES) as u64;
             return Ok(());
         }
-        (0..row.count).try_for_each(|i| self.one(row.entry(i)))
+        let mut added = 0;
+        while added < row.count {
+            let count = self.put(|room| row.store(added, room))?;
+            if count == 0 {
+                return Err(ENOMEM);
+            }
+            added += count;
+        }
+        Ok(())
     }
 
-    /// Adds an entry. Errors as those of [`Self::push`].
+    /// Adds the entries that `f` stores in the room for them: their number is its result. Entries
+    /// that must be deferred have none beyond the span.
     #[inline]
-    pub(super) fn one(&mut self, entry: u64) -> Result {
+    fn put(&mut self, f: impl FnOnce(&mut [u64]) -> usize) -> Result<usize> {
         if let Some(deferred) = &mut self.writer.deferred {
-            return Ok(deferred.entries.push_within_capacity(entry)?);
+            let count = f(deferred.room());
+            deferred.added += count;
+            return Ok(count);
         }
         if self.len == BATCH {
             self.write_batch()?;
         }
-        self.batch[self.len] = entry;
-        self.len += 1;
-        Ok(())
+        let count = f(&mut self.batch[self.len..]);
+        self.len += count;
+        Ok(count)
     }
 
     /// Writes the entries that are not written yet.
     pub(super) fn write_batch(&mut self) -> Result {
-        let Self { batch, len, .. } = self;
-        if *len != 0 {
-            write(self.writer.gpu, self.next, *len, |i| batch[i])?;
+        let batch = &self.batch[..self.len];
+        if !batch.is_empty() {
+            write(self.writer.gpu, self.next, batch)?;
         }
-        self.next += (self.len * ENTRY_BYTES) as u64;
+        self.next += size_of_val(batch) as u64;
         self.len = 0;
         Ok(())
     }

@@ -59,6 +59,25 @@ impl<'a> DmaRuns<'a> {
             pages,
         })
     }
+
+    /// Removes single pages that come next, and stores their addresses, with `flags`, as far as
+    /// there is room. Returns how many, 0 if several pages come next.
+    #[inline]
+    pub(crate) fn take_pages(&mut self, to: &mut [u64], flags: u64) -> usize {
+        let runs = self.runs.as_slice();
+        let most = self.pages.len().min(runs.len());
+        let mut count = 0;
+        for (to, run) in to.iter_mut().zip(&runs[..most]) {
+            if run.count != 1 {
+                break;
+            }
+            *to = run.addr | flags;
+            count += 1;
+        }
+        self.runs = runs[count..].iter();
+        self.pages.start += count;
+        count
+    }
 }
 
 impl Iterator for DmaRuns<'_> {

@@ -2,6 +2,7 @@
 
 //! `rust/kapi`.
 
+pub(crate) mod dma;
 pub(crate) mod fence;
 #[path = "../../../rust/kapi/log_limit.rs"]
 pub(crate) mod log_limit;

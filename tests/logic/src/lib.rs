@@ -9,6 +9,7 @@
 #![allow(dead_code)]
 
 mod asic;
+mod bindings;
 mod card;
 mod drm;
 mod gpu;

@@ -31,12 +31,38 @@ mod placement {
     use kernel::prelude::*;
 
     use super::peer::PeerUse;
-    use crate::gpu::Gpu;
+    use crate::{
+        gpu::Gpu,
+        kapi::dma::{DmaRuns, Run},
+    };
 
-    /// Memory of a BO: addresses that PTEs have, and bytes in one piece.
-    pub(super) struct Placement(pub(super) Vec<(u64, u64)>);
+    const PAGE: u64 = 4096;
+
+    /// Memory of a BO.
+    pub(super) struct Placement {
+        runs: Vec<Run>,
+        is_system: bool,
+    }
 
     impl Placement {
+        /// Returns memory in pieces: addresses that PTEs have, and bytes.
+        pub(super) fn new(pieces: &[(u64, u64)], is_system: bool) -> Self {
+            let mut first = 0;
+            let runs = pieces.iter().map(|(addr, len)| {
+                let count = (len / PAGE) as u32;
+                first += count;
+                Run {
+                    first: first - count,
+                    count,
+                    addr: *addr,
+                }
+            });
+            Self {
+                runs: runs.collect(),
+                is_system,
+            }
+        }
+
         /// Returns the address for byte `at`, and the bytes that follow in one piece. `EINVAL`
         /// beyond the end.
         pub(super) fn run(
@@ -45,32 +71,20 @@ mod placement {
             _peer: Option<&PeerUse>,
             at: u64,
         ) -> Result<(u64, u64)> {
-            let mut first = 0;
-            for (address, len) in &self.0 {
-                if at < first + len {
-                    return Ok((address + (at - first), first + len - at));
-                }
-                first += len;
-            }
-            Err(EINVAL)
+            let (run, skip) = Run::find(&self.runs, (at / PAGE) as usize)?;
+            let len = (u64::from(run.count) - skip as u64) * PAGE - at % PAGE;
+            Ok((run.addr_of(skip) + at % PAGE, len))
         }
 
-        /// Calls `f` with the address and the bytes of each piece of `part`.
-        pub(super) fn for_runs(
-            &self,
-            gpu: &Gpu,
-            peer: Option<&PeerUse>,
+        /// Returns the addresses of `part`, `None` for VRAM.
+        pub(super) fn dma_runs<'a>(
+            &'a self,
+            _peer: Option<&'a PeerUse>,
             part: Range<u64>,
-            mut f: impl FnMut(u64, u64) -> Result,
-        ) -> Result {
-            let mut at = part.start;
-            while at < part.end {
-                let (address, len) = self.run(gpu, peer, at)?;
-                let len = len.min(part.end - at);
-                f(address, len)?;
-                at += len;
-            }
-            Ok(())
+        ) -> Result<Option<DmaRuns<'a>>> {
+            let pages = (part.start / PAGE) as usize..(part.end / PAGE) as usize;
+            let runs = self.is_system.then(|| DmaRuns::new(&self.runs, pages));
+            runs.transpose()
         }
     }
 }

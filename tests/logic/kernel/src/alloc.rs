@@ -180,6 +180,16 @@ impl<T> KVec<T> {
         Ok(())
     }
 
+    /// Makes the length `n`, with copies of a value behind the others.
+    pub fn resize(&mut self, n: usize, value: T, flags: Flags) -> Result<(), AllocError>
+    where
+        T: Clone,
+    {
+        self.reserve(n.saturating_sub(self.items.len()), flags)?;
+        self.items.resize(n, value);
+        Ok(())
+    }
+
     /// Removes the last value.
     pub fn pop(&mut self) -> Option<T> {
         self.items.pop()

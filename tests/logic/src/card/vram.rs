@@ -325,18 +325,23 @@ impl Drop for VramRange {
 }
 
 impl Bar<'_> {
-    /// Writes `count` words from `at` on.
-    pub(crate) fn write64s(
-        &self,
-        at: usize,
-        count: usize,
-        mut value: impl FnMut(usize) -> u64,
-    ) -> Result {
-        for i in 0..count {
-            self.0.store((at + i * 8) as u64, value(i));
-        }
-        let table = at as u64 / PAGE * PAGE;
-        self.0.state().stored.insert(table);
+    /// Writes words from `at` on.
+    pub(crate) fn write64s(&self, at: usize, words: &[u64]) -> Result {
+        self.store_all(at, words.iter().copied());
         Ok(())
+    }
+
+    /// Writes a word `count` times from `at` on.
+    pub(crate) fn fill64(&self, at: usize, count: usize, word: u64) -> Result {
+        self.store_all(at, std::iter::repeat_n(word, count));
+        Ok(())
+    }
+
+    fn store_all(&self, at: usize, words: impl Iterator<Item = u64>) {
+        let table = at as u64 / PAGE * PAGE;
+        for (at, word) in (at as u64..).step_by(8).zip(words) {
+            self.0.store(at, word);
+        }
+        self.0.state().stored.insert(table);
     }
 }

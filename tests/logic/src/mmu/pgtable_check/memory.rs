@@ -16,7 +16,7 @@ pub(super) enum Memory {
     Vram,
     /// VRAM behind an odd page.
     OddVram,
-    /// System memory, in pieces of two pages.
+    /// System memory, in pieces of one to three pages.
     System,
     /// System memory in one piece that is aligned to 2 MiB.
     HugeSystem,
@@ -24,17 +24,25 @@ pub(super) enum Memory {
 
 impl Memory {
     pub(super) fn placement(self, len: u64) -> Placement {
+        Placement::new(&self.pieces(len), self.is_system())
+    }
+
+    /// Returns addresses and bytes.
+    fn pieces(self, len: u64) -> Vec<(u64, u64)> {
         match self {
-            Self::Vram => Placement(vec![(PA + TABLES + BLOCK, len)]),
-            Self::OddVram => Placement(vec![(PA + TABLES + 8 * BLOCK + 3 * PAGE, len)]),
-            Self::HugeSystem => Placement(vec![(0x4_0000_0000, len)]),
+            Self::Vram => vec![(PA + TABLES + BLOCK, len)],
+            Self::OddVram => vec![(PA + TABLES + 8 * BLOCK + 3 * PAGE, len)],
+            Self::HugeSystem => vec![(0x4_0000_0000, len)],
             Self::System => {
-                let pieces = (0..len).step_by(2 * PAGE as usize);
-                Placement(
-                    pieces
-                        .map(|at| (0x1_2345_6000 + 2 * at, (len - at).min(2 * PAGE)))
-                        .collect(),
-                )
+                let mut pieces = Vec::new();
+                let mut sizes = [1, 1, 2, 1, 3].into_iter().cycle();
+                let mut at = 0;
+                while at < len {
+                    let size = sizes.next().map_or(PAGE, |pages| pages * PAGE);
+                    pieces.push((0x1_2345_6000 + 2 * at, size.min(len - at)));
+                    at += size;
+                }
+                pieces
             }
         }
     }
@@ -57,7 +65,7 @@ impl Memory {
     /// Returns what the page at byte `at` of a BO translates to.
     pub(super) fn page(self, at: u64, len: u64) -> Found {
         let mut first = 0;
-        for (address, bytes) in self.placement(len).0 {
+        for (address, bytes) in self.pieces(len) {
             if at < first + bytes {
                 let base = if self.is_system() { 0 } else { PA };
                 let attrs = self.attrs();
