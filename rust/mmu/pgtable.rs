@@ -274,33 +274,56 @@ impl Table {
             }
             return rows.write_batch();
         }
-        let gmc = cx.gpu.generation().gmc;
         let step = span(self.level);
         let mut at = va;
         while at < end {
             let next = ((at / step + 1) * step).min(end);
             let i = index(self.level, at);
-            let mut block = None;
             if self.level == BLOCK && next - at == step {
                 let (phys, run) = source.run(at)?;
-                // Reserve first: once the child is detached its PDE has to be overwritten.
-                block = (run >= step && phys % step == 0 && cx.ptes.reserve(1))
-                    .then_some(phys)
-                    .filter(|_| self.clear_child(cx, i));
+                let most = (run.min(end - at) / step) as usize;
+                if phys % step == 0 && most != 0 {
+                    let count = self.map_blocks(cx, i..ENTRIES.min(i + most), phys, flags)?;
+                    at += count as u64 * step;
+                    if count != 0 {
+                        continue;
+                    }
+                }
             }
-            if let Some(phys) = block {
-                let entry = gmc.leaf(self.level, phys, flags, MAX_FRAGMENT);
-                let mut rows = cx.ptes.rows(self.span(cx.gpu, i, 1))?;
-                rows.push(&Row::same(1, entry))?;
-                rows.write_batch()?;
-                self.set_leaf(i, true);
-            } else {
-                let child = self.child_or_new(cx, at)?;
-                child.map(cx, at, next, source, flags)?;
-            }
+            let child = self.child_or_new(cx, at)?;
+            child.map(cx, at, next, source, flags)?;
             at = next;
         }
         Ok(())
+    }
+
+    /// Makes the first of `entries`, and those that follow and have no child table, PTEs of memory
+    /// at `phys`. Returns how many: none if the child table of the first one has to stay, or
+    /// without memory.
+    fn map_blocks(
+        &mut self,
+        cx: &mut Update<'_>,
+        entries: Range<usize>,
+        phys: u64,
+        flags: u64,
+    ) -> Result<usize> {
+        let first = entries.start;
+        let next = entries.skip(1).take_while(|i| self.child(*i).is_none());
+        let count = 1 + next.count();
+        // Reserve first: once the child is detached its PDE has to be overwritten.
+        if !cx.ptes.reserve(count) || !self.clear_child(cx, first) {
+            return Ok(0);
+        }
+        let other = cx
+            .gpu
+            .generation()
+            .gmc
+            .leaf(self.level, 0, flags, MAX_FRAGMENT);
+        let mut rows = cx.ptes.rows(self.span(cx.gpu, first, count))?;
+        rows.add_row(&Row::new(count, phys, span(self.level), other))?;
+        rows.write_batch()?;
+        self.set_leaves(first, count, true);
+        Ok(count)
     }
 
     /// Detaches the child table of an entry that becomes a PTE. Returns false when the child has to

@@ -86,10 +86,15 @@ impl Row {
 
     /// Returns the PTEs of the pages of a fragment.
     pub(super) fn pages(addr: u64, fragment: u32, flags: u64) -> Self {
+        Self::new(1 << fragment, addr, PAGE_SIZE as u64, flags)
+    }
+
+    /// Returns `count` entries of memory at `addr`, each of which maps `step` bytes.
+    pub(super) fn new(count: usize, addr: u64, step: u64, flags: u64) -> Self {
         Self {
-            count: 1 << fragment,
+            count,
             addr,
-            step: PAGE_SIZE as u64,
+            step,
             flags,
         }
     }
@@ -377,6 +382,11 @@ impl Rows<'_, '_> {
             self.next += (row.count * ENTRY_BYTES) as u64;
             return Ok(());
         }
+        self.add_row(row)
+    }
+
+    /// Adds a row that the CPU writes, with the next ones; otherwise as [`Self::push`].
+    pub(super) fn add_row(&mut self, row: &Row) -> Result {
         let mut added = 0;
         while added < row.count {
             let count = self.put(|room| row.store(added, room))?;
