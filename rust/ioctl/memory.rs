@@ -29,7 +29,13 @@ pub(super) fn acquire_vm(process: &Arc<Process>, args: &mut kfd_ioctl_acquire_vm
     let _state = process.lock()?;
     let device = process.device(args.gpu_id)?;
     // A second file is refused before its type is checked, as in the C driver.
-    let file = file.map_err(|e| if device.vm().is_ok() { EBUSY } else { e })?;
+    let file = file.map_err(|e| {
+        if device.check_acquired().is_ok() {
+            EBUSY
+        } else {
+            e
+        }
+    })?;
     table::acquire_vm(process, args.gpu_id, file, |file| {
         drm::vm_of_file(file, device.gpu())
     })?;
@@ -84,7 +90,7 @@ pub(super) fn alloc(
     {
         return Err(EINVAL);
     }
-    device.vm()?;
+    device.check_acquired()?;
     let is_mmio = flags.has(KFD_IOC_ALLOC_MEM_FLAGS_MMIO_REMAP);
     if flags.has(KFD_IOC_ALLOC_MEM_FLAGS_DOORBELL) {
         if args.size != u64::from(device.gpu().generation().caps.doorbell_slice) {
@@ -108,7 +114,7 @@ pub(super) fn alloc(
         let buffer = device.create(process.user_memory(), &request)?;
         state = process.lock()?;
         // The GPU may have been unplugged meanwhile.
-        device.vm()?;
+        device.check_acquired()?;
         buffer
     } else {
         device.create(process.user_memory(), &request)?
@@ -136,23 +142,45 @@ pub(super) fn free(process: &Arc<Process>, args: &mut kfd_ioctl_free_memory_of_g
     device.free(id)
 }
 
-/// Copies the list of GPU ids of MAP and UNMAP. `EINVAL` if it is empty or `done` exceeds its
-/// length.
-fn device_ids(array: u64, count: u32, done: u32) -> Result<KVec<u32>> {
-    if count == 0 || done > count {
-        return Err(EINVAL);
+/// The list of GPU ids of MAP and UNMAP.
+enum DeviceIds {
+    /// As many as the second field says.
+    Few([u32; 4], usize),
+    Many(KVec<u32>),
+}
+
+impl DeviceIds {
+    /// Copies the list. `EINVAL` if it is empty or `done` exceeds its length, `EFAULT` if it cannot
+    /// be read, `ENOMEM` without memory.
+    fn read(array: u64, count: u32, done: u32) -> Result<Self> {
+        if count == 0 || done > count {
+            return Err(EINVAL);
+        }
+        let count = u32_as_usize(count);
+        let mut few = [0; 4];
+        if let Some(ids) = few.get_mut(..count) {
+            user::fill_u32s(array, ids)?;
+            return Ok(Self::Few(few, count));
+        }
+        user::read_u32s(array, count).map(Self::Many)
     }
-    user::read_u32s(array, u32_as_usize(count))
+
+    fn as_slice(&self) -> &[u32] {
+        match self {
+            Self::Few(ids, count) => &ids[..*count],
+            Self::Many(ids) => ids,
+        }
+    }
 }
 
 /// Calls `f` for each GPU of the list from index `done` on, and counts `done`.
 fn for_devices(
     process: &Process,
-    ids: &[u32],
+    ids: &DeviceIds,
     done: &mut u32,
     mut f: impl FnMut(&ProcessDevice) -> Result,
 ) -> Result {
-    for id in ids.iter().skip(u32_as_usize(*done)) {
+    for id in ids.as_slice().iter().skip(u32_as_usize(*done)) {
         f(process.device(*id)?)?;
         *done += 1;
     }
@@ -163,10 +191,10 @@ fn for_devices(
 /// `EINVAL` for an invalid list, `EFAULT` if it cannot be read, `ENOMEM` without such a buffer,
 /// otherwise as [`ProcessDevice::map`].
 pub(super) fn map(process: &Arc<Process>, args: &mut kfd_ioctl_map_memory_to_gpu_args) -> Result {
-    let ids = device_ids(args.device_ids_array_ptr, args.n_devices, args.n_success)?;
+    let ids = DeviceIds::read(args.device_ids_array_ptr, args.n_devices, args.n_success)?;
     let _state = process.lock()?;
     let (device, handle) = process.device_of_handle(args.handle)?;
-    device.vm()?;
+    device.check_acquired()?;
     if !device.has_buffer(handle) {
         return Err(ENOMEM);
     }
@@ -181,7 +209,7 @@ pub(super) fn unmap(
     process: &Arc<Process>,
     args: &mut kfd_ioctl_unmap_memory_from_gpu_args,
 ) -> Result {
-    let ids = device_ids(args.device_ids_array_ptr, args.n_devices, args.n_success)?;
+    let ids = DeviceIds::read(args.device_ids_array_ptr, args.n_devices, args.n_success)?;
     let _state = process.lock()?;
     let (device, handle) = process.device_of_handle(args.handle)?;
     if !device.has_buffer(handle) {

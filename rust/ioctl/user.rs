@@ -44,14 +44,19 @@ pub(super) fn access_ok(addr: u64, len: usize) -> Result {
 
 /// Reads an array of 32-bit numbers. `EFAULT` if it cannot be read, `ENOMEM` without memory.
 pub(super) fn read_u32s(addr: u64, count: usize) -> Result<KVec<u32>> {
-    let bytes = count.checked_mul(4).ok_or(EOVERFLOW)?;
+    count.checked_mul(4).ok_or(EOVERFLOW)?;
     // Size is user-controlled: suppress the allocation warning.
-    let mut out = KVec::with_capacity(count, GFP_KERNEL | __GFP_NOWARN)?;
-    let mut reader = UserSlice::new(UserPtr::from_addr(u64_as_usize(addr)), bytes).reader();
-    for _ in 0..count {
-        out.push(reader.read::<u32>()?, GFP_KERNEL)?;
-    }
+    let mut out = KVec::zeroed(count, GFP_KERNEL | __GFP_NOWARN)?;
+    fill_u32s(addr, &mut out)?;
     Ok(out)
+}
+
+/// Reads as many 32-bit numbers as there is room for. `EFAULT` if they cannot be read.
+pub(super) fn fill_u32s(addr: u64, to: &mut [u32]) -> Result {
+    let bytes = AsBytes::as_bytes_mut(to);
+    UserSlice::new(UserPtr::from_addr(u64_as_usize(addr)), bytes.len())
+        .reader()
+        .read_slice(bytes)
 }
 
 /// Writes an array of 32-bit numbers. `EFAULT` if it cannot be written.

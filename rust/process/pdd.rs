@@ -350,6 +350,11 @@ impl ProcessDevice {
         self.acquired.lock().as_ref().map(f).ok_or(ENODEV)
     }
 
+    /// Returns `ENODEV` before `ACQUIRE_VM` and after the end.
+    pub(crate) fn check_acquired(&self) -> Result {
+        self.acquired(|_| ())
+    }
+
     /// Returns the address space; `ENODEV` before `ACQUIRE_VM` and after the end.
     pub(crate) fn vm(&self) -> Result<Arc<Vm>> {
         self.acquired(|acquired| acquired.vm.clone())
