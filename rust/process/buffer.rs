@@ -71,6 +71,58 @@ impl AllocFlags {
     }
 }
 
+/// Ids of GPUs that map a buffer, without an allocation for the first one.
+#[derive(Default)]
+struct MappedOn {
+    first: Option<u32>,
+    more: Option<KVec<u32>>,
+}
+
+impl MappedOn {
+    fn more(&self) -> &[u32] {
+        self.more.as_deref().unwrap_or_default()
+    }
+
+    fn is_empty(&self) -> bool {
+        self.first.is_none() && self.more().is_empty()
+    }
+
+    fn contains(&self, id: u32) -> bool {
+        self.first == Some(id) || self.more().contains(&id)
+    }
+
+    /// Makes room for an id. `ENOMEM` without memory.
+    fn reserve(&mut self) -> Result {
+        if self.first.is_some() {
+            let more = self.more.get_or_insert_with(KVec::new);
+            more.reserve(1, GFP_KERNEL)?;
+        }
+        Ok(())
+    }
+
+    /// Adds an id. `ENOMEM` without room.
+    fn add(&mut self, id: u32) -> Result {
+        if self.first.is_none() {
+            self.first = Some(id);
+            return Ok(());
+        }
+        let more = self.more.as_mut().ok_or(ENOMEM)?;
+        Ok(more.push_within_capacity(id)?)
+    }
+
+    /// Removes an id. Returns whether it was there.
+    fn remove(&mut self, id: u32) -> bool {
+        if self.first == Some(id) {
+            self.first = None;
+            return true;
+        }
+        let at = self.more().iter().position(|other| *other == id);
+        let more = self.more.as_mut();
+        at.zip(more)
+            .is_some_and(|(at, more)| more.remove(at).is_ok())
+    }
+}
+
 /// A buffer with its mappings on GPUs.
 pub(crate) struct Buffer {
     /// Of a userptr buffer.
@@ -83,8 +135,7 @@ pub(crate) struct Buffer {
     flags: AllocFlags,
     /// Imported from a dma-buf: not counted as VRAM usage of the process.
     imported: bool,
-    /// Ids of the GPUs that map the buffer.
-    mapped: KVec<u32>,
+    mapped: MappedOn,
 }
 
 /// The signal page in a buffer.
@@ -132,7 +183,7 @@ impl Buffer {
             gem,
             flags,
             imported: false,
-            mapped: KVec::new(),
+            mapped: MappedOn::default(),
         }
     }
 
@@ -175,7 +226,7 @@ impl Buffer {
 
     /// Returns whether the GPU with this id maps the buffer.
     pub(super) fn is_mapped_on(&self, gpu_id: u32) -> bool {
-        self.mapped.contains(&gpu_id)
+        self.mapped.contains(gpu_id)
     }
 
     fn map_at(&self, va: u64, vm: &Vm) -> Result {
@@ -191,7 +242,7 @@ impl Buffer {
         if self.va == 0 {
             return Err(EINVAL);
         }
-        self.mapped.reserve(1, GFP_KERNEL)?;
+        self.mapped.reserve()?;
         self.map_at(self.va, vm)?;
         if self.flags.is_aql() {
             if let Err(e) = self.map_at(self.va + self.size, vm) {
@@ -199,18 +250,16 @@ impl Buffer {
                 return Err(e);
             }
         }
-        self.mapped.push_within_capacity(gpu_id)?;
-        Ok(())
+        self.mapped.add(gpu_id)
     }
 
     /// Returns the ranges at which a GPU maps the buffer, with their sizes: the caller unmaps them.
     /// The buffer counts as unmapped there.
     pub(super) fn take_mapped(&mut self, gpu_id: u32) -> [Option<(u64, u64)>; 2] {
-        let at = self.mapped.iter().position(|id| *id == gpu_id);
-        if at.and_then(|at| self.mapped.remove(at).ok()).is_none() {
-            return [None; 2];
+        match self.mapped.remove(gpu_id) {
+            true => self.ranges(),
+            false => [None; 2],
         }
-        self.ranges()
     }
 
     /// Returns the ranges at which a GPU maps the buffer, with their sizes.
@@ -225,13 +274,11 @@ impl Buffer {
     /// Unmaps the buffer. `EINVAL` if the GPU does not map it, `EBUSY` if a queue has pinned a
     /// mapping: both of an AQL ring stay.
     pub(super) fn unmap(&mut self, gpu_id: u32, vm: &Vm) -> Result {
-        let at = self
-            .mapped
-            .iter()
-            .position(|id| *id == gpu_id)
-            .ok_or(EINVAL)?;
+        if !self.is_mapped_on(gpu_id) {
+            return Err(EINVAL);
+        }
         vm.unmap_both(self.ranges())?;
-        self.mapped.remove(at).map_err(|_| EINVAL)?;
+        self.mapped.remove(gpu_id);
         Ok(())
     }
 }
