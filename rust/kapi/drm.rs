@@ -48,10 +48,7 @@ use kernel::{
     types::{ForeignOwnable, Opaque},
 };
 
-use super::{
-    counted::{CountedMap, Memory},
-    module_use::ModuleUse,
-};
+use super::{counted::CountedMap, module_use::ModuleUse};
 
 mod fdinfo;
 pub(crate) mod wedged;
@@ -324,12 +321,9 @@ unsafe fn header<'a>(file: *mut bindings::drm_file) -> &'a Header {
 ///
 /// `file` is an open file of a device of this module.
 pub(super) unsafe fn handle_opened(file: *mut bindings::drm_file, object: usize) -> Result {
-    let memory = Memory::new(GFP_KERNEL)?;
     // SAFETY: By the safety requirement.
     let handles = &unsafe { header(file) }.handles;
-    let unused = handles.lock().add(object, (), memory);
-    drop(unused);
-    Ok(())
+    CountedMap::add(handles, object, ())
 }
 
 /// Calls [`Driver::handle_closed`] of the driver of an open file for the last handle of an object.

@@ -32,7 +32,7 @@ use crate::{
     },
     hw::PteAttrs,
     kapi::{
-        counted::{CountedMap, Memory},
+        counted::CountedMap,
         dma::Pages,
         fence::Timeout,
         gem::{Frame, RemoteAccess, View},
@@ -432,10 +432,7 @@ impl BoInner {
     /// memory.
     pub(super) fn add_mapping(&self, space: Arc<dyn BoMapper>, va: u64) -> Result {
         let key = mapping_key(&*space, va);
-        let memory = Memory::new(GFP_KERNEL)?;
-        let unused = self.mappings.lock().add(key, space, memory);
-        drop(unused);
-        Ok(())
+        CountedMap::add(&self.mappings, key, space)
     }
 
     /// Undoes [`Self::add_mapping`].
