@@ -201,8 +201,15 @@ impl EvictionLru {
 
     /// Marks a BO, if it is in the list, as the most recently used. To be called after it moved.
     pub(crate) fn touch(&self, bo: &dyn EvictableBo) {
+        // One that is being added is the most recently used.
+        if bo.stamp().load(Relaxed) == 0 {
+            return;
+        }
         let mut list = self.list.lock();
         let old = bo.stamp().load(Relaxed);
+        if old & !OUT == list.clock && (old & OUT == 0) == bo.is_in_vram() {
+            return;
+        }
         let Some(this) = list.bos.get(&old).cloned() else {
             return;
         };
