@@ -183,15 +183,19 @@ impl Hiq {
     pub(crate) fn unmap(&mut self, card: &Card, unmap: &UnmapQueues, timeout_ms: i64) -> Result {
         let mut batch = Batch::new();
         batch.push(unmap)?;
-        self.send(card, &batch)?;
-        self.fence(card, timeout_ms)
+        self.send_fenced(card, batch, timeout_ms)
     }
 
     /// Waits until the scheduler has processed all packets sent before. Errors as [`Hiq::unmap`].
     pub(crate) fn fence(&mut self, card: &Card, timeout_ms: i64) -> Result {
+        self.send_fenced(card, Batch::new(), timeout_ms)
+    }
+
+    /// Sends packets and QUERY_STATUS behind them, and waits for its fence. Errors as
+    /// [`Hiq::unmap`].
+    fn send_fenced(&mut self, card: &Card, mut batch: Batch, timeout_ms: i64) -> Result {
         self.writer.buffer().write64(FENCE, FENCE_INIT)?;
         barrier::mb(barrier::Full);
-        let mut batch = Batch::new();
         batch.push(&QueryStatus {
             addr: self.writer.buffer().gpu_addr() + FENCE as u64,
             value: FENCE_COMPLETED,
