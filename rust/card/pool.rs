@@ -2,7 +2,7 @@
 
 //! The VRAM allocator: the frame buffer BAR and the buddy allocator over it.
 
-use core::ops::Range;
+use core::{ops::Range, slice};
 
 use kernel::{
     gpu::buddy::{
@@ -41,14 +41,79 @@ pub(super) struct VramPool {
     retired: Mutex<RBTree<u64, Pin<KBox<AllocatedBlocks>>>>,
 }
 
+/// Pieces of VRAM, in the order in which they back a range: offset and size.
+enum Pieces {
+    One((u64, u64)),
+    Many {
+        all: KVVec<(u64, u64)>,
+        /// End of each piece in the range.
+        ends: KVVec<u64>,
+    },
+}
+
+impl Pieces {
+    /// Returns the first `size` bytes of `blocks`. `ENOMEM` if they have fewer, or without memory.
+    fn new(blocks: &AllocatedBlocks, size: u64) -> Result<Self> {
+        let mut left = size;
+        let mut last = (0, 0);
+        // Those before the last one.
+        let mut before: Option<KVVec<(u64, u64)>> = None;
+        for block in blocks.iter() {
+            let len = block.size().min(left);
+            left -= len;
+            if last.0 + last.1 == block.offset() && last.1 != 0 {
+                last.1 += len;
+                continue;
+            }
+            if last.1 != 0 {
+                before
+                    .get_or_insert_with(KVVec::new)
+                    .push(last, GFP_KERNEL)?;
+            }
+            last = (block.offset(), len);
+        }
+        if left > 0 {
+            return Err(ENOMEM);
+        }
+        let Some(mut all) = before else {
+            return Ok(Self::One(last));
+        };
+        all.push(last, GFP_KERNEL)?;
+        let mut ends = KVVec::with_capacity(all.len(), GFP_KERNEL)?;
+        let mut end = 0;
+        for (_, len) in &all {
+            end += len;
+            ends.push_within_capacity(end)?;
+        }
+        Ok(Self::Many { all, ends })
+    }
+
+    fn as_slice(&self) -> &[(u64, u64)] {
+        match self {
+            Self::One(piece) => slice::from_ref(piece),
+            Self::Many { all, .. } => all,
+        }
+    }
+
+    /// Returns the piece with byte `at` of the range, and the bytes from there to its end; `None`
+    /// beyond the end.
+    fn find(&self, at: u64) -> Option<((u64, u64), u64)> {
+        let (piece, end) = match self {
+            Self::One(piece) => (*piece, piece.1),
+            Self::Many { all, ends } => {
+                let i = ends.partition_point(|end| *end <= at);
+                (*all.get(i)?, *ends.get(i)?)
+            }
+        };
+        Some((piece, end.checked_sub(at).filter(|left| *left != 0)?))
+    }
+}
+
 /// Blocks of VRAM as the buddy allocator returned them. Dropping them frees them uncleared.
 pub(super) struct Blocks {
     pool: Arc<VramPool>,
     blocks: Pin<KBox<AllocatedBlocks>>,
-    /// Offset and size of each piece, in the order in which they back the range.
-    pieces: KVVec<(u64, u64)>,
-    /// End of each piece in the range.
-    ends: KVVec<u64>,
+    pieces: Pieces,
     size: u64,
 }
 
@@ -168,36 +233,16 @@ impl VramPool {
         let blocks = try_alloc(min_block)
             .or_else(|_| try_alloc(Alignment::new::<SZ_4K>()))
             .map_err(|_| ENOMEM)?;
-        let mut pieces: KVVec<(u64, u64)> = KVVec::new();
-        let mut left = size;
-        for block in blocks.iter() {
-            let len = block.size().min(left);
-            let start = block.offset();
-            left -= len;
-            match pieces.last_mut() {
-                Some((s, l)) if *s + *l == start => *l += len,
-                _ => pieces.push((start, len), GFP_KERNEL)?,
-            }
-        }
-        if left > 0 {
-            return Err(ENOMEM);
-        }
-        let mut ends = KVVec::with_capacity(pieces.len(), GFP_KERNEL)?;
-        let mut end = 0;
-        for (_, len) in &pieces {
-            end += len;
-            ends.push_within_capacity(end)?;
-        }
+        let pieces = Pieces::new(&blocks, size)?;
         self.taken.fetch_add(size, Relaxed);
         self.partitions
             .iter()
-            .for_each(|memory| memory.take(&pieces));
-        self.held.set(&pieces);
+            .for_each(|memory| memory.take(pieces.as_slice()));
+        self.held.set(pieces.as_slice());
         Ok(Blocks {
             pool: self.clone(),
             blocks,
             pieces,
-            ends,
             size,
         })
     }
@@ -206,15 +251,13 @@ impl VramPool {
 impl Blocks {
     /// Returns offset and size of each piece.
     pub(super) fn pieces(&self) -> &[(u64, u64)] {
-        &self.pieces
+        self.pieces.as_slice()
     }
 
     /// Returns the offset in VRAM of byte `at`, and the bytes that follow it in one piece; `None`
     /// beyond the end.
     pub(super) fn run(&self, at: u64) -> Option<(u64, u64)> {
-        let piece = self.ends.partition_point(|end| *end <= at);
-        let left = self.ends.get(piece)? - at;
-        let (start, len) = self.pieces.get(piece)?;
+        let ((start, len), left) = self.pieces.find(at)?;
         Some((start + len - left, left))
     }
 
@@ -227,9 +270,9 @@ impl Blocks {
 impl Drop for Blocks {
     fn drop(&mut self) {
         debug_assert!(!self.blocks.is_empty());
-        self.pool.held.unset(&self.pieces);
+        self.pool.held.unset(self.pieces());
         let partitions = self.pool.partitions.iter();
-        partitions.for_each(|memory| memory.give_back(&self.pieces));
+        partitions.for_each(|memory| memory.give_back(self.pieces()));
         self.pool.taken.fetch_sub(self.size, Relaxed);
     }
 }
