@@ -13,7 +13,7 @@ use super::{
     userptr::{UserMemory, UserptrRegistration},
 };
 use crate::{
-    card::account::{self, Kind},
+    card::account::{self, Kind, Share},
     kapi::{uaccess, workqueue::Delayed},
     mmu::{gem::Gem, Bo, BoFlags, BoRef},
     uapi,
@@ -44,12 +44,12 @@ pub(crate) struct AllocatedBuffer {
 /// above a limit or without memory.
 fn create_bo(
     device: &ProcessDevice,
+    share: &Arc<Share>,
     user: &Arc<Delayed<UserMemory>>,
     request: &AllocRequest,
 ) -> Result<(Bo, Option<UserptrRegistration>)> {
     let flags = request.flags;
     let gpu = device.gpu();
-    let share = &device.memory()?;
     let is_gtt = flags.has(uapi::KFD_IOC_ALLOC_MEM_FLAGS_GTT);
     let is_doorbell = flags.has(uapi::KFD_IOC_ALLOC_MEM_FLAGS_DOORBELL);
     if !flags.is_vram() && !is_gtt {
@@ -102,15 +102,11 @@ impl ProcessDevice {
         user: &Arc<Delayed<UserMemory>>,
         request: &AllocRequest,
     ) -> Result<Buffer> {
-        let file = self.file()?;
-        let (bo, userptr) = create_bo(self, user, request)?;
+        let owner = self.owner()?;
+        let (bo, userptr) = create_bo(self, &owner.memory, user, request)?;
         // As in the C driver, other memory has no partition.
-        let partition = if request.flags.is_vram() {
-            Some(self.partition()?)
-        } else {
-            None
-        };
-        let gem = Gem::new(Arc::new(bo, GFP_KERNEL)?, &file, partition)?;
+        let partition = request.flags.is_vram().then_some(owner.partition);
+        let gem = Gem::new(Arc::new(bo, GFP_KERNEL)?, &owner.file, partition)?;
         Ok(Buffer::new(gem, userptr, request.va, request.flags))
     }
 

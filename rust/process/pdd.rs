@@ -62,6 +62,16 @@ struct AcquiredVm {
     trap: TrapHandler,
 }
 
+/// The render node file of `ACQUIRE_VM`, for which buffers are allocated.
+pub(super) struct BufferOwner {
+    /// The file.
+    pub(super) file: ARef<File>,
+    /// The share of VRAM that is charged for buffers: that of the file's partition.
+    pub(super) memory: Arc<Share>,
+    /// The file's partition, or the first one.
+    pub(super) partition: u32,
+}
+
 /// A process on a GPU.
 ///
 /// Its locks are taken inside the process lock and are not nested, except that `buffers` is held
@@ -365,16 +375,13 @@ impl ProcessDevice {
         self.acquired(|acquired| acquired.file.clone())
     }
 
-    /// Returns the share of VRAM that is charged for buffers, that of the partition of the render
-    /// node file; `ENODEV` as [`Self::vm`].
-    pub(super) fn memory(&self) -> Result<Arc<Share>> {
-        self.acquired(|acquired| acquired.memory.clone())
-    }
-
-    /// Returns the partition of VRAM buffers, that of the render node file or the first; `ENODEV`
-    /// as [`Self::vm`].
-    pub(super) fn partition(&self) -> Result<u32> {
-        self.acquired(|acquired| acquired.partition.unwrap_or(0))
+    /// Returns what buffers are allocated for; `ENODEV` as [`Self::vm`].
+    pub(super) fn owner(&self) -> Result<BufferOwner> {
+        self.acquired(|acquired| BufferOwner {
+            file: acquired.file.clone(),
+            memory: acquired.memory.clone(),
+            partition: acquired.partition.unwrap_or(0),
+        })
     }
 
     /// Returns the process in the device queue manager; `ENODEV` as [`Self::vm`].
