@@ -36,13 +36,24 @@ pub(crate) struct Metadata {
     pub(crate) data: [u32; METADATA_WORDS],
 }
 
+impl Metadata {
+    /// Those of a new BO.
+    const NONE: Self = Self {
+        tiling: 0,
+        flags: 0,
+        bytes: 0,
+        data: [0; METADATA_WORDS],
+    };
+}
+
 /// Driver part of a GEM object.
 #[pin_data]
 pub(crate) struct Shared {
     bo: BoRef,
     partition: Option<u32>,
+    /// Few BOs have any.
     #[pin]
-    metadata: Mutex<Metadata>,
+    metadata: Mutex<Option<KBox<Metadata>>>,
 }
 
 /// GEM object of a BO.
@@ -60,8 +71,18 @@ impl Shared {
     }
 
     /// Returns the metadata attached by user space.
-    pub(crate) fn metadata(&self) -> &Mutex<Metadata> {
-        &self.metadata
+    pub(crate) fn metadata(&self) -> Metadata {
+        let stored = self.metadata.lock();
+        stored.as_deref().cloned().unwrap_or(Metadata::NONE)
+    }
+
+    /// Calls `f` with the metadata, which it may change. `ENOMEM` without memory.
+    pub(crate) fn change_metadata(&self, f: impl FnOnce(&mut Metadata)) -> Result {
+        let mut stored = self.metadata.lock();
+        if stored.is_none() {
+            *stored = Some(KBox::new(Metadata::NONE, GFP_KERNEL)?);
+        }
+        stored.as_deref_mut().map(f).ok_or(ENOMEM)
     }
 }
 
@@ -128,12 +149,7 @@ pub(crate) fn object(dev: &drm::Device, bo: BoRef, partition: Option<u32>) -> Re
         try_pin_init!(Shared {
             bo,
             partition,
-            metadata <- new_mutex!(Metadata {
-                tiling: 0,
-                flags: 0,
-                bytes: 0,
-                data: [0; METADATA_WORDS],
-            }),
+            metadata <- new_mutex!(None),
         }),
     )?;
     object.bo().set_view(object.view())?;

@@ -75,7 +75,7 @@ impl SharedBuffer {
 
     /// Returns the metadata of user space.
     pub(crate) fn metadata(&self) -> Metadata {
-        self.0.metadata().lock().clone()
+        self.0.metadata()
     }
 }
 

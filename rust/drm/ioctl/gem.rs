@@ -155,9 +155,9 @@ impl Handler<Render> for Metadata {
 
     fn run(_dev: &Device, file: &File<Render>, arg: &mut Self::Arg) -> Result<i32> {
         let object = lookup(file, arg.handle)?;
-        let mut stored = object.metadata().lock();
         match arg.op {
             uapi::AMDGPU_GEM_METADATA_OP_GET_METADATA => {
+                let stored = object.metadata();
                 arg.data.tiling_info = stored.tiling;
                 arg.data.flags = stored.flags;
                 arg.data.data_size_bytes = stored.bytes;
@@ -175,18 +175,20 @@ impl Handler<Render> for Metadata {
                 if bytes as usize > METADATA_WORDS * 4 {
                     return Err(EINVAL);
                 }
-                stored.tiling = arg.data.tiling_info;
-                stored.bytes = bytes;
-                stored.data = [0; METADATA_WORDS];
-                let words = (bytes as usize).div_ceil(4);
-                stored.data[..words].copy_from_slice(&arg.data.data[..words]);
-                if bytes % 4 != 0 {
-                    stored.data[words - 1] &= (1 << (bytes % 4 * 8)) - 1;
-                }
-                // Without bytes the flags stay (`amdgpu_bo_set_metadata`).
-                if bytes > 0 {
-                    stored.flags = arg.data.flags;
-                }
+                object.change_metadata(|stored| {
+                    stored.tiling = arg.data.tiling_info;
+                    stored.bytes = bytes;
+                    stored.data = [0; METADATA_WORDS];
+                    let words = (bytes as usize).div_ceil(4);
+                    stored.data[..words].copy_from_slice(&arg.data.data[..words]);
+                    if bytes % 4 != 0 {
+                        stored.data[words - 1] &= (1 << (bytes % 4 * 8)) - 1;
+                    }
+                    // Without bytes the flags stay (`amdgpu_bo_set_metadata`).
+                    if bytes > 0 {
+                        stored.flags = arg.data.flags;
+                    }
+                })?;
                 Ok(0)
             }
             // The C driver ignores unknown operations.
