@@ -7,7 +7,6 @@ pub(crate) mod bo;
 mod evict;
 pub(crate) mod gem;
 mod inner;
-mod lazy_vec;
 mod mirror;
 mod pages;
 pub(crate) mod pasid;

@@ -15,7 +15,6 @@ use core::ops::Range;
 use kernel::{page::PAGE_SIZE, prelude::*, sizes::SZ_4K, sync::Arc};
 
 use super::{
-    lazy_vec::LazyVec,
     peer::PeerUse,
     placement::Placement,
     pte::{self, Row, Span, Writer, ENTRY_BYTES, MAX_FRAGMENT, PAGE_BITS},
@@ -62,17 +61,68 @@ struct Table {
     pinned: bool,
     /// Its PDE is written, and those of the tables above it: walks find it.
     linked: bool,
+    /// Of [`Tables`].
+    next: Option<KBox<Table>>,
 }
 
 /// An empty table of each level but the root's, kept for reuse: alternate map and unmap calls
 /// neither allocate nor clear a table. Their contents are flushed.
 type Kept = [Option<KBox<Table>>; ROOT as usize];
 
+/// Tables outside of a tree, the last added one first. The list needs no memory of its own.
+#[derive(Default)]
+struct Tables(Option<KBox<Table>>);
+
+impl Tables {
+    fn is_empty(&self) -> bool {
+        self.0.is_none()
+    }
+
+    fn push(&mut self, mut table: KBox<Table>) {
+        table.next = self.0.take();
+        self.0 = Some(table);
+    }
+
+    fn pop(&mut self) -> Option<KBox<Table>> {
+        let mut table = self.0.take()?;
+        self.0 = table.next.take();
+        Some(table)
+    }
+
+    /// Removes and returns an empty table of this level, if there is one.
+    fn take_empty(&mut self, level: Level) -> Option<KBox<Table>> {
+        let mut at = &mut self.0;
+        // A table replaced by a 2 MiB page still holds PTEs.
+        while at.as_ref()?.level != level || at.as_ref()?.used != 0 {
+            at = &mut at.as_mut()?.next;
+        }
+        let mut table = at.take()?;
+        *at = table.next.take();
+        Some(table)
+    }
+
+    /// Adds those of `tables` that are empty, and frees the others.
+    fn add_empty(&mut self, mut tables: Self) {
+        while let Some(table) = tables.pop() {
+            if table.used == 0 {
+                self.push(table);
+            }
+        }
+    }
+}
+
+impl Drop for Tables {
+    fn drop(&mut self) {
+        // One by one, not recursively.
+        while self.pop().is_some() {}
+    }
+}
+
 /// Empty tables outside of a tree, for an update: preallocated ones of level 0, or those that a
 /// failed update detached, for its repetition.
 #[derive(Default)]
 pub(super) struct Spare {
-    tables: LazyVec<KBox<Table>>,
+    tables: Tables,
     /// Of detached tables: [`Tree::rewrites`] at that time. A card reset since then has lost their
     /// contents. All entries of preallocated tables are written when they are used.
     rewrites: Option<u64>,
@@ -82,42 +132,32 @@ impl Spare {
     /// Allocates `count` tables in a memory partition, or anywhere, without eviction: for callers
     /// that evict. `ENOMEM` without memory.
     pub(super) fn new(gpu: &Gpu, memory: Option<u32>, count: usize) -> Result<Self> {
-        let mut tables = KVVec::with_capacity(count, GFP_KERNEL)?;
-        while tables.len() < count {
+        let mut tables = Tables::default();
+        let mut left = count;
+        while left > 0 {
             match Table::new(gpu, memory, 0) {
-                Ok(table) => tables.push_within_capacity(table)?,
+                Ok(table) => {
+                    tables.push(table);
+                    left -= 1;
+                }
                 Err(e) if e == ENOMEM && gpu.vram().wait_for_freed()? => {}
                 Err(e) => return Err(e),
             }
         }
         Ok(Self {
-            tables: tables.into(),
+            tables,
             rewrites: None,
         })
     }
 
-    /// Adds tables; without memory for the list they are freed.
+    /// Adds tables.
     pub(super) fn add(&mut self, tables: Self) {
         if self.tables.is_empty() {
             *self = tables;
-            return;
-        }
-        if self.tables.reserve(tables.tables.len(), GFP_KERNEL).is_ok() {
-            for table in tables.tables {
-                let _ = self.tables.push_within_capacity(table);
-            }
+        } else {
+            self.tables.add_empty(tables.tables);
         }
     }
-}
-
-/// Removes and returns an empty table of this level, if there is one.
-fn take_empty(tables: &mut LazyVec<KBox<Table>>, level: Level) -> Option<KBox<Table>> {
-    // A table replaced by a 2 MiB page still holds PTEs.
-    let is_empty = |table: &KBox<Table>| table.level == level && table.used == 0;
-    let i = tables.iter().rposition(is_empty)?;
-    let last = tables.len() - 1;
-    tables.swap(i, last);
-    tables.pop()
 }
 
 impl Table {
@@ -137,6 +177,7 @@ impl Table {
                 used: 0,
                 pinned: false,
                 linked: false,
+                next: None,
             },
             GFP_KERNEL,
         )?;
@@ -298,8 +339,8 @@ impl Table {
     }
 
     /// Makes the first of `entries`, and those that follow and have no child table, PTEs of memory
-    /// at `phys`. Returns how many: none if the child table of the first one has to stay, or
-    /// without memory.
+    /// at `phys`. Returns how many: none if the child table of the first one is pinned, or without
+    /// memory.
     fn map_blocks(
         &mut self,
         cx: &mut Update<'_>,
@@ -326,18 +367,16 @@ impl Table {
         Ok(count)
     }
 
-    /// Detaches the child table of an entry that becomes a PTE. Returns false when the child has to
-    /// stay because it is pinned or for lack of memory. The child may be empty: one that an unmap
-    /// without memory, or a failed map, has left.
+    /// Detaches the child table, if there is one, of an entry that becomes a PTE. Returns false if
+    /// it has to stay because it is pinned. It may be empty: one that a failed map has left.
     fn clear_child(&mut self, cx: &mut Update<'_>, i: usize) -> bool {
-        let Some(child) = self.child(i) else {
-            return true;
-        };
-        if child.pinned || cx.garbage.reserve(1, GFP_KERNEL).is_err() {
+        if self.child(i).is_some_and(|child| child.pinned) {
             return false;
         }
-        self.replace_child(i, None)
-            .is_none_or(|child| cx.garbage.push_within_capacity(child).is_ok())
+        if let Some(child) = self.replace_child(i, None) {
+            cx.garbage.push(child);
+        }
+        true
     }
 
     /// Clears the entries from `va` to `end`. `EINVAL` for a 2 MiB page that is only partly within:
@@ -407,14 +446,13 @@ impl Table {
         self.detach_unused(cx, i)
     }
 
-    /// Detaches a child table without entries. Without memory for the list it stays attached.
+    /// Detaches a child table without entries.
     fn detach_unused(&mut self, cx: &mut Update<'_>, i: usize) -> Result {
-        let is_unused = self.child(i).is_some_and(|child| child.used == 0);
-        if is_unused && cx.garbage.reserve(1, GFP_KERNEL).is_ok() {
+        if self.child(i).is_some_and(|child| child.used == 0) {
             let empty = cx.gpu.generation().gmc.empty(self.level);
             self.write(cx.gpu, i, empty)?;
             if let Some(child) = self.replace_child(i, None) {
-                cx.garbage.push(child, GFP_KERNEL)?;
+                cx.garbage.push(child);
             }
         }
         Ok(())
@@ -488,7 +526,7 @@ pub(super) struct Update<'a> {
     gpu: &'a Arc<Gpu>,
     /// Memory partition of new tables: that of the tree.
     memory: Option<u32>,
-    garbage: LazyVec<KBox<Table>>,
+    garbage: Tables,
     spare: Spare,
     /// Kept tables of the tree, during the update.
     kept: Kept,
@@ -510,7 +548,7 @@ impl<'a> Update<'a> {
         Self {
             gpu,
             memory: None,
-            garbage: LazyVec::new(),
+            garbage: Tables::default(),
             spare,
             kept: Kept::default(),
             unlinked: 0..0,
@@ -552,7 +590,7 @@ impl<'a> Update<'a> {
         if let Some(table) = self.kept[level as usize].take() {
             return Ok((table, true));
         }
-        match take_empty(&mut self.spare.tables, level) {
+        match self.spare.tables.take_empty(level) {
             Some(table) => Ok((table, false)),
             None => Ok((Table::new(self.gpu, self.memory, level)?, false)),
         }
@@ -740,15 +778,9 @@ impl Tree {
     /// Returns the empty tables that are left of an update that has ended.
     pub(super) fn spare_of(&self, update: Update<'_>) -> Spare {
         let Update {
-            mut garbage,
-            mut spare,
-            ..
+            garbage, mut spare, ..
         } = update;
-        garbage.retain(|table| table.used == 0);
-        spare.add(Spare {
-            tables: garbage,
-            rewrites: None,
-        });
+        spare.tables.add_empty(garbage);
         spare.rewrites = Some(self.rewrites);
         spare
     }
@@ -758,7 +790,7 @@ impl Tree {
     pub(super) fn end(&mut self, update: &mut Update<'_>) {
         for (level, kept) in self.kept.iter_mut().enumerate() {
             if kept.is_none() {
-                *kept = take_empty(&mut update.garbage, level as Level);
+                *kept = update.garbage.take_empty(level as Level);
             }
         }
     }

@@ -6,7 +6,6 @@ use core::ops::Range;
 
 use kernel::{page::PAGE_SIZE, prelude::*};
 
-use super::lazy_vec::LazyVec;
 use crate::{
     gpu::{
         dma::{self, PteRun},
@@ -202,8 +201,8 @@ impl Deferred {
 /// Writes entries of page tables.
 pub(super) struct Writer<'a> {
     gpu: &'a Gpu,
-    /// Rows that SDMA writes, with their offsets in VRAM.
-    rows: LazyVec<(u64, Row)>,
+    /// Rows that SDMA writes, with their offsets in VRAM. `None` costs less than an empty list.
+    rows: Option<KVVec<(u64, Row)>>,
     by_dma: bool,
     /// `Some`: all PTEs are deferred.
     deferred: Option<Deferred>,
@@ -214,7 +213,7 @@ impl<'a> Writer<'a> {
     pub(super) fn new(gpu: &'a Gpu, bytes: u64) -> Self {
         Self {
             gpu,
-            rows: LazyVec::new(),
+            rows: None,
             by_dma: bytes >= DMA_MIN_BYTES && dma::is_up(gpu),
             deferred: None,
         }
@@ -224,7 +223,7 @@ impl<'a> Writer<'a> {
     pub(super) fn deferred(gpu: &'a Gpu) -> Self {
         Self {
             gpu,
-            rows: LazyVec::new(),
+            rows: None,
             by_dma: false,
             deferred: Some(Deferred::default()),
         }
@@ -255,8 +254,11 @@ impl<'a> Writer<'a> {
     /// [`Self::write_out`].
     pub(super) fn row(&mut self, offset: u64, row: &Row) -> Result {
         let by_dma = self.by_dma && row.count >= DMA_MIN_ROW;
-        if by_dma && self.rows.push((offset, *row), GFP_KERNEL).is_ok() {
-            return Ok(());
+        if by_dma {
+            let rows = self.rows.get_or_insert_with(KVVec::new);
+            if rows.push((offset, *row), GFP_KERNEL).is_ok() {
+                return Ok(());
+            }
         }
         row.write(self.gpu, offset)
     }
@@ -290,34 +292,26 @@ impl<'a> Writer<'a> {
 
     /// Drops the rows for SDMA: the addresses are unmapped next.
     pub(super) fn discard_rows(&mut self) {
-        self.rows.clear();
+        self.rows = None;
     }
 
     /// Writes the rows with SDMA, or with the CPU if that fails. All are written on return. Errors
     /// as those of [`Self::write_deferred`].
     pub(super) fn write_out(&mut self) -> Result {
-        if self.rows.is_empty() {
+        let Some(rows) = self.rows.take() else {
             return Ok(());
-        }
+        };
         let mut runs: KVVec<PteRun> = KVVec::new();
-        let listed = self
-            .rows
+        let listed = rows
             .iter()
             .try_for_each(|(offset, row)| runs.push(self.run(*offset, row), GFP_KERNEL));
         let listed = listed.map_err(Error::from);
         let written = listed.and_then(|()| dma::write_ptes(self.gpu, &runs));
         if written.is_err() {
-            self.write_rows()?;
+            rows.iter()
+                .try_for_each(|(offset, row)| row.write(self.gpu, *offset))?;
         }
-        self.rows.clear();
         Ok(())
-    }
-
-    /// Writes the rows for SDMA with the CPU. Allocates no memory.
-    fn write_rows(&self) -> Result {
-        self.rows
-            .iter()
-            .try_for_each(|(offset, row)| row.write(self.gpu, *offset))
     }
 
     /// Returns the SDMA request for a row at an offset in VRAM.

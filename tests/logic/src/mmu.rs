@@ -3,9 +3,6 @@
 //! `rust/mmu`.
 
 #[allow(clippy::all)]
-#[path = "../../../rust/mmu/lazy_vec.rs"]
-mod lazy_vec;
-#[allow(clippy::all)]
 #[path = "../../../rust/mmu/pages.rs"]
 mod pages;
 #[path = "../../../rust/mmu/pgtable.rs"]
