@@ -76,7 +76,7 @@ pub(crate) trait Packet {
 pub(crate) struct Batch {
     words: [u32; MAX_BATCH],
     len: usize,
-    last: Option<&'static CStr>,
+    first: Option<&'static CStr>,
 }
 
 impl Batch {
@@ -85,7 +85,7 @@ impl Batch {
         Self {
             words: [0; MAX_BATCH],
             len: 0,
-            last: None,
+            first: None,
         }
     }
 
@@ -95,13 +95,13 @@ impl Batch {
         let words = self.words.get_mut(self.len..end).ok_or(EINVAL)?;
         packet.emit(words);
         self.len = end;
-        self.last = Some(P::NAME);
+        self.first.get_or_insert(P::NAME);
         Ok(())
     }
 
-    /// Returns the name of the last packet.
+    /// Returns the name of the first packet.
     pub(crate) fn name(&self) -> &'static CStr {
-        self.last.unwrap_or(c"none")
+        self.first.unwrap_or(c"none")
     }
 }
 

@@ -39,6 +39,7 @@
 #include <linux/topology.h>
 #include <linux/uaccess.h>
 #include <linux/uio.h>
+#include <linux/unroll.h>
 #include <linux/userfaultfd_k.h>
 #include <linux/wait_bit.h>
 #include <linux/workqueue.h>
@@ -480,8 +481,8 @@ void rkfd_helper_fill64_io(void __iomem *to, u64 value, size_t count)
 	u64 __iomem *at = to;
 	u64 __iomem *end = at + count;
 
-	/* Page tables are filled with this. */
-#pragma GCC unroll 8
+	/* A whole page table has 512: the branch would cost as much as the store. */
+	unrolled_count(8)
 	while (at < end)
 		__raw_writeq(value, at++);
 }

@@ -201,7 +201,7 @@ impl EvictionLru {
 
     /// Marks a BO, if it is in the list, as the most recently used. To be called after it moved.
     pub(crate) fn touch(&self, bo: &dyn EvictableBo) {
-        // One that is being added is the most recently used.
+        // Never in the list, or being added: then it is the most recently used.
         if bo.stamp().load(Relaxed) == 0 {
             return;
         }

@@ -570,20 +570,21 @@ impl FoundPage {
     /// To be called before a device may write to them, with the lock held that the [`Watch`] takes,
     /// if they were not invalidated since before they were found.
     pub(crate) fn mark_dirty<'a>(found: impl Iterator<Item = &'a Self>) {
-        let mut run = Run::default();
+        let mut last: Option<Run> = None;
         for page in found.filter(|page| page.is_writable()) {
-            if page.addr() == run.addr_of(u32_as_usize(run.count)) {
-                run.count += 1;
-                continue;
+            match &mut last {
+                Some(run) if page.addr() == run.addr_of(u32_as_usize(run.count)) => run.count += 1,
+                _ => {
+                    let run = Run {
+                        first: 0,
+                        count: 1,
+                        addr: page.addr(),
+                    };
+                    mark_dirty(last.replace(run).as_slice());
+                }
             }
-            mark_dirty(&[run]);
-            run = Run {
-                first: 0,
-                count: 1,
-                addr: page.addr(),
-            };
         }
-        mark_dirty(&[run]);
+        mark_dirty(last.as_slice());
     }
 
     /// Returns why a kernel thread did not find the page: `EAGAIN` if it has to be waited for,

@@ -165,8 +165,8 @@ pub(super) fn validate_inner(bo: &Arc<BoInner>) -> Result {
 }
 
 /// As [`validate_inner`], for a job, whose fence is in the reservation when that is unlocked. Does
-/// not wait for jobs of others: a BO that is in use, or that spaces with user queues map, stays where
-/// it is, and none in use is evicted.
+/// not wait for jobs of others: a BO that is in use, or that spaces with user queues map, stays
+/// where it is, and none in use is evicted.
 pub(super) fn validate_for_job(bo: &Arc<BoInner>) -> Result {
     validate_with(bo, Victims::Idle)
 }

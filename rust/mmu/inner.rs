@@ -460,7 +460,9 @@ impl BoInner {
 
     /// Prepares the updates of all PTEs for a move to `to`. `ENOMEM` without memory.
     fn prepare_updates(&self, to: &Placement) -> Result<KVVec<PteUpdate>> {
-        let spaces = self.mapped_by()?;
+        let mut spaces = self.mapped_by()?;
+        // By address space: `update_all` flushes the TLBs of each once.
+        spaces.sort_unstable_by_key(|(space, va)| mapping_key(&**space, *va));
         let mut out = KVVec::with_capacity(spaces.len(), GFP_KERNEL)?;
         for (space, va) in spaces {
             if let Some(spare) = space.prepare_update(va, self, to)? {

@@ -325,8 +325,8 @@ impl Table {
                 let most = (run.min(end - at) / step) as usize;
                 if phys % step == 0 && most != 0 {
                     let count = self.map_blocks(cx, i..ENTRIES.min(i + most), phys, flags)?;
-                    at += count as u64 * step;
                     if count != 0 {
+                        at += count as u64 * step;
                         continue;
                     }
                 }

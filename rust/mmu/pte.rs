@@ -175,7 +175,7 @@ impl Deferred {
         spans.reserve(1, GFP_KERNEL).is_ok() && entries.reserve(count, GFP_KERNEL).is_ok()
     }
 
-    /// Adds a span, whose PTEs follow by [`Self::add`]. `ENOMEM` without memory.
+    /// Adds a span, whose PTEs are stored in [`Self::room`]. `ENOMEM` without memory.
     fn begin(&mut self, span: Span) -> Result {
         if self.entries.capacity() == 0 {
             self.entries = KVVec::zeroed(span.count, GFP_KERNEL)?;
@@ -201,7 +201,8 @@ impl Deferred {
 /// Writes entries of page tables.
 pub(super) struct Writer<'a> {
     gpu: &'a Gpu,
-    /// Rows that SDMA writes, with their offsets in VRAM. `None` costs less than an empty list.
+    /// Rows that SDMA writes, with their offsets in VRAM. `None`: the drop of an empty list
+    /// calls the allocator, too.
     rows: Option<KVVec<(u64, Row)>>,
     by_dma: bool,
     /// `Some`: all PTEs are deferred.
@@ -278,6 +279,9 @@ impl<'a> Writer<'a> {
         let Some(deferred) = &mut self.deferred else {
             return Ok(());
         };
+        if deferred.added != deferred.entries.len() {
+            return Err(EINVAL);
+        }
         let mut rest = &deferred.entries[..];
         for span in &deferred.spans {
             let (here, tail) = rest.split_at_checked(span.count).ok_or(EINVAL)?;

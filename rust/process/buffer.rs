@@ -75,6 +75,7 @@ impl AllocFlags {
 #[derive(Default)]
 struct MappedOn {
     first: Option<u32>,
+    /// `None`: the drop of an empty list calls the allocator, too.
     more: Option<KVec<u32>>,
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The properties of a topology node: computed once from a GPU or a NUMA node, then printed, but for
-//! the clock of the CPU.
+//! The properties of a topology node: computed once from a GPU or a NUMA node, then printed, with
+//! the CPU's clock of that moment.
 //!
 //! Names, order and units of the lines are those of the C driver's `kfd_topology.c` (`node_show`,
 //! `mem_show`, `iolink_show`, `kfd_cache_show`), the values those of its virtual CRAT

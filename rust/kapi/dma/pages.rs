@@ -82,7 +82,7 @@ impl Extents {
         Ok(())
     }
 
-    /// Returns the kernel address of byte `skip` of a run.
+    /// Returns the kernel address of byte `skip` of `run`, which is one of a `list`.
     fn cpu(run: &Run, skip: usize) -> *mut u8 {
         // SAFETY: By the type invariant the run is in lowmem, which has kernel addresses.
         let first = unsafe { ours::rkfd_helper_phys_to_virt(run.addr) };

@@ -278,7 +278,8 @@ impl Engine<'_> {
         self.sched.runlist = Some(list);
     }
 
-    /// Reports a queue with GWS whose waves may share a SIMD (`update_mqd`, `kfd_mqd_manager_v9.c`).
+    /// Reports a queue with GWS whose waves may share a SIMD (`update_mqd` of
+    /// `kfd_mqd_manager_v9.c`).
     fn check_gws(&self, map: &Map) {
         let at = dw::compute_resource_limits as u64 * 4;
         let limits = self.env.read32(0, map.mqd.wrapping_add(at)).unwrap_or(0);
