@@ -23,7 +23,7 @@ pub mod l2;
 pub mod links;
 pub mod pending;
 pub mod placement;
-mod suspects;
+pub mod suspects;
 pub mod tlb;
 pub mod walk;
 

@@ -11,6 +11,7 @@ use gpu_model::{
     chips::Generation,
     dma::GuestMemory,
     engines::gmc::{
+        suspects::Suspects,
         walk::{walk, Context, Format, Path, TableMemory},
         FaultKind,
     },
@@ -49,6 +50,7 @@ pub(super) struct World {
     pub(super) gpu: Arc<Gpu>,
     generation: Generation,
     strict: Strict,
+    suspects: Suspects,
     dma: GuestMemory,
     tree: Option<Tree>,
     pub(super) mappings: BTreeMap<u64, Mapping>,
@@ -97,6 +99,7 @@ impl World {
             gpu,
             generation,
             strict: Strict::new(Vec::new()),
+            suspects: Suspects::default(),
             dma: GuestMemory::default(),
             tree: None,
             mappings: BTreeMap::new(),
@@ -421,6 +424,7 @@ impl World {
             dma: &self.dma,
             vram_base: PA,
             cache: None,
+            suspects: Some((&self.suspects, 1)),
         };
         match walk(&memory, &context, va, &mut Path::default(), &self.strict) {
             Ok(entry) => Found::Page {
@@ -467,6 +471,7 @@ impl World {
             );
         }
         assert_eq!(self.strict.unexpected(), 0, "violations of the GPU");
+        assert!(self.suspects.is_empty(), "fragments with other neighbours");
     }
 }
 

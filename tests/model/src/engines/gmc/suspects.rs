@@ -50,6 +50,11 @@ impl Suspects {
         self.entries.lock().unwrap_or_else(|e| e.into_inner())
     }
 
+    /// Returns whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.lock().is_empty()
+    }
+
     /// Adds a PTE, unless it is there.
     pub fn add(&self, suspect: Suspect) {
         let mut entries = self.lock();
