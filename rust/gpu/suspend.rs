@@ -75,6 +75,14 @@ impl Gpu {
             }
         }
         self.take_down();
+        if self.is_hung() {
+            // An engine did not stop. A reset must not write the contents over memory of others.
+            let image = self.image.lock().take();
+            drop(image);
+            if let Err(e) = self.vram().attach(self.clone()) {
+                dev_warn!(self.dev(), "freed VRAM stays uncleared: {e:?}\n");
+            }
+        }
         Ok(())
     }
 
