@@ -116,7 +116,11 @@ impl Settings {
             memory: self.edits.memory.unwrap_or(now.memory),
             fabric: self.edits.fabric.unwrap_or(now.fabric),
         };
-        let (lowest, highest) = limits.engine;
+        let (mut lowest, highest) = limits.engine;
+        // Applies in the level manual only (`smu_v13_0_6_set_soft_freq_limited_range`).
+        if self.level == Level::Determinism {
+            lowest = Limits::of(facts).engine.0;
+        }
         if self.level == Level::Auto || lowest > highest {
             return Err(EINVAL);
         }

@@ -201,6 +201,9 @@ TEST(determinism)
 	EXPECT_OK(command(&k, "s 0", highest - 200));
 	EXPECT_OK(command(&k, "c", 0));
 	EXPECT_OK(card_set(&k, CARD_LEVEL, "perf_determinism"));
+	/* Nor does that one limit the highest clock of this level. */
+	EXPECT_OK(command(&k, "s 1", highest - 400));
+	EXPECT_OK(command(&k, "c", 0));
 	EXPECT_OK(card_set(&k, CARD_LEVEL, "auto"));
 	read_limits(&k, &low, &high);
 	EXPECT(low == lowest && high == highest, "%u, %u", low, high);
