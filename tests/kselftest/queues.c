@@ -8,10 +8,10 @@
 #include "pm4.h"
 #include "queue-calls.h"
 
-/* Buffers of a queue, and valid arguments to create it. */
 /* With those that run more than the runlist of one page has room for, and fewer than the limits. */
 #define DISABLED_QUEUES (memory_fails() ? 2u : gpu_is_gfx12() ? 100u : 160u)
 
+/* Buffers of a queue, and valid arguments to create it. */
 struct plan {
 	struct kfd k;
 	struct kfd_queue q;

@@ -37,19 +37,19 @@ static int update(struct sdma_queue *q, uint32_t percent)
 }
 
 /* Writes a dword by a queue; returns whether it has the value in time. */
-static bool writes(struct sdma_queue *q, volatile uint32_t *word, uint32_t value, unsigned int ms)
+static void write_later(struct sdma_queue *q, volatile uint32_t *word, uint32_t value)
 {
 	uint32_t packets[8] = { 0 }, *p = packets;
 
 	sdma_fence(&p, kfd_va((void *)word), value);
 	ASSERT_OK(sdma_queue_put(q, packets, p));
 	sdma_queue_ring(q);
-	return becomes(word, value, ms);
 }
 
 static bool works(struct sdma_queue *q, volatile uint32_t *word, uint32_t value)
 {
-	return writes(q, word, value, 20000);
+	write_later(q, word, value);
+	return becomes(word, value, 20000);
 }
 
 /* Polls a dword that is never written; deactivating the queue does not help. */
@@ -137,7 +137,11 @@ TEST_TIMEOUT(stuck_beside_a_hung_job, 120)
 	for (int ms = 0; knob_hits("sdma.hang") == hangs; ms++)
 		ASSERT(ms < 1000 && !usleep(1000));
 	/* The job may be on the engine of one of the queues. */
-	other = !writes(&q[0], words, 8, 200);
+	for (int i = 0; i < 2; i++)
+		write_later(&q[i], words + i, 8);
+	for (int ms = 0; words[0] != 8 && words[1] != 8; ms++)
+		ASSERT(ms < 20000 && !usleep(1000));
+	other = words[0] != 8;
 	knob_set("sdma.stall", 1);
 	sdma_copy(&p, kfd_va(page->va) + 64, kfd_va(page->va) + 128, 64);
 	ASSERT_OK(sdma_queue_put(&q[other], packets, p));
