@@ -263,6 +263,8 @@ fn mecs_start_with_settings_for_their_cus() {
         let write = |reg, value| gpu.reg_write(addr_of(Ip::Gc, xcc, reg), value);
         write(gc::regCP_CPC_DEBUG, debug);
         write(gc::regRLC_SAFE_MODE, safe_mode);
+        let halted = gc::CP_MEC_CNTL__MEC_ME1_HALT.mask | gc::CP_MEC_CNTL__MEC_ME2_HALT.mask;
+        write(gc::regCP_MEC_CNTL, halted);
         write(gc::regCP_MEC_CNTL, 0);
         gpu.strict.unexpected()
     };
