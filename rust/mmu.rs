@@ -14,6 +14,7 @@ mod peer;
 mod pgtable;
 mod placement;
 mod pte;
+mod source;
 mod space;
 pub(crate) mod tlb;
 pub(crate) mod usage;

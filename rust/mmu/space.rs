@@ -22,9 +22,10 @@ use super::{
     pages::{MirrorOwner, Mirrored, Pages, BLOCK_BYTES},
     pasid::Pasid,
     peer::PeerUse,
-    pgtable::{Spare, Target, Tree, Update},
+    pgtable::{Spare, Tree, Update},
     placement::{Access, Placement},
     pte::Span,
+    source::Target,
     tlb,
     userptr::UserMemory,
 };
@@ -443,7 +444,20 @@ impl Space {
     pub(super) fn unmap_all(&self, ranges: &[(u64, u64)], removed: &mut KVec<Mapping>) -> Result {
         let mut guard = self.inner.lock();
         let inner: &mut Option<Inner> = &mut guard;
-        let Inner { tree, mappings, .. } = inner.as_mut().ok_or(EINVAL)?;
+        let inner = inner.as_mut().ok_or(EINVAL)?;
+        self.unmap_each(inner, ranges, |mapping| {
+            Ok(removed.push_within_capacity(mapping)?)
+        })
+    }
+
+    /// See [`Space::unmap_all`].
+    fn unmap_each(
+        &self,
+        inner: &mut Inner,
+        ranges: &[(u64, u64)],
+        mut removed: impl FnMut(Mapping) -> Result,
+    ) -> Result {
+        let Inner { tree, mappings, .. } = inner;
         let usable = !self.gpu.is_unplugged();
         let mut update = Update::new(&self.gpu, ranges.iter().map(|(_, len)| len).sum());
         let mut result = Ok(());
@@ -457,7 +471,7 @@ impl Space {
             };
             if done.is_ok() {
                 if let Some(mapping) = mappings.remove(va) {
-                    removed.push_within_capacity(mapping)?;
+                    removed(mapping)?;
                 }
             }
             result = result.and(done);
@@ -473,23 +487,22 @@ impl Space {
     pub(super) fn unpin(&self, va: u64) -> Option<Mapping> {
         let mut guard = self.inner.lock();
         let inner: &mut Option<Inner> = &mut guard;
-        let Inner { tree, mappings, .. } = inner.as_mut()?;
-        let mapping = mappings.get_mut(&va)?;
+        let inner = inner.as_mut()?;
+        let mapping = inner.mappings.get_mut(&va)?;
         mapping.pins -= 1;
         if mapping.pins > 0 || !mapping.closed {
             return None;
         }
-        if !self.gpu.is_unplugged() {
-            let mut update = Update::new(&self.gpu, mapping.len);
-            let done = self.invalidate(tree, &mut update, va, mapping.len);
-            let finished = self.finish(tree, &mut update, Before::Valid);
-            done.inspect_err(|e| pr_debug!("closed mapping at {va:#x} not removed: {e:?}\n"))
-                .ok()?;
-            if let Err(e) = finished {
-                pr_debug!("TLBs not flushed for the closed mapping at {va:#x}: {e:?}\n");
-            }
+        let range = (va, mapping.len);
+        let mut last = None;
+        let unmapped = self.unmap_each(inner, &[range], |mapping| {
+            last = Some(mapping);
+            Ok(())
+        });
+        if let Err(e) = unmapped {
+            pr_debug!("closed mapping at {va:#x}: {e:?}\n");
         }
-        mappings.remove(&va)
+        last
     }
 
     /// Marks mappings as [`Mapping::closed`].

@@ -12,6 +12,9 @@ mod pgtable_check;
 #[allow(clippy::all)]
 #[path = "../../../rust/mmu/pte.rs"]
 mod pte;
+#[allow(clippy::all)]
+#[path = "../../../rust/mmu/source.rs"]
+mod source;
 
 pub(crate) use pages::{Pages, BLOCK_PAGES};
 

@@ -21,9 +21,10 @@ use kernel::{prelude::*, sync::Arc};
 use rkfd_abi::pte;
 
 use super::super::{
-    pgtable::{Spare, Target, Tree, Update},
+    pgtable::{Spare, Tree, Update},
     placement::Placement,
     pte::Span,
+    source::Target,
 };
 use super::memory::{Found, Memory};
 use super::{BASE, BLOCK, BLOCKS, PAGE};
