@@ -321,7 +321,8 @@ unsafe fn header<'a>(file: *mut bindings::drm_file) -> &'a Header {
 ///
 /// `file` is an open file of a device of this module.
 pub(super) unsafe fn handle_opened(file: *mut bindings::drm_file, object: usize) -> Result {
-    // SAFETY: By the safety requirement.
+    // SAFETY: The file is open during the call, and that of a device of this module, by the safety
+    // requirement.
     let handles = &unsafe { header(file) }.handles;
     CountedMap::add(handles, object, ())
 }

@@ -170,8 +170,7 @@ impl Process {
 
     /// Returns the number of the session, if there is one.
     pub(crate) fn session(&self) -> Option<u64> {
-        let debug = self.debug().lock();
-        debug.session.as_ref().map(|_| debug.sessions)
+        self.debug().lock().session_number()
     }
 
     /// Starts a session and returns its number. `EALREADY` if there is one, `ENOMEM` without
@@ -438,7 +437,7 @@ impl Process {
     /// not ended.
     pub(crate) fn put_back_status(&self, session: u64, gpu_id: u32, exceptions: Exceptions) {
         let mut debug = self.debug().lock();
-        if debug.session.is_none() || debug.sessions != session {
+        if debug.session_number() != Some(session) {
             return;
         }
         if let Some(entry) = self.status_of(&mut debug, gpu_id) {
@@ -567,7 +566,7 @@ impl Process {
     /// had not been cleared.
     pub(crate) fn put_back(&self, taken: TakenException) {
         let mut debug = self.debug().lock();
-        if debug.session.is_none() || taken.cleared_in != Some(debug.sessions) {
+        if debug.session_number().is_none() || taken.cleared_in != debug.session_number() {
             return;
         }
         match taken.info {

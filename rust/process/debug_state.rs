@@ -90,6 +90,11 @@ impl DebugState {
         })
     }
 
+    /// Returns the number of the session, if there is one.
+    pub(super) fn session_number(&self) -> Option<u64> {
+        self.session.as_ref().map(|_| self.sessions)
+    }
+
     /// Returns whether the debugger has enabled one of these.
     pub(super) fn is_enabled(&self, exceptions: Exceptions) -> bool {
         self.session

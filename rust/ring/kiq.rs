@@ -85,7 +85,7 @@ impl Kiqs {
             Ok(())
         });
         if let Err(e) = started {
-            // A card whose KIQ does not stop is cut off by this.
+            // Hangs the card if that fails.
             let _ = all.stop(card);
             return Err(e);
         }

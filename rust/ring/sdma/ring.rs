@@ -649,7 +649,6 @@ impl Ring {
     /// Frees the memory of the ring after [`Ring::halt`]. Jobs end as in [`Ring::end_jobs`].
     pub(super) fn stop(&self, error: Error) {
         let mut state = self.state.lock();
-        state.down = error;
         let up = state.up.take();
         state.fail_all(error);
         drop(state);
