@@ -126,64 +126,70 @@ static void expect_text(const char *file, const char *wanted)
 	EXPECT(!strcmp(text, wanted), "%s: %s instead of %s", file, text, wanted);
 }
 
+/* Limits and clock of the card without settings. */
+struct card {
+	char range[256], clock[64];
+};
+
+/* Edits the lowest shader clock in the level manual. */
+static void begin_edit(struct card *card)
+{
+	open_control();
+	device_get(LIMITS, card->range, sizeof(card->range));
+	device_get(CLOCK, card->clock, sizeof(card->clock));
+	device_set(LEVEL, "manual");
+	device_set(LIMITS, "s 0 1000");
+}
+
+/* Expects that the level auto removes all settings. */
+static void end_edit(const struct card *card)
+{
+	device_set(LEVEL, "auto");
+	expect_text(LIMITS, card->range);
+	expect_text(CLOCK, card->clock);
+}
+
 /* The limits of a commit that fails at one of them: the level auto removes the others. */
 TEST_TIMEOUT(commit_is_accepted_in_part, 120)
 {
-	char range[256], clock[64];
+	struct card card;
 
-	open_control();
-	device_get(LIMITS, range, sizeof(range));
-	device_get(CLOCK, clock, sizeof(clock));
-	device_set(LEVEL, "manual");
-	device_set(LIMITS, "s 0 1000");
+	begin_edit(&card);
 	device_set(LIMITS, "m 1 1100");
 	knob_set("smu.no_highest", 1);
 	EXPECT(device_try_set(LIMITS, "c") < 0);
 	expect_text(CLOCK, "1000000000\n");
-	device_set(LEVEL, "auto");
-	expect_text(LIMITS, range);
-	expect_text(CLOCK, clock);
+	end_edit(&card);
 }
 
 /* A level that the firmware refuses is not that of the card. */
 TEST_TIMEOUT(level_that_fails, 120)
 {
-	char range[256], clock[64];
+	struct card card;
 
-	open_control();
-	device_get(LIMITS, range, sizeof(range));
-	device_get(CLOCK, clock, sizeof(clock));
-	device_set(LEVEL, "manual");
-	device_set(LIMITS, "s 0 1000");
+	begin_edit(&card);
 	device_set(LIMITS, "c");
 	knob_set("smu.no_limit", 1);
 	EXPECT(device_try_set(LEVEL, "auto") < 0);
 	expect_text(LEVEL, "manual\n");
 	expect_text(CLOCK, "1000000000\n");
-	device_set(LEVEL, "auto");
-	expect_text(LIMITS, range);
-	expect_text(CLOCK, clock);
+	end_edit(&card);
 }
 
 /* Determinism begins with a commit: a reset before it restores the limits of the level before. */
 TEST_TIMEOUT(reset_before_determinism, 120)
 {
-	char range[256], clock[64], limits[256];
+	struct card card;
+	char limits[256];
 
-	open_control();
-	device_get(LIMITS, range, sizeof(range));
-	device_get(CLOCK, clock, sizeof(clock));
-	device_set(LEVEL, "manual");
-	device_set(LIMITS, "s 0 1000");
+	begin_edit(&card);
 	device_set(LIMITS, "c");
 	device_set(LEVEL, "perf_determinism");
 	device_get(LIMITS, limits, sizeof(limits));
 	device_reset();
 	expect_text(LIMITS, limits);
 	expect_text(CLOCK, "1000000000\n");
-	device_set(LEVEL, "auto");
-	expect_text(LIMITS, range);
-	expect_text(CLOCK, clock);
+	end_edit(&card);
 }
 
 /* The first messages for metrics fail at a probe. */
