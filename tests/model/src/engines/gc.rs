@@ -25,7 +25,7 @@ struct Ids {
     gfx_index: RegId,
     cc_array: RegId,
     user_array: RegId,
-    safe_mode: RegId,
+    safe_mode: Reg,
     capture: RegId,
     clock_lsb: RegId,
     clock_msb: RegId,
@@ -35,7 +35,6 @@ struct Ids {
     /// Microcode ports of XCC 0, address and data; gfx9 only.
     ports: &'static [(RegId, RegId, Port)],
     rlc_cntl: Reg,
-    safe_mode_reg: Reg,
 }
 
 const fn id(reg: Reg) -> RegId {
@@ -70,7 +69,7 @@ macro_rules! ids {
             gfx_index: id($gc::regGRBM_GFX_INDEX),
             cc_array: id($gc::regCC_GC_SHADER_ARRAY_CONFIG),
             user_array: id($gc::regGC_USER_SHADER_ARRAY_CONFIG),
-            safe_mode: id($gc::regRLC_SAFE_MODE),
+            safe_mode: $gc::regRLC_SAFE_MODE,
             capture: id($gc::regRLC_CAPTURE_GPU_CLOCK_COUNT),
             clock_lsb: id($gc::regRLC_GPU_CLOCK_COUNT_LSB),
             clock_msb: id($gc::regRLC_GPU_CLOCK_COUNT_MSB),
@@ -78,7 +77,6 @@ macro_rules! ids {
             soft_reset: $soft_reset,
             ports: $ports,
             rlc_cntl: $gc::regRLC_CNTL,
-            safe_mode_reg: $gc::regRLC_SAFE_MODE,
         }
     };
 }
@@ -132,7 +130,7 @@ impl Ids {
             (self.gfx_index, Role::GfxIndex),
             (self.cc_array, Role::CcArray),
             (self.user_array, Role::UserArray),
-            (self.safe_mode, Role::SafeMode),
+            (self.safe_mode.into(), Role::SafeMode),
             (self.capture, Role::Capture),
             (self.clock_lsb, Role::ClockLsb),
             (self.clock_msb, Role::ClockMsb),
@@ -207,7 +205,7 @@ pub fn bootload_status(gpu: &Gpu) -> Option<&Slot> {
 
 /// Returns whether the RLC of an XCC has entered safe mode and has not left it.
 pub fn in_safe_mode(gpu: &Gpu, xcc: u8) -> bool {
-    let reg = Ids::of(gpu.chip.generation).safe_mode_reg;
+    let reg = Ids::of(gpu.chip.generation).safe_mode;
     let slot = gpu.regs.of(gpu.chip, Ip::Gc, xcc, reg);
     slot.is_some_and(|slot| {
         let entered = gc::RLC_SAFE_MODE__MESSAGE.get(slot.get()) != 0;

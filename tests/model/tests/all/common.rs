@@ -20,6 +20,7 @@ use gpu_model::mem::sparse_file;
 use gpu_model::regs::Ip;
 use gpu_model::trace::Trace;
 use gpu_regs::{gc_9_4_3 as gc, hdp_4_4_2 as hdp, nbio_7_9_0 as nbio, Reg};
+use rkfd_abi::mqd::v9::Mqd;
 
 /// VRAM size, in bytes.
 pub const VRAM: u64 = 256 << 20;
@@ -56,6 +57,19 @@ pub fn booted(chip: &'static Chip, knobs: Knobs, boot: Boot) -> Arc<Gpu> {
 /// The same at a position in an xGMI hive.
 pub fn placed(chip: &'static Chip, knobs: Knobs, boot: Boot, hive_node: Option<u8>) -> Arc<Gpu> {
     with_options(chip, knobs, boot, hive_node, None)
+}
+
+/// Writes the MQD of a KIQ at an offset in VRAM, and behind it the masks of CUs and render
+/// backends.
+pub fn put_kiq_mqd(gpu: &Gpu, at: u64) {
+    let masks = at + 0x800;
+    let mut mqd = Mqd::zeroed();
+    mqd.dynamic_cu_mask_addr_lo = (FB + masks) as u32;
+    mqd.dynamic_cu_mask_addr_hi = ((FB + masks) >> 32) as u32;
+    for (n, word) in (0..).zip(mqd.dwords()) {
+        gpu.vram.write(at + n * 4, &word.to_le_bytes()).unwrap();
+    }
+    gpu.vram.write(masks, &[0xff; 8]).unwrap();
 }
 
 /// Waits as drivers do after the request of a mode-1 reset.

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use crate::common::process::{words, Process, DOORBELL, KERNARG, RING, RPTR, USER, VA, WPTR};
-use crate::common::{addr, enable_context, gpu, open_aperture, with_cp, FB};
+use crate::common::{addr, enable_context, gpu, open_aperture, put_kiq_mqd, with_cp, FB};
 use gpu_model::engines::gmc::Hub;
 use gpu_model::gpu::{Gpu, Reset};
 use gpu_model::regs::Ip;
@@ -114,12 +114,7 @@ impl Bench {
             self.reg(reg, value as u32);
             self.reg(reg.at(1), (value >> 32) as u32);
         };
-        self.mqd(KIQ_MQD, |mqd| {
-            let masks = FB + KIQ_MQD + 0x800;
-            mqd.dynamic_cu_mask_addr_lo = masks as u32;
-            mqd.dynamic_cu_mask_addr_hi = (masks >> 32) as u32;
-        });
-        self.put(KIQ_MQD + 0x800, &[!0; 2]);
+        put_kiq_mqd(&self.gpu, KIQ_MQD);
         set64(gc::regCP_MQD_BASE_ADDR, FB + KIQ_MQD);
         self.reg(gc::regCP_HQD_PQ_DOORBELL_CONTROL, 1 << 30);
         set64(gc::regCP_HQD_PQ_BASE, (FB + KIQ_RING) >> 8);

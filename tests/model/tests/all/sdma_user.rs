@@ -6,7 +6,7 @@
 use std::time::Duration;
 
 use crate::common::sdma::{copy, hi, lo, poll, Card};
-use crate::common::{self, addr, enable_context, FB};
+use crate::common::{self, addr, enable_context, put_kiq_mqd, FB};
 use gpu_model::engines::gmc::Hub;
 use gpu_model::knobs::Knobs;
 use gpu_model::regs::Ip;
@@ -154,12 +154,7 @@ impl Bench {
             self.reg(reg, lo(value));
             self.reg(reg.at(1), hi(value));
         };
-        let mut mqd = Mqd::zeroed();
-        let masks = FB + KIQ_MQD + 0x800;
-        mqd.dynamic_cu_mask_addr_lo = lo(masks);
-        mqd.dynamic_cu_mask_addr_hi = hi(masks);
-        self.put(KIQ_MQD, mqd.dwords());
-        self.put(KIQ_MQD + 0x800, &[!0; 2]);
+        put_kiq_mqd(&self.gpu, KIQ_MQD);
         set64(gc::regCP_MQD_BASE_ADDR, FB + KIQ_MQD);
         self.reg(gc::regCP_HQD_PQ_DOORBELL_CONTROL, 1 << 30);
         set64(gc::regCP_HQD_PQ_BASE, (FB + KIQ_RING) >> 8);

@@ -11,11 +11,11 @@ use gpu_model::gpu::Gpu;
 use gpu_model::knobs::Knobs;
 use gpu_model::regs::Ip;
 use gpu_regs::{gc_9_4_3 as gc, nbio_7_9_0 as nbio, Reg};
-use rkfd_abi::mqd::v9::{dw, Mqd};
+use rkfd_abi::mqd::v9::Mqd;
 use rkfd_abi::pm4;
 
 use crate::common::process::{words, Process, CODE, DOORBELL, KERNARG, RING, RPTR, VA, WPTR};
-use crate::common::{addr_of, card, enable_context, open_apertures, with_cp, FB};
+use crate::common::{addr_of, card, enable_context, open_apertures, put_kiq_mqd, with_cp, FB};
 use crate::saver::HANDLER;
 
 pub const XCCS: Range<u8> = 0..8;
@@ -151,9 +151,7 @@ impl Bench {
             1 << 30 | doorbell << 2,
         );
         let mqd = KIQ_MQD + part;
-        let masks = FB + mqd + 0x800;
-        self.put(mqd + dw::dynamic_cu_mask_addr_lo as u64 * 4, &words(masks));
-        self.put(mqd + 0x800, &[!0; 2]);
+        put_kiq_mqd(&self.gpu, mqd);
         set64(gc::regCP_MQD_BASE_ADDR, FB + mqd);
         set64(gc::regCP_HQD_PQ_BASE, (FB + KIQ_RING + part) >> 8);
         self.reg(xcc, gc::regCP_HQD_PQ_CONTROL, 0xc000_0000 | 8);
