@@ -2,6 +2,7 @@
 /* Tests eviction beside jobs that use the BOs, or hold up their moves. Little VRAM. */
 #define _GNU_SOURCE
 #include <fcntl.h>
+#include <poll.h>
 #include <signal.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
@@ -161,34 +162,39 @@ static void fill_some(void)
 		ASSERT_OK(cs_bo_create(fd, SIZE, AMDGPU_GEM_DOMAIN_VRAM, 0, &handle));
 }
 
-/* Maps a BO that it imports. */
-static void map_imported(int buf)
+/* Maps a BO that it imports, and tells when it is mapped. */
+static void map_imported(int buf, int mapped)
 {
 	struct drm_prime_handle prime = { .fd = buf };
 	int fd = cs_open_file();
 
 	ASSERT_OK(kfd_ioctl(fd, DRM_IOCTL_PRIME_FD_TO_HANDLE, &prime));
 	EXPECT_OK(cs_va(fd, prime.handle, AMDGPU_VA_OP_MAP, ACCESS, 0x100000000ull, 0, SIZE));
+	ASSERT(write(mapped, "", 1) == 1);
 }
 
-/* An eviction waits for a job, and a process for the eviction: it can be killed. */
-TEST_TIMEOUT(killed_behind_an_eviction, 120)
+/*
+ * Kills a process that maps a BO whose eviction, which has `us` to begin, waits for a job. Returns
+ * false if it was mapped before: the end of its file waits for the job then.
+ */
+static bool killed_while_it_waits(struct kfd *k, unsigned int us)
 {
 	static uint32_t handles[MAX];
-	int buf, status;
+	struct pollfd mapped = { .events = POLLIN };
+	int pipes[2], buf, status;
 	pid_t filler, mapper;
 	uint32_t first, bo;
 	uint64_t job;
-	struct kfd k;
 	struct cs cs;
+	bool waited;
 
-	fixture_open(&k);
-	small_vram_bytes(&k);
+	ASSERT(!pipe(pipes));
+	mapped.fd = pipes[0];
 	cs_open(&cs);
 	/* The least recently used ones. The first one leaves VRAM. */
 	ASSERT_OK(cs_bo_create(cs.fd, SIZE, AMDGPU_GEM_DOMAIN_VRAM, 0, &first));
 	ASSERT_OK(cs_bo_create(cs.fd, SIZE, AMDGPU_GEM_DOMAIN_VRAM, 0, &bo));
-	fill_until_eviction(&k, cs.fd, handles);
+	fill_until_eviction(k, cs.fd, handles);
 	ASSERT_OK(cs_run(&cs, 0, cs_poll(&cs, cs.data.va, 1), &job));
 	buf = hold_behind(&cs, bo, job);
 	filler = fork_child();
@@ -196,22 +202,42 @@ TEST_TIMEOUT(killed_behind_an_eviction, 120)
 		fill_some();
 		ktap_end();
 	}
-	/* Until one waits: before, the eviction has not begun. */
-	do {
-		ASSERT(pending(&cs, job), "no process waits");
-		mapper = fork_child();
-		if (!mapper) {
-			map_imported(buf);
-			ktap_end();
-		}
-		usleep(300000);
-	} while (waitpid(mapper, &status, WNOHANG) == mapper);
+	usleep(us);
+	mapper = fork_child();
+	if (!mapper) {
+		map_imported(buf, pipes[1]);
+		ktap_end();
+	}
+	waited = poll(&mapped, 1, 300) == 0;
 	ASSERT(!kill(mapper, SIGKILL));
-	while (waitpid(mapper, &status, WNOHANG) == 0 && pending(&cs, job))
+	while (waited && waitpid(mapper, &status, WNOHANG) == 0 && pending(&cs, job)) {
 		usleep(10000);
-	EXPECT(pending(&cs, job), "it survives SIGKILL until the end of the job");
+		waited = poll(&mapped, 1, 0) == 0;
+	}
+	if (waited)
+		EXPECT(pending(&cs, job), "it survives SIGKILL until the end of the job");
 	cs.data.words[0] = 1;
 	cs_done(&cs, 0, job);
+	if (!waited)
+		ASSERT(waitpid(mapper, &status, 0) == mapper);
 	ASSERT(waitpid(filler, &status, 0) == filler);
 	EXPECT(status == 0, "status %#x", status);
+	close(buf);
+	close(pipes[0]);
+	close(pipes[1]);
+	close_all(&cs);
+	return waited;
+}
+
+/* An eviction waits for a job, and a process for the eviction: it can be killed. */
+TEST_TIMEOUT(killed_behind_an_eviction, 120)
+{
+	bool waited = false;
+	struct kfd k;
+
+	fixture_open(&k);
+	small_vram_bytes(&k);
+	for (unsigned int i = 1; i <= 6 && !waited; i++)
+		waited = killed_while_it_waits(&k, i * 300000);
+	EXPECT(waited, "no process waits");
 }
