@@ -78,11 +78,15 @@ help: ## print this list
 	@sed -n 's/^\([a-z-]*\): .*## \(.*\)/  make \1\t\2/p' $(firstword $(MAKEFILE_LIST)) | expand -t 22
 	@echo
 	@echo "  KDIR=dir        kernel tree for 'make', with its Rust crates ('scripts/setup --where' prints the path of one)"
-	@echo "  WORKLOAD=svm    a fault of the GPU in plain memory in 'make demo'"
+	@echo "  WORKLOAD=svm    a retry fault in anonymous memory in 'make demo' (not on rx9070)"
 	@echo "  WORKLOAD=hip    launch with HIP and unmodified ROCm in 'make demo'; gdb: debug a HIP program with GDB, which is built at"
 	@echo "                  its first use (15 minutes); tinygrad: tokens of a transformer with tinygrad, and what each takes"
 	@echo "  ROOT=trixie     Debian release of the ROCm in 'make vm' and 'make demo WORKLOAD=hip': forky (default), trixie, rocm7 (forky with ROCm 7.2), libraries (the same with rocBLAS and others) or gdb (forky with GDB); ROOT=none: 'make vm' without ROCm, ROOT=tinygrad: with tinygrad, ROOT=podman: with podman"
-	@echo "  CHIP=mi300x     chip of the GPU model: mi300x, mi300x-1xcc (one XCC), mi308x, mi325x, rx9070; without it 'make check' tests the boots of all"
+	@echo "  CHIP=mi300x     chip of the GPU model: mi300x, mi300x-1xcc (one XCC), mi308x, mi325x, rx9070; without it 'make check' tests the boots of all,"
+	@echo "                  'make bench' four chips, and 'make compare' and 'make fuzz' use mi300x-1xcc"
+	@echo "  LONG=1          all tests in 'make check', and all boots in 'make coverage'; VMS=n: number of VMs at a time, also in 'make mutants'"
+	@echo "  QUICK=1         'make compare' without costs, with a queue that cannot be preempted; SYSFS=1: files in sysfs only; DRIVERS=rkfd: one driver"
+	@echo "  RESUME=1        'make mutants' continues an interrupted run"
 	@echo "  DRIVER=amdgpu   load the stock driver instead of rkfd in 'make check' and 'make vm'"
 	@echo "  KERNEL=debug    boot a kernel with lockdep, kmemleak and more; built at its first use (10 to 30 minutes); kasan: one with KASAN, faster, without these"
 	@echo "  GPU_SOCKET=path use this vfio-user device instead of the GPU model"

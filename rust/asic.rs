@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Register access, IP discovery, per-chip numbers and the firmware file format: everything below
-//! the hardware abstraction in [`crate::hw`].
+//! Register access, IP discovery, per-chip numbers, and parsers of firmware files, the VBIOS and
+//! FRU data: the layer below the hardware abstraction in [`crate::hw`].
 
 pub(crate) mod bytes;
 pub(crate) mod caps;

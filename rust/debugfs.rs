@@ -4,9 +4,9 @@
 //!
 //! | file | contents |
 //! |---|---|
-//! | `hqds` | registers of the active HQDs of each GPU |
-//! | `mqds` | MQDs of the queues of each process, and of the scheduler's queue |
-//! | `rls` | the last runlist of each GPU |
+//! | `hqds` | registers of the active HQDs and of the SDMA user queues of each node |
+//! | `mqds` | MQDs of the queues of each process, and of the HIQ or MES ring of each node |
+//! | `rls` | the last runlist of each node, and counts of processes, queues and runlists |
 //! | `rings` | use of the GART; the kernel's rings: pointers, jobs or MES frames, registers |
 //! | `vram` | VRAM of each GPU by user, in bytes; `used` is what the render node reports |
 //! | `mem_limit` | system memory that is used by buffers of processes, and its limit |
@@ -15,6 +15,7 @@
 //! | `process/<pid>/queues` | its queues |
 //! | `process/<pid>/resources` | the number of its queues, events, ranges of SVM and buffers |
 //! | `process/<pid>/svm` | its XNACK mode, pages mapped on each GPU, ranges of SVM |
+//! | `process/<pid>/context_<id>/` | the same files for a secondary process |
 //! | `topology/nodes/<n>/properties` | properties of a node as in sysfs |
 //!
 //! All files are read-only. Readers take the locks of the objects that they print.

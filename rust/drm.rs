@@ -14,7 +14,7 @@
 //! |---|---|
 //! | `user`, `handle_table`, `dependencies`, `syncobj_signal`, `userq_fence` | helpers |
 //! | `partition`, `ctx_entity`, `ctx`, `bo_list`, `userq`, `mappings` | objects of an open file |
-//! | `file` | the open file |
+//! | `file`, `fdinfo` | the open file, and its `/proc/PID/fdinfo` |
 //! | `ioctl` | one handler for each ioctl |
 //! | `device` | driver table, registration |
 

@@ -3,9 +3,10 @@
 //! Safe wrappers of kernel interfaces that the kernel crate lacks; nothing here is specific to this
 //! driver.
 //!
-//! Each file wraps the C headers named at its top. `unsafe` code of the driver is confined to these
-//! files, `uapi.rs`, `trace.rs` and `ring/writer.rs`: requirements on callers elsewhere are
-//! therefore expressed by types, or checked at run time.
+//! Each file, or its parent, names the C headers that it wraps. `unsafe` code of the driver is
+//! confined to these files, `uapi.rs`, `bindings.rs`, `trace.rs` and `ring/writer.rs`
+//! (`scripts/check-layers.py`): requirements on callers elsewhere are expressed by types, or
+//! checked at run time.
 
 pub(crate) mod acpi;
 pub(crate) mod bitmap;

@@ -142,14 +142,14 @@ impl Partitions {
                 };
                 dev_err!(
                     self.gpu().dev(),
-                    "no switch to compute partition mode {}: {error:?}\n",
+                    "failed to switch to compute partition mode {}: {error:?}\n",
                     new.name()
                 );
                 self.hide();
                 self.end()?;
                 match self.begin(state.mode, &state.render) {
                     Ok(metrics) => state.metrics = metrics,
-                    Err(e) => dev_err!(self.gpu().dev(), "the GPU has no nodes any more: {e:?}\n"),
+                    Err(e) => dev_err!(self.gpu().dev(), "the former compute partition mode was not restored, no nodes are left: {e:?}\n"),
                 }
                 Err(error)
             })

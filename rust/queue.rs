@@ -3,7 +3,7 @@
 //! User queues: validation, buffer pinning, doorbells, MQD creation and the queues of a process.
 //!
 //! A queue pins the mappings of all buffers that the hardware accesses: ring, read and write
-//! pointer, end-of-pipe buffer and context save area. It lives in the [`QueueTable`] of its
+//! pointer, end-of-pipe buffer and context save area. It is owned by the [`QueueTable`] of its
 //! process.
 
 mod buffers;

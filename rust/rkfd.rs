@@ -140,15 +140,15 @@ module! {
     params: {
         lockup_timeout: i32 {
             default: 0,
-            description: "Time in ms that a job of a DMA engine may take before the engine is reset (0: 10000, default; negative: no limit)",
+            description: "Timeout in ms of SDMA jobs, after which the engine is reset, and of fences of user queues, after which the queue is stopped (0, default: 10000; negative: no limit)",
         },
         queue_preemption_timeout_ms: u32 {
             default: 9000,
-            description: "Time in ms that the preemption of all queues may take (minimum 1, default 9000)",
+            description: "Timeout in ms of the preemption of all queues, after which the card is reset (minimum 1, default 9000)",
         },
         hws_max_conc_proc: i32 {
             default: -1,
-            description: "Processes that the scheduler firmware runs at a time (0: no concurrency, default: as many as there are VMIDs)",
+            description: "Maximum number of processes that the scheduler firmware runs at a time (0: no concurrency, -1, default: number of VMIDs)",
         },
         max_num_of_queues_per_device: u32 {
             default: 4096,

@@ -49,7 +49,8 @@ macro_rules! enabled {
 }
 
 events! {
-    /// A process (`what`: created, released, evicted, restored, ...).
+    /// A process is created, opened or released, its queues are evicted or restored, it is debugged
+    /// or not any more, or gets an exception (`what`).
     fn process => rkfd_process(
         pid: Pid => pid, pasid: u32 => pasid, what: &CStr => what.as_char_ptr()
     );
@@ -90,7 +91,7 @@ events! {
     /// A GPU hang was detected.
     fn gpu_hang => rkfd_gpu_hang(gpu_id: u32 => gpu_id);
 
-    /// An event of a process (`what`: set, reset, signal, wake, ...).
+    /// An event of a process (`what`: `create`, `destroy`, `set`, `reset`, `interrupt`, `wake`).
     fn event => rkfd_event(
         pid: Pid => pid, event_id: u32 => event_id, what: &CStr => what.as_char_ptr()
     );

@@ -274,7 +274,7 @@ impl Psp {
         if cx.in_hive {
             // As in the C driver, a GPU whose hive is unknown is used without a hive.
             state.hive_id = self.start_xgmi(cx, &mut state).unwrap_or_else(|e| {
-                dev_err!(cx.dev, "the xGMI hive is not known: {e:?}\n");
+                dev_err!(cx.dev, "the xGMI hive id was not read: {e:?}\n");
                 0
             });
         }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! GC 9.4.3 (gfx942: MI300X, MI308X): runlist scheduling, 48-bit address spaces.
+//! GC 9.4.3 (gfx942: MI300X, MI308X, MI325X): runlist scheduling, 48-bit address spaces.
 
 use super::{generation::Generation, sched::SchedKind};
 use crate::asic::mmio::Version;

@@ -283,7 +283,7 @@ impl Process {
             if let Err(e) = shown.and_then(|()| device.set_wave_debug(waves)) {
                 dev_err!(
                     device.gpu().dev(),
-                    "process {}: debugger not passed on: {e:?}\n",
+                    "process {}: debug settings were not applied to the queues: {e:?}\n",
                     self.pid()
                 );
             }

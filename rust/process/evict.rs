@@ -4,7 +4,7 @@
 //!
 //! Queues access memory without fences. Before a buffer that is mapped by a process leaves VRAM,
 //! all queues of the process on this GPU are unmapped; they are restored when all its buffers are
-//! back. A worker tries that some time after the last eviction, until it succeeds.
+//! back: by a worker, 100 ms after the last eviction, and every 100 ms until it succeeds.
 
 use core::mem;
 

@@ -5,7 +5,7 @@
 //! Pages are faulted in, mapped for DMA by each device, and entered in the page tables if none of
 //! them was invalidated since before the fault, under the lock of the window. All memory is
 //! allocated before that lock is taken. If neighbours of an accessed page keep changing, it is
-//! mapped alone: an invalidation of other pages does not delay it for ever.
+//! mapped alone, so that invalidations of other pages do not delay it indefinitely.
 //!
 //! Valid pages that share a fragment with a page whose PTE is written are mapped again with it.
 //! Other pages of the block are left alone.

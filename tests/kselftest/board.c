@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 /*
- * Tests the files of the board in sysfs against the VBIOS, of which the render node has a copy, or
- * against its absence; the power state, which once came from there; and the product data.
+ * Tests the files of the board in sysfs: those from the VBIOS, against the copy of the render node,
+ * or without a VBIOS; vendor of the VRAM; product data of the FRU EEPROM; power_dpm_state.
  */
 #define _GNU_SOURCE
 #include <glob.h>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 /*
- * Contiguous memory for the driver is taken from pages of userptr memory. Needs the kernel
- * parameters cma=512M and page_alloc.shuffle=1, and a driver that does not limit system memory.
+ * Tests allocation of the driver's contiguous DMA memory from a CMA area that holds userptr pages.
+ * Needs the kernel parameters cma=512M and page_alloc.shuffle=1, and no_system_mem_limit=1.
  */
 #define _GNU_SOURCE
 #include <signal.h>

@@ -62,7 +62,7 @@ static pid_t start_reader(int of_queues)
  */
 TEST_TIMEOUT(preemption_timeout, 180)
 {
-	/* Seconds of the module parameter. */
+	/* $PREEMPTION_TIMEOUT: queue_preemption_timeout_ms in seconds, if it is set. */
 	const char *parameter = getenv("PREEMPTION_TIMEOUT");
 	int resets = listen_for_resets(), uevents = uevents_open(), causes, timeout;
 	int tolerance;

@@ -168,7 +168,7 @@ TEST_TIMEOUT(one_process_at_a_time_after_a_reset, 120)
 	EXPECT(both < SAMPLES * 3 / 4, "both in %u of %u samples", both, SAMPLES);
 }
 
-/* The scheduler hangs at the change, which is in force after the reset. */
+/* With $ISOLATE_HANGS MES hangs at the change, which is in force after the reset. */
 TEST_TIMEOUT(change_that_hangs, 120)
 {
 	unsigned int both;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
-/* Tests races between threads of one process: everything at once, nothing may break. */
+/* Tests concurrent ioctls, mmap() and exit in threads of one process. */
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <pthread.h>

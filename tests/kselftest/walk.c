@@ -6,6 +6,7 @@
  *
  * $WALK_SEED selects the walk (default: random, and printed), $WALK_STEPS its length (default 25).
  * $WALK_WEIGHTS has the weight of each kind of step, for some of them: "kill=40 reset=4".
+ * With $WALK_VERBOSE each step is printed.
  */
 #define _GNU_SOURCE
 #include <fcntl.h>

@@ -48,8 +48,8 @@ usage: rkfd-gpu --socket PATH [options]
                        of video memory for the boot firmware (default: no VBIOS, as passed to a
                        virtual machine; gfx9 only)
   --firmware-memory SIZE
-                       the firmware uses SIZE at a quarter of video memory, which only the PSP
-                       tells, besides the end (default: none; gfx12 only)
+                       the firmware uses SIZE at a quarter of video memory, besides the end,
+                       reported by the PSP only (default: none; gfx12 only)
   --bad-page ADDRESS   the memory has RAS, and the EEPROM of the card lists the row of ADDRESS in
                        video memory as bad, in mode NPS1; may repeat (mi300x, mi300x-1xcc only)
   --fru FIELD=TEXT     product data in the FRU EEPROM of the board, 0 or 2 to 63 characters; FIELD
