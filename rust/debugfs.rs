@@ -80,8 +80,7 @@ fn limits(_: &(), f: &mut fmt::Formatter<'_>) -> fmt::Result {
 
 /// Prints `resources`. Cards with several nodes have the doorbell slices at their first one.
 fn resources(_: &(), f: &mut fmt::Formatter<'_>) -> fmt::Result {
-    let processes = table::snapshot().map_err(|_| fmt::Error)?.len();
-    writeln!(f, "processes {processes}")?;
+    writeln!(f, "processes {}", table::all().count())?;
     writeln!(f, "pasids {}", pasid::in_use())?;
     for node in &nodes() {
         heading(node, f)?;
@@ -137,7 +136,7 @@ fn hqds(_: &(), f: &mut fmt::Formatter<'_>) -> fmt::Result {
 
 /// Prints `mqds`.
 fn mqds(_: &(), f: &mut fmt::Formatter<'_>) -> fmt::Result {
-    for process in table::snapshot().map_err(|_| fmt::Error)? {
+    for process in table::all() {
         match process.context() {
             None => writeln!(f, "Process {}:", process.pid())?,
             Some(id) => writeln!(f, "Process {}, context {id}:", process.pid())?,

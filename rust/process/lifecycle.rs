@@ -60,12 +60,5 @@ impl Drop for Workqueues {
 /// Called while the hardware is still accessible. Further ioctls for this GPU fail with `ENODEV`.
 pub(crate) fn detach_gpu(gpu: &Gpu) {
     // Includes a process that is being created, as it may have the GPU in its list.
-    match table::snapshot_all() {
-        Ok(processes) => processes.iter().for_each(|p| p.detach_gpu(gpu)),
-        Err(e) => dev_err!(
-            gpu.dev(),
-            "processes are not removed from GPU {:#x}: {e:?}\n",
-            gpu.id()
-        ),
-    }
+    table::all_created().for_each(|process| process.detach_gpu(gpu));
 }

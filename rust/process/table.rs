@@ -47,8 +47,6 @@ type OnGpu = (Arc<Process>, Arc<ProcessDevice>);
 #[derive(Default)]
 struct List {
     processes: RBTree<Key, Entry>,
-    /// Number of processes.
-    count: usize,
     /// Those with an address space of a GPU, by its PASID, which is unique among all GPUs.
     pasids: RBTree<u32, OnGpu>,
     /// Those with a debugger session, by the key of the debugger's address space and their own
@@ -197,11 +195,8 @@ fn insert(
         registration,
     };
     let node = RBTreeNode::new(key_of(process), entry, GFP_KERNEL)?;
-    List::with(|list| {
-        let replaced = list.processes.insert(node);
-        debug_assert!(replaced.is_none());
-        list.count += 1;
-    });
+    let replaced = List::with(|list| list.processes.insert(node));
+    debug_assert!(replaced.is_none());
     if let Err(e) = add_folder(process) {
         pr_warn!("process {} is not in sysfs: {e:?}\n", process.pid());
     }
@@ -231,11 +226,7 @@ fn add_folder(process: &Process) -> Result {
 pub(super) fn end(process: &Process) {
     process.release();
     debugfs::remove(process);
-    let removed = List::with(|list| {
-        let removed = list.processes.remove_node(&key_of(process))?;
-        list.count -= 1;
-        Some(removed)
-    });
+    let removed = List::with(|list| list.processes.remove_node(&key_of(process)));
     if let Some(node) = removed {
         let (
             _,
@@ -251,10 +242,7 @@ pub(super) fn end(process: &Process) {
 
 /// Ends all processes; called at module unload, when no file is open any more.
 pub(super) fn shutdown() {
-    match snapshot() {
-        Ok(processes) => processes.iter().for_each(|p| end(p)),
-        Err(e) => pr_err!("processes are left at module unload: {e:?}\n"),
-    }
+    all().for_each(|process| end(&process));
     // Twice: a running callback may drop its registration after the first wait has begun.
     mmu_notifier::synchronize();
     mmu_notifier::synchronize();
@@ -372,28 +360,22 @@ pub(super) fn for_each(mut f: impl FnMut(&Process)) {
     });
 }
 
-/// Returns all processes. The list is not locked afterwards. `ENOMEM` without memory.
-pub(crate) fn snapshot() -> Result<KVec<Arc<Process>>> {
-    let mut out: KVec<Arc<Process>> = KVec::new();
-    loop {
-        let count = List::with(|list| {
-            if out.capacity() < list.count {
-                return Ok(list.count);
-            }
-            for entry in list.processes.values() {
-                out.push_within_capacity(entry.process.clone())?;
-            }
-            Ok::<_, Error>(0)
-        })?;
-        if count == 0 {
-            return Ok(out);
-        }
-        out.reserve(count, GFP_KERNEL)?;
-    }
+/// Iterates over all processes. The list is not locked in between: a process that is added or ends
+/// meanwhile may be left out. Allocates no memory.
+pub(crate) fn all() -> impl Iterator<Item = Arc<Process>> {
+    let mut next: Key = (0, false, 0);
+    core::iter::from_fn(move || {
+        List::with(|list| {
+            let cursor = list.processes.cursor_lower_bound(&next)?;
+            let (&(mm, is_primary, address), entry) = cursor.current();
+            next = (mm, is_primary, address + 1);
+            Some(entry.process.clone())
+        })
+    })
 }
 
-/// As [`snapshot`], after a creation in progress has completed.
-pub(super) fn snapshot_all() -> Result<KVec<Arc<Process>>> {
-    let _create = CREATE.lock();
-    snapshot()
+/// As [`all`], after a creation in progress has completed.
+pub(super) fn all_created() -> impl Iterator<Item = Arc<Process>> {
+    drop(CREATE.lock());
+    all()
 }
