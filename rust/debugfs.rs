@@ -20,17 +20,13 @@
 //!
 //! All files are read-only. Readers take the locks of the objects that they print.
 
-use kernel::{
-    debugfs::{Dir, File},
-    fmt,
-    prelude::*,
-    sync::Arc,
-};
+use kernel::{fmt, prelude::*, sync::Arc};
 
 use crate::{
     card::{account, gart::Gart},
     gpu::dump,
     hw::SdmaQueueId,
+    kapi::debugfs::{Dir, File},
     mmu::pasid,
     node::{self, Node},
     process::{self, table},
@@ -40,32 +36,26 @@ use crate::{
 /// The directory. Dropping it removes all files.
 pub(crate) struct Root {
     // Field order: children are removed first.
-    _files: [Pin<KBox<File<()>>>; 7],
+    _files: [File<()>; 7],
     _processes: process::debugfs::Root,
     _topology: topology::DebugfsRegistration,
 }
 
 /// Creates the directory. `ENOMEM` without memory; failures of debugfs itself are ignored.
 pub(crate) fn new() -> Result<Root> {
-    let dir = Dir::new(c"kfd");
+    let dir = Dir::new(c"kfd")?;
     Ok(Root {
         _files: [
-            KBox::pin_init(dir.read_callback_file(c"hqds", (), &hqds), GFP_KERNEL)?,
-            KBox::pin_init(dir.read_callback_file(c"mqds", (), &mqds), GFP_KERNEL)?,
-            KBox::pin_init(dir.read_callback_file(c"rls", (), &runlists), GFP_KERNEL)?,
-            KBox::pin_init(dir.read_callback_file(c"rings", (), &rings), GFP_KERNEL)?,
-            KBox::pin_init(dir.read_callback_file(c"vram", (), &vram), GFP_KERNEL)?,
-            KBox::pin_init(
-                dir.read_callback_file(c"mem_limit", (), &limits),
-                GFP_KERNEL,
-            )?,
-            KBox::pin_init(
-                dir.read_callback_file(c"resources", (), &resources),
-                GFP_KERNEL,
-            )?,
+            dir.file(c"hqds", (), hqds)?,
+            dir.file(c"mqds", (), mqds)?,
+            dir.file(c"rls", (), runlists)?,
+            dir.file(c"rings", (), rings)?,
+            dir.file(c"vram", (), vram)?,
+            dir.file(c"mem_limit", (), limits)?,
+            dir.file(c"resources", (), resources)?,
         ],
-        _processes: process::debugfs::Root::new(&dir),
-        _topology: topology::DebugfsRegistration::new(&dir),
+        _processes: process::debugfs::Root::new(&dir)?,
+        _topology: topology::DebugfsRegistration::new(&dir)?,
     })
 }
 

@@ -15,6 +15,7 @@ pub(crate) mod chardev;
 pub(crate) mod counted;
 pub(crate) mod cpufeature;
 pub(crate) mod cpufreq;
+pub(crate) mod debugfs;
 pub(crate) mod devcoredump;
 pub(crate) mod device_file;
 pub(crate) mod devmem;

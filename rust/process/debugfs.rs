@@ -7,7 +7,6 @@
 //! Removing a directory waits for the readers of its files, which take the process lock.
 
 use kernel::{
-    debugfs::{Dir, File},
     fmt, new_mutex,
     page::PAGE_SHIFT,
     prelude::*,
@@ -19,7 +18,10 @@ use kernel::{
 use super::kfd_process::{Process, Rank};
 use crate::{
     hw::{QueueFormat, QueueSpec},
-    kapi::global::global_mutex,
+    kapi::{
+        debugfs::{Dir, File},
+        global::global_mutex,
+    },
 };
 
 /// The directory `process` with the directories in it, by the address of the process.
@@ -39,13 +41,13 @@ global_mutex! {
 pub(crate) struct Root(());
 
 impl Root {
-    /// Creates the directory. Processes appear in it from now on.
-    pub(crate) fn new(parent: &Dir) -> Self {
+    /// Creates the directory. Processes appear in it from now on. `ENOMEM` without memory.
+    pub(crate) fn new(parent: &Dir) -> Result<Self> {
         *TREE.lock() = Some(Tree {
             folders: RBTree::new(),
-            dir: parent.subdir(c"process"),
+            dir: parent.subdir(c"process")?,
         });
-        Self(())
+        Ok(Self(()))
     }
 }
 
@@ -68,7 +70,7 @@ struct Folder {
 /// A directory with its files.
 struct Contents {
     // Field order: children first.
-    _files: [Pin<KBox<File<Arc<Process>>>>; 4],
+    _files: [File<Arc<Process>>; 4],
     dir: Dir,
 }
 
@@ -82,13 +84,13 @@ impl Tree {
     fn subdir(&self, process: &Process) -> Result<Dir> {
         let Rank::Secondary { primary, id } = process.rank() else {
             let name = CString::try_from_fmt(fmt!("{}", process.pid()))?;
-            return Ok(self.dir.subdir(&name));
+            return self.dir.subdir(&name);
         };
         let folder = self.folders.get(&key_of(primary));
         let name = CString::try_from_fmt(fmt!("context_{id}"))?;
         // Locked: the directory is being removed.
         let contents = folder.ok_or(ENOENT)?.contents.try_lock().ok_or(ENOENT)?;
-        Ok(contents.as_ref().ok_or(ENOENT)?.dir.subdir(&name))
+        contents.as_ref().ok_or(ENOENT)?.dir.subdir(&name)
     }
 }
 
@@ -99,16 +101,12 @@ pub(super) fn add(process: &Arc<Process>) -> Result {
         return Ok(());
     };
     let dir = tree.subdir(process)?;
-    let pasids = dir.read_callback_file(c"pasid", process.clone(), &pasids);
-    let queues = dir.read_callback_file(c"queues", process.clone(), &queues);
-    let resources = dir.read_callback_file(c"resources", process.clone(), &resources);
-    let svm = dir.read_callback_file(c"svm", process.clone(), &svm);
     let contents = Contents {
         _files: [
-            KBox::pin_init(pasids, GFP_KERNEL)?,
-            KBox::pin_init(queues, GFP_KERNEL)?,
-            KBox::pin_init(resources, GFP_KERNEL)?,
-            KBox::pin_init(svm, GFP_KERNEL)?,
+            dir.file(c"pasid", process.clone(), pasids)?,
+            dir.file(c"queues", process.clone(), queues)?,
+            dir.file(c"resources", process.clone(), resources)?,
+            dir.file(c"svm", process.clone(), svm)?,
         ],
         dir,
     };

@@ -4,39 +4,33 @@
 //!
 //! Nodes are immutable; readers take no lock.
 
-use kernel::{
-    debugfs::{Dir, File},
-    fmt,
-    prelude::*,
-    str::CString,
-    sync::Arc,
-};
+use kernel::{fmt, prelude::*, str::CString, sync::Arc};
 
 use super::node::Node;
+use crate::kapi::debugfs::{Dir, File};
 
 /// The directory `topology/nodes`.
 pub(super) struct DebugfsTree {
-    nodes: KVec<Pin<KBox<File<Arc<Node>>>>>,
+    nodes: KVec<File<Arc<Node>>>,
     dir: Dir,
 }
 
 impl DebugfsTree {
-    /// Creates the directory without nodes.
-    pub(super) fn new(parent: &Dir) -> Self {
-        Self {
+    /// Creates the directory without nodes. `ENOMEM` without memory.
+    pub(super) fn new(parent: &Dir) -> Result<Self> {
+        Ok(Self {
             nodes: KVec::new(),
-            dir: parent.subdir(c"topology").subdir(c"nodes"),
-        }
+            dir: parent.subdir(c"topology")?.subdir(c"nodes")?,
+        })
     }
 
     /// Replaces all nodes by `nodes`. `ENOMEM` leaves a part of them.
     pub(super) fn replace(&mut self, nodes: &[Arc<Node>]) -> Result {
         self.nodes.clear();
         for (index, node) in nodes.iter().enumerate() {
-            let dir = self.dir.subdir(&CString::try_from_fmt(fmt!("{index}"))?);
-            let file = dir.read_callback_file(c"properties", node.clone(), &properties);
-            self.nodes
-                .push(KBox::pin_init(file, GFP_KERNEL)?, GFP_KERNEL)?;
+            let dir = self.dir.subdir(&CString::try_from_fmt(fmt!("{index}"))?)?;
+            let file = dir.file(c"properties", node.clone(), properties)?;
+            self.nodes.push(file, GFP_KERNEL)?;
         }
         Ok(())
     }

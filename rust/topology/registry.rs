@@ -22,7 +22,11 @@ use super::{
     nodes::{self, TopologyGpu},
     sysfs::SysfsTree,
 };
-use crate::{gpu::Gpu, kapi::global::global_mutex, node};
+use crate::{
+    gpu::Gpu,
+    kapi::{debugfs::Dir, global::global_mutex},
+    node,
+};
 
 /// Count of changes. Read without a lock: removing a sysfs file waits for its readers.
 static GENERATION: Atomic<u32> = Atomic::new(0);
@@ -132,10 +136,12 @@ impl Drop for SysfsRegistration {
 pub(crate) struct DebugfsRegistration(());
 
 impl DebugfsRegistration {
-    /// Creates `topology/nodes/` below `parent`. The next rebuild fills it.
-    pub(crate) fn new(parent: &kernel::debugfs::Dir) -> Self {
-        STATE.lock().debugfs = Some(DebugfsTree::new(parent));
-        Self(())
+    /// Creates `topology/nodes/` below `parent`. The next rebuild fills it. `ENOMEM` without
+    /// memory.
+    pub(crate) fn new(parent: &Dir) -> Result<Self> {
+        let tree = DebugfsTree::new(parent)?;
+        STATE.lock().debugfs = Some(tree);
+        Ok(Self(()))
     }
 }
 

@@ -13,13 +13,20 @@ rounds=3
 
 echo "KTAP version 1"
 need_module
-echo "1..$((rounds * 4 + 8))"
+echo "1..$((rounds * 4 + 9))"
 
 # An open file holds a module reference.
 exec 9<>/dev/kfd
 if rmmod rkfd 2>/dev/null; then rc=1; else rc=0; fi
 exec 9>&-
 say $rc rmmod_with_open_file
+[ -d /sys/module/rkfd ] || insmod "$module"
+
+# One in debugfs, too: its close uses the file operations of the module.
+exec 9</sys/kernel/debug/kfd/rls
+if rmmod rkfd 2>/dev/null; then rc=1; else rc=0; fi
+exec 9<&-
+say $rc rmmod_with_open_debugfs_file
 [ -d /sys/module/rkfd ] || insmod "$module"
 
 for round in $(seq $rounds); do
