@@ -122,7 +122,8 @@ impl Mark<'_> {
 ///
 /// # Invariants
 ///
-/// The notifier is registered, with `Self::OPS`, from [`Self::new`] to `Drop`.
+/// The notifier is registered, with `Self::OPS`, from [`Self::new`] to `Drop`, and `start + len`
+/// does not overflow.
 #[pin_data(PinnedDrop)]
 pub(crate) struct Interval<T: Watch> {
     // Field order: `invalidate` may be called before the init of the notifier has returned.
@@ -147,8 +148,9 @@ impl<T: Watch> Interval<T> {
     };
 
     /// Registers a notifier for `bytes` bytes at address `first` of the current process, both page
-    /// aligned, whether mapped or not. `EOVERFLOW` for a range that wraps, `EINVAL` in a kernel
-    /// thread, `ENOMEM` without memory, `ENODEV` when the module is about to exit.
+    /// aligned, whether mapped or not. `EOVERFLOW` for a range that wraps, `EFAULT` for one that
+    /// ends at the last address, which no process has, `EINVAL` in a kernel thread, `ENOMEM`
+    /// without memory, `ENODEV` when the module is about to exit.
     ///
     /// May take the mmap lock for writing.
     pub(crate) fn new(first: usize, bytes: usize, watch: T) -> Result<Arc<Self>> {
@@ -165,6 +167,11 @@ impl<T: Watch> Interval<T> {
         watch: T,
     ) -> Result<Arc<Self>> {
         let mm = mm.as_raw();
+        let last = bytes.checked_sub(1).and_then(|n| first.checked_add(n));
+        if last.ok_or(EOVERFLOW)? == usize::MAX {
+            return Err(EFAULT);
+        }
+        // INVARIANT: The end of the range was checked above.
         Arc::pin_init(
             try_pin_init!(Self {
                 watch,

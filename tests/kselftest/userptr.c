@@ -219,6 +219,9 @@ TEST(registration_errors)
 	EXPECT_RET(try_register(&f.k, (void *)(~0ul - KFD_PAGE + 1), kfd_va(cpu), 2 * KFD_PAGE,
 				FLAGS, &p),
 		   -EOVERFLOW);
+	EXPECT_RET(try_register(&f.k, (void *)(~0ul - KFD_PAGE + 1), kfd_va(cpu), KFD_PAGE, FLAGS,
+				&p),
+		   -EFAULT);
 	EXPECT_RET(try_register(&f.k, cpu, kfd_va(cpu), 0, FLAGS, &p), -EINVAL);
 	EXPECT_RET(try_register(&f.k, cpu, kfd_va(cpu), 1ul << 46, FLAGS, &p), -ENOMEM);
 	ret = try_register(&f.k, cpu, kfd_va(cpu), ~0ul - KFD_PAGE, FLAGS, &p);
