@@ -104,17 +104,18 @@ impl Up {
         let recovery = self.recovery.insert(Recovery::start(pdev, &self.nodes)?);
         let partitions = Partitions::new(&self.nodes, mode, recovery)?;
         let partitions = listed.partitions.insert(partitions);
-        // Before the uevents of the DRM devices, at which user space looks for them.
+        // Files and topology precede the uevents of the DRM devices, at which user space looks for
+        // them.
         listed.files = Some(partition::Files::new(partitions)?);
         match monitor::Files::new(&self.gpu) {
             Ok(files) => listed.monitor = Some(files),
             // The GPU works without them.
             Err(e) => dev_warn!(pdev, "no files for monitoring: {e:?}\n"),
         }
-        let render = drm::RenderNodes::register(&self.nodes)?;
-        let render = listed.render.insert(render);
-        recovery.set_drm_device(render.device());
+        let render = listed.render.insert(drm::RenderNodes::new(&self.nodes)?);
         partitions.publish(render.list()?)?;
+        render.register()?;
+        recovery.set_drm_device(render.device());
         match compat::list(pdev.as_ref()) {
             Ok(link) => listed.link = Some(link),
             Err(e) => dev_warn!(pdev, "no link below /sys/module/amdgpu/drivers: {e:?}\n"),

@@ -62,14 +62,13 @@ struct State {
 }
 
 impl Partitions {
-    /// Adds the nodes of a device, started in `mode`, to the list of all. `EEXIST` if a gpu_id is
-    /// in use, `ENOMEM` without memory.
+    /// Returns the partitions of a device, which was started in `mode`. `ENOMEM` without memory.
     pub(crate) fn new(
         nodes: &Arc<NodeSet>,
         mode: ComputePartition,
         recovery: &Arc<Delayed<Recovery>>,
     ) -> Result<Arc<Self>> {
-        let this = Arc::pin_init(
+        Arc::pin_init(
             pin_init!(Self {
                 nodes: nodes.clone(),
                 recovery: recovery.clone(),
@@ -82,13 +81,10 @@ impl Partitions {
                 }, "rkfd_partition"),
             }),
             GFP_KERNEL,
-        )?;
-        nodes.list()?.iter().try_for_each(node::add)?;
-        Ok(this)
+        )
     }
 
-    /// Adds the nodes to the topology, with the render nodes by partition. `EINVAL` if a node has
-    /// none, `ENOMEM` without memory.
+    /// Shows the nodes, with the render nodes by partition. Errors as [`show`].
     pub(crate) fn publish(&self, render: KVec<RenderNode>) -> Result {
         let mut state = self.state.lock();
         state.render = render;
@@ -149,7 +145,10 @@ impl Partitions {
                 self.end()?;
                 match self.begin(state.mode, &state.render) {
                     Ok(metrics) => state.metrics = metrics,
-                    Err(e) => dev_err!(self.gpu().dev(), "the former compute partition mode was not restored, no nodes are left: {e:?}\n"),
+                    Err(e) => dev_err!(
+                        self.gpu().dev(),
+                        "the former compute partition mode was not restored, no nodes are left: {e:?}\n"
+                    ),
                 }
                 Err(error)
             })
@@ -234,9 +233,7 @@ impl Partitions {
         let gpu = self.gpu();
         gpu.partition(mode.partitions(gpu.xccs().count()))?;
         self.nodes.start(mode)?;
-        let nodes = self.nodes.list()?;
-        nodes.iter().try_for_each(node::add)?;
-        show(&nodes, render)
+        show(&self.nodes.list()?, render)
     }
 }
 
@@ -247,8 +244,9 @@ impl PinnedDrop for Partitions {
     }
 }
 
-/// Adds nodes to the topology, each with the render node of its partition, and returns the metrics
-/// of those of a card with compute partitions. `EINVAL` if one has none, `ENOMEM` without memory.
+/// Adds nodes to the list of all and to the topology, each with the render node of its partition,
+/// and returns the metrics of those of a card with compute partitions. `EINVAL` if one has none,
+/// `EEXIST` if a gpu_id is in use, `ENOMEM` without memory.
 fn show(nodes: &[Arc<Node>], render: &[RenderNode]) -> Result<KVec<Dir>> {
     let mut gpus = KVec::with_capacity(nodes.len(), GFP_KERNEL)?;
     let mut folders = KVec::with_capacity(nodes.len(), GFP_KERNEL)?;
@@ -260,6 +258,7 @@ fn show(nodes: &[Arc<Node>], render: &[RenderNode]) -> Result<KVec<Dir>> {
             folders.push_within_capacity(metrics::folder(&render.parent, node)?)?;
         }
     }
+    nodes.iter().try_for_each(node::add)?;
     topology::add_gpus(&gpus)?;
     Ok(folders)
 }

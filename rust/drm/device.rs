@@ -123,18 +123,19 @@ pub(crate) struct RenderNode {
     pub(crate) parent: ARef<device::Device>,
 }
 
-/// The registered render nodes of a GPU. Dropping it unplugs the nodes: open files stay, and their
-/// ioctls fail with `ENODEV`.
+/// The render nodes of a GPU. Dropping it unplugs the nodes: open files stay, and their ioctls fail
+/// with `ENODEV`.
 pub(crate) struct RenderNodes {
     // Field order: the nodes are unplugged before their parents are unregistered.
-    registration: drm::Registration,
+    registration: Option<drm::Registration>,
+    dev: ARef<drm::Device>,
     _parents: KVec<PartitionDevice>,
 }
 
 impl RenderNodes {
-    /// Registers the render nodes of a GPU. `ENODEV` if there are too many cards with partitions,
+    /// Allocates the render nodes of a GPU. `ENODEV` if there are too many cards with partitions,
     /// `ENOMEM` without memory.
-    pub(crate) fn register(nodes: &Arc<NodeSet>) -> Result<Self> {
+    pub(crate) fn new(nodes: &Arc<NodeSet>) -> Result<Self> {
         let gpu = nodes.gpu();
         let mut parents = KVec::new();
         if gpu.nps().is_some() {
@@ -149,20 +150,28 @@ impl RenderNodes {
         let dev = drm::Device::new::<Render>(gpu.dev(), Partitions::new(nodes)?, &aliases)?;
         drop(aliases);
         Ok(Self {
-            registration: drm::Registration::new(dev)?,
+            registration: None,
+            dev,
             _parents: parents,
         })
     }
 
+    /// Registers them, which sends their uevents. `EBUSY` if they were registered before, `ENOMEM`
+    /// without memory.
+    pub(crate) fn register(&mut self) -> Result {
+        self.registration = Some(drm::Registration::new(self.dev.clone())?);
+        Ok(())
+    }
+
     /// Returns the DRM device.
     pub(crate) fn device(&self) -> ARef<drm::Device> {
-        self.registration.device().into()
+        self.dev.clone()
     }
 
     /// Returns the nodes by partition. `ENOMEM` without memory.
     pub(crate) fn list(&self) -> Result<KVec<RenderNode>> {
         let mut nodes = KVec::new();
-        for (minor, parent) in self.registration.render_nodes() {
+        for (minor, parent) in self.dev.render_nodes() {
             let parent = parent.into();
             nodes.push(RenderNode { minor, parent }, GFP_KERNEL)?;
         }

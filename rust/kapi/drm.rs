@@ -577,6 +577,16 @@ impl Device {
         Ok(unsafe { ARef::from_raw(raw) })
     }
 
+    /// Returns minor numbers and parent devices of the render nodes of the device and its aliases.
+    pub(crate) fn render_nodes(&self) -> impl Iterator<Item = (u32, &device::Device)> + '_ {
+        self.devices().map(|dev| {
+            // SAFETY: A device with `DRIVER_RENDER` has that minor from its allocation until it is
+            // freed.
+            let minor = unsafe { (*dev.render()).index as u32 };
+            (minor, dev.parent())
+        })
+    }
+
     /// Returns the kind of `minor`, a minor of the device or of an alias.
     fn minor(&self, minor: *mut bindings::drm_minor) -> Minor {
         self.devices()
@@ -657,21 +667,6 @@ impl Registration {
             this.count += 1;
         }
         Ok(this)
-    }
-
-    /// Returns the device.
-    pub(crate) fn device(&self) -> &Device {
-        &self.dev
-    }
-
-    /// Returns minor numbers and parent devices of the render nodes of the device and its aliases.
-    pub(crate) fn render_nodes(&self) -> impl Iterator<Item = (u32, &device::Device)> + '_ {
-        self.dev.devices().map(|dev| {
-            // SAFETY: A device with `DRIVER_RENDER` has that minor from its allocation until it is
-            // freed.
-            let minor = unsafe { (*dev.render()).index as u32 };
-            (minor, dev.parent())
-        })
     }
 }
 

@@ -265,6 +265,7 @@ static void read_uevents(int uevents, bool has_hwmon)
 {
 	bool hwmon = false, drm = false;
 	char text[8192], path[8300];
+	struct kfd_node node;
 	ssize_t n;
 
 	do {
@@ -280,6 +281,8 @@ static void read_uevents(int uevents, bool has_hwmon)
 			hwmon = true;
 		} else if (strstr(text, "/drm/")) {
 			EXPECT(drm || device_has(CARD_FILE), "%s: no " CARD_FILE, text);
+			EXPECT(drm || !kfd_topology_find_gpu(&node), "%s: no GPU in the topology",
+			       text);
 			drm = true;
 		}
 	} while (strncmp(text, "bind@", 5));
@@ -288,8 +291,9 @@ static void read_uevents(int uevents, bool has_hwmon)
 }
 
 /*
- * Rules of udev, and programs that it notifies, find the files of a device. May pass wrongly if the
- * child runs after the probe; the order of hwmon and DRM is that of the messages.
+ * Rules of udev, and programs that it notifies, find the files of a device and its nodes in the
+ * topology. May pass wrongly if the child runs after the probe; the order of hwmon and DRM is that
+ * of the messages.
  */
 TEST_TIMEOUT(files_precede_uevents, 120)
 {
