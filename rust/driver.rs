@@ -165,7 +165,7 @@ impl pci::Driver for Driver {
         card: Option<&'bound Self::IdInfo>,
     ) -> impl PinInit<Self::Data<'bound>, Error> + 'bound {
         pin_init::pin_init_scope(move || {
-            pdev.enable_device_mem()?;
+            kapi::pci::enable_memory(pdev)?;
             let failed = |e: &Error| dev_err!(pdev, "probe failed: {e:?}\n");
             let mut up = Up::new(pdev).inspect_err(failed)?;
             let mut listed = Listed::default();

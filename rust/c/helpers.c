@@ -29,6 +29,7 @@
 #include <linux/pci.h>
 #include <linux/pid.h>
 #include <linux/ptrace.h>
+#include <linux/rcupdate.h>
 #include <linux/mmzone.h>
 #include <linux/module.h>
 #include <linux/nodemask.h>
@@ -345,6 +346,11 @@ void rkfd_helper_dma_fence_set_error(struct dma_fence *fence, int error)
 unsigned long rkfd_helper_nsecs_to_jiffies(u64 ns)
 {
 	return nsecs_to_jiffies(ns);
+}
+
+void rkfd_helper_synchronize_rcu_tasks(void)
+{
+	synchronize_rcu_tasks();
 }
 
 void rkfd_helper_wait_until_zero(int *var)
@@ -672,7 +678,7 @@ bool rkfd_helper_pci_trylock_bound(struct pci_dev *pdev)
 {
 	if (!device_trylock(&pdev->dev))
 		return false;
-	if (pdev->dev.driver)
+	if (pdev->dev.driver && pdev->dev.driver->owner == THIS_MODULE)
 		return true;
 	device_unlock(&pdev->dev);
 	return false;

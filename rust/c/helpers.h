@@ -60,6 +60,7 @@ unsigned long rkfd_helper_nsecs_to_jiffies(u64 ns);
 
 struct drm_sched_entity;
 
+void rkfd_helper_synchronize_rcu_tasks(void);
 void rkfd_helper_wait_until_zero(int *var);
 bool rkfd_helper_sched_entity_flush(struct drm_sched_entity *entity, long timeout);
 bool rkfd_helper_sched_entity_stopped(struct drm_sched_entity *entity);

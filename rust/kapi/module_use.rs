@@ -90,5 +90,9 @@ impl Drop for Barrier {
         // SAFETY: Sleeping is fine here. A token may be dropped in a callback of SRCU that frees
         // an MMU notifier: this waits until such callbacks have returned.
         unsafe { bindings::mmu_notifier_synchronize() };
+        // SAFETY: Sleeping is fine here. A token may be dropped in a function of the module that a
+        // work item of the kernel calls, which may be preempted before it returns: this waits until
+        // each task has left it.
+        unsafe { ours::rkfd_helper_synchronize_rcu_tasks() };
     }
 }

@@ -22,8 +22,8 @@
 use core::ptr::NonNull;
 
 use kernel::{
-    bindings, device::Core, error::to_result, io::poll::read_poll_timeout, pci, prelude::*,
-    time::Delta,
+    bindings, device::Core, devres, error::to_result, io::poll::read_poll_timeout, pci, prelude::*,
+    sync::aref::ARef, time::Delta,
 };
 
 use crate::bindings as ours;
@@ -38,6 +38,22 @@ pub(super) fn raw(pdev: &pci::Device) -> *mut bindings::pci_dev {
 pub(super) fn bar_contains(pdev: &pci::Device, start: u64, size: u64) -> bool {
     // SAFETY: The device is valid by its type; only its resources are read.
     unsafe { ours::rkfd_helper_pci_bar_contains(raw(pdev), start, size) }
+}
+
+/// Disables a device on drop.
+struct Enabled(ARef<pci::Device>);
+
+impl Drop for Enabled {
+    fn drop(&mut self) {
+        // SAFETY: The device is valid by its type, and was enabled once for this object.
+        unsafe { bindings::pci_disable_device(raw(&self.0)) };
+    }
+}
+
+/// Enables the memory BARs of a device, until its driver is unbound or its probe fails.
+pub(crate) fn enable_memory(pdev: &pci::Device<Core<'_>>) -> Result {
+    pdev.enable_device_mem()?;
+    devres::register(pdev.as_ref(), Enabled(pdev.into()), GFP_KERNEL)
 }
 
 /// Removes the frame buffer of the boot firmware (efifb, simpledrm) from the BARs of a display,
@@ -70,7 +86,8 @@ impl Drop for Unlock<'_> {
 }
 
 /// Calls `f` with the lock of the device held. `None` if the lock is not free (probe, unbind,
-/// system sleep or a reset by the PCI core may be in progress), or the device has no driver.
+/// system sleep or a reset by the PCI core may be in progress), or the device is not bound to a
+/// driver of this module.
 pub(crate) fn try_locked<R>(
     pdev: &pci::Device,
     f: impl FnOnce(&pci::Device<Core<'_>>) -> R,

@@ -312,6 +312,21 @@ TEST_TIMEOUT(files_precede_uevents, 120)
 	ASSERT(waitpid(child, &status, 0) == child);
 }
 
+/* A driver that follows can enable the device again. */
+TEST_TIMEOUT(device_is_disabled, 120)
+{
+	char enabled[16];
+
+	device_find();
+	for (int i = 0; i < 2; i++) {
+		ASSERT_OK(device_unbind());
+		device_get("enable", enabled, sizeof(enabled));
+		EXPECT_EQ(atoi(enabled), 0);
+		ASSERT_OK(device_bind());
+	}
+	ASSERT_OK(ktap_in_child(fixture_lives, NULL));
+}
+
 struct waiter {
 	struct cs *cs;
 	uint64_t handle;

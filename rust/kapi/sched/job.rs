@@ -16,7 +16,7 @@ use kernel::{
 
 use super::{
     entity::{Entity, EntityQueue},
-    scheduler::{JobOps, Pending, State},
+    scheduler::{JobOps, Pending},
 };
 use crate::{bindings as ours, kapi::fence::Fence};
 
@@ -58,7 +58,7 @@ impl<'a, J: JobOps> Job<'a, J> {
                         )
                     })
                 }),
-                state <- new_mutex!(State { payload, taken: false }, "Job::state"),
+                payload <- new_mutex!(payload, "Job::payload"),
                 work <- new_work!("Job::work"),
                 list: queue.list.clone(),
             }),

@@ -211,7 +211,7 @@ impl<J: JobOps> Scheduler<J> {
             finished: unsafe { Fence::borrow_raw(finished) },
             entity,
         };
-        let result = pending.state.lock().payload.prepare(&scheduler.queue, &cx);
+        let result = pending.payload.lock().prepare(&scheduler.queue, &cx);
         match result {
             // The scheduler takes over the reference.
             Ok(Some(fence)) => ARef::into_raw(fence).cast().as_ptr(),
@@ -235,9 +235,8 @@ impl<J: JobOps> Scheduler<J> {
         // SAFETY: The job holds its fences. `error` is only written before the fence is signaled,
         // by `prepare_job`, which has returned.
         let error = unsafe { (*(*job).s_fence).finished.error };
-        let mut state = pending.state.lock();
-        state.taken = true;
-        let result = to_result(error).and_then(|()| state.payload.run(&scheduler.queue));
+        let mut payload = pending.payload.lock();
+        let result = to_result(error).and_then(|()| payload.run(&scheduler.queue));
         match result {
             // The scheduler takes over the reference.
             Ok(fence) => ARef::into_raw(fence).cast().as_ptr(),
@@ -253,7 +252,7 @@ impl<J: JobOps> Scheduler<J> {
         // SAFETY: The job is armed, and valid during the call by the safety requirement.
         let (pending, scheduler) = unsafe { Self::parts(job) };
         let _signalling = Signalling::new();
-        pending.state.lock().payload.timed_out(&scheduler.queue);
+        pending.payload.lock().timed_out(&scheduler.queue);
         // The core removed the job from its list before the call, and adds it again for this status
         // only: with any other one the job would never be freed.
         ours::drm_gpu_sched_stat_DRM_GPU_SCHED_STAT_NO_HANG
@@ -344,17 +343,10 @@ pub(super) struct Pending<J: JobOps> {
     pub(super) raw: Opaque<ours::drm_sched_job>,
     /// A lock, since a job may time out while `run` is still executing.
     #[pin]
-    pub(super) state: Mutex<State<J>>,
+    pub(super) payload: Mutex<J>,
     #[pin]
     pub(super) work: Work<Self>,
     pub(super) list: Arc<SchedulerList<J>>,
-}
-
-/// The mutable part of [`Pending`].
-pub(super) struct State<J> {
-    pub(super) payload: J,
-    /// `run_job` was called; otherwise the entity was killed first.
-    pub(super) taken: bool,
 }
 
 // SAFETY: `drm_sched_job` is not tied to a task; payload and list are `Send`.
@@ -369,15 +361,12 @@ impl_has_work! {
 impl<J: JobOps> WorkItem for Pending<J> {
     type Pointer = Pin<KBox<Self>>;
 
+    /// Frees the job. The work item of a killed one (`drm_sched_entity_kill_jobs_work()`), from
+    /// which `free_job` was called, does not use it afterwards; [`Barrier`] waits until it has left
+    /// `free_job`.
+    ///
+    /// [`Barrier`]: crate::kapi::module_use::Barrier
     fn run(pending: Pin<KBox<Self>>) {
-        if !pending.state.lock().taken {
-            // SAFETY: The job is valid; only the address of a field is computed.
-            let work = unsafe { &raw mut (*pending.raw.get()).__bindgen_anon_1 };
-            // SAFETY: `free_job` of a killed job runs in a work item embedded in the job
-            // (`drm_sched_entity_kill_jobs_work()`). It was initialized, and has to return before
-            // the job is freed, and before the module's code is.
-            unsafe { bindings::flush_work(work.cast()) };
-        }
         drop(pending);
     }
 }
