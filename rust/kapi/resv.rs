@@ -184,6 +184,9 @@ impl PinnedDrop for Resv {
     }
 }
 
+/// Most fences to reserve room for: `dma_resv_reserve_fences()` adds the number of fences present.
+const MAX_SLOTS: u32 = 1 << 16;
+
 /// A locked reservation. Dropping it unlocks.
 ///
 /// # Invariants
@@ -201,9 +204,11 @@ impl Guard {
         &self.resv
     }
 
-    /// Reserves room for `count` more fences. `ENOMEM` without memory, `EINVAL` on overflow.
+    /// Reserves room for `count` more fences. `ENOMEM` without memory, `EINVAL` beyond
+    /// [`MAX_SLOTS`].
     pub(crate) fn reserve(&self, count: u32) -> Result {
-        let slots = self.slots.get().checked_add(count).ok_or(EINVAL)?;
+        let slots = self.slots.get().checked_add(count);
+        let slots = slots.filter(|n| *n <= MAX_SLOTS).ok_or(EINVAL)?;
         if count > 0 {
             // SAFETY: The reservation is locked by the type invariant, and the number is not zero.
             to_result(unsafe { bindings::dma_resv_reserve_fences(self.resv.raw(), slots) })?;

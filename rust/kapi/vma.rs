@@ -157,7 +157,7 @@ impl NewArea<'_> {
             return Err(EINVAL);
         }
         let pdev = pdev.into();
-        let boxed = KBox::new(Shared { pdev, memory }, GFP_KERNEL)?;
+        let shared = Arc::new(Shared { pdev, memory }, GFP_KERNEL)?;
         let flags = bindings::VM_IO
             | bindings::VM_PFNMAP
             | bindings::VM_DONTCOPY
@@ -173,14 +173,14 @@ impl NewArea<'_> {
         // SAFETY: By the type invariant the area is being set up, and its private data are those of
         // the file operation. `close` frees them.
         unsafe {
-            (*self.raw()).vm_private_data = boxed.into_foreign();
+            (*self.raw()).vm_private_data = shared.into_foreign();
             (*self.raw()).vm_ops = &raw const OPS.0;
         }
         Ok(())
     }
 }
 
-/// The private data of an area.
+/// The private data of areas: one mapping, and its copies.
 struct Shared {
     pdev: ARef<pci::Device>,
     memory: Arc<dyn DeviceMemory>,
@@ -206,16 +206,8 @@ static OPS: Ops = Ops(bindings::vm_operations_struct {
 /// Only called by the kernel as an operation of an area set up by `map_device`.
 unsafe extern "C" fn open(vma: *mut bindings::vm_area_struct) {
     // SAFETY: The private data were copied from an area of `map_device`, which still owns them.
-    let shared = unsafe { &*(*vma).vm_private_data.cast::<Shared>() };
-    let copy = KBox::new(
-        Shared {
-            pdev: shared.pdev.clone(),
-            memory: shared.memory.clone(),
-        },
-        GFP_KERNEL,
-    );
-    // Faults of a copy without private data fail.
-    let private = copy.map_or(core::ptr::null_mut(), |b| b.into_foreign().cast());
+    let shared = unsafe { Arc::<Shared>::borrow((*vma).vm_private_data) };
+    let private = Arc::from(shared).into_foreign();
     // SAFETY: The area is new, and not visible to faults before this returns.
     unsafe { (*vma).vm_private_data = private };
 }
@@ -224,13 +216,9 @@ unsafe extern "C" fn open(vma: *mut bindings::vm_area_struct) {
 ///
 /// Only called by the kernel as an operation of an area set up by `map_device`.
 unsafe extern "C" fn close(vma: *mut bindings::vm_area_struct) {
-    // SAFETY: The area is valid, and this is the last operation that is called for it.
-    let private = unsafe { (*vma).vm_private_data };
-    if !private.is_null() {
-        // SAFETY: They came from `into_foreign()` of this type in `map_device` or `open`, and are
-        // owned by this area alone.
-        drop(unsafe { KBox::<Shared>::from_foreign(private.cast()) });
-    }
+    // SAFETY: The private data came from `into_foreign()` in `map_device` or `open`, and are owned
+    // by this area, for which this is the last operation that is called.
+    drop(unsafe { Arc::<Shared>::from_foreign((*vma).vm_private_data) });
 }
 
 /// Refuses to split the area: the memory is mapped from its first byte.
@@ -258,11 +246,9 @@ unsafe extern "C" fn fault(vmf: *mut bindings::vm_fault) -> bindings::vm_fault_t
             (*vma).__bindgen_anon_1.__bindgen_anon_1.vm_start,
         )
     };
-    if private.is_null() {
-        return bindings::vm_fault_reason_VM_FAULT_SIGBUS;
-    }
-    // SAFETY: They are a `Shared` until `close`, which the mmap or VMA lock keeps from running.
-    let shared = unsafe { &*private.cast::<Shared>() };
+    // SAFETY: They are an `Arc<Shared>` until `close`, which the mmap or VMA lock keeps from
+    // running.
+    let shared = unsafe { Arc::<Shared>::borrow(private) };
     let address = address & !(PAGE_SIZE - 1);
     let Ok(phys) = shared.memory.phys() else {
         return bindings::vm_fault_reason_VM_FAULT_SIGBUS;

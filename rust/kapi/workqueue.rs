@@ -198,8 +198,8 @@ impl OwnedQueue {
         Ok(())
     }
 
-    /// As [`Self::enqueue_delayed`], also of an item that is queued on this queue, whose former
-    /// delay ends (`mod_delayed_work()`).
+    /// As [`Self::enqueue_delayed`], also of an item that is queued already, which leaves its queue
+    /// and its delay (`mod_delayed_work()`).
     pub(crate) fn requeue_delayed<T: DelayedItem>(&self, item: &Arc<Delayed<T>>, delay: Delta) {
         let mut token = item.token.lock();
         // The pointer that the function of the item gets.
@@ -215,12 +215,14 @@ impl OwnedQueue {
                 jiffies(delay),
             )
         };
+        // INVARIANT: The item is queued on this queue, wherever it was queued before, and
+        // `self.token` exists meanwhile.
+        let former = core::mem::replace(&mut *token, self.token.clone());
+        drop(token);
+        drop(former);
         if was_queued {
             // SAFETY: The item has its reference already: this one is that of `into_raw()`.
             drop(unsafe { Arc::from_raw(pointer) });
-        } else {
-            // INVARIANT: The item was queued now, and `self.token` exists meanwhile.
-            *token = self.token.clone();
         }
     }
 }
