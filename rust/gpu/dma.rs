@@ -29,8 +29,7 @@ impl ClearEngine for Gpu {
         for (start, len) in pieces {
             list.push((self.vram_mc(start), len), GFP_KERNEL)?;
         }
-        let clients = self.sdma()?.clients();
-        clients.fill(&list, 0, &[], KBox::new((), GFP_KERNEL)?)
+        self.sdma()?.clients().clear(&list)
     }
 }
 
@@ -56,8 +55,7 @@ impl Direction {
 
 /// Submits copies. The ring flushes the HDP first, which makes stores of the CPU to VRAM visible.
 fn submit(gpu: &Gpu, moves: &[Move]) -> Result<ARef<Fence>> {
-    let resources = KBox::new((), GFP_KERNEL)?;
-    gpu.sdma()?.clients().copy(moves, &[], resources)
+    gpu.sdma()?.clients().copy(moves)
 }
 
 /// Copies `size` bytes between VRAM and system memory. Complete on return, also after an error:
@@ -184,9 +182,6 @@ pub(crate) fn drop_owner(gpu: &Gpu, pasid: u32) {
 /// Writes page table entries. Complete on return; errors as [`transfer`].
 pub(crate) fn write_ptes(gpu: &Gpu, runs: &[PteRun]) -> Result {
     gpu.check_usable()?;
-    let fence = gpu
-        .sdma()?
-        .clients()
-        .write_ptes(runs, &[], KBox::new((), GFP_KERNEL)?)?;
+    let fence = gpu.sdma()?.clients().write_ptes(runs)?;
     wait(&fence)
 }

@@ -3,7 +3,7 @@
 //! Kernel rings on the SDMA engines: one ring and one scheduler per engine.
 //!
 //! DRM scheduler entities submit [`Job`]s: those of user space run in the address space of a
-//! process; [`Clients`] submits the driver's own fills, copies and PTE writes. An engine whose job
+//! process; [`Clients`] submits the driver's own clears, copies and PTE writes. An engine whose job
 //! times out is reset.
 
 use kernel::{

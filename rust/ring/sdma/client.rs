@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The driver's own SDMA jobs: fills, copies and PTE writes. Addresses are in VMID 0.
+//! The driver's own SDMA jobs: clears, copies and PTE writes. Addresses are in VMID 0.
 //!
 //! A request is split into as many jobs as needed. All are built before the first is submitted, so
 //! that a request is executed completely or not at all.
@@ -19,9 +19,6 @@ use crate::{
         sched::{self, Entity, Priority, Scheduler},
     },
 };
-
-/// Objects that a request uses: dropped in a work queue when it has completed.
-type Resources = KBox<dyn Send>;
 
 /// A copy of a contiguous range.
 #[derive(Clone, Copy, Debug)]
@@ -64,32 +61,16 @@ impl Request {
     }
 
     /// Submits the jobs and returns the fence of the last; they are executed in order.
-    fn submit(
-        mut self,
-        entity: &Entity<Job>,
-        after: &[ARef<Fence>],
-        resources: Resources,
-    ) -> Result<ARef<Fence>> {
-        // An empty request still signals after its dependencies.
+    fn submit(mut self, entity: &Entity<Job>) -> Result<ARef<Fence>> {
+        // An empty request signals after the earlier ones, too.
         if self.jobs.is_empty() {
             self.jobs.push(Words::new(self.hal), GFP_KERNEL)?;
         }
         let group = Group::new()?;
-        let mut resources = Some(resources);
-        let count = self.jobs.len();
-        let mut jobs = KVec::with_capacity(count, GFP_KERNEL)?;
-        for (i, words) in self.jobs.into_iter().enumerate() {
-            let resources = if i + 1 == count {
-                resources.take()
-            } else {
-                None
-            };
-            let job = Job::kernel(words, group.clone(), resources)?;
-            let mut job = sched::Job::new(entity, 1, job)?;
-            for fence in after.iter().filter(|_| i == 0) {
-                job.add_dependency(fence.clone())?;
-            }
-            jobs.push(job, GFP_KERNEL)?;
+        let mut jobs = KVec::with_capacity(self.jobs.len(), GFP_KERNEL)?;
+        for words in self.jobs {
+            let job = Job::kernel(words, group.clone())?;
+            jobs.push(sched::Job::new(entity, 1, job)?, GFP_KERNEL)?;
         }
         let mut last = Fence::stub();
         for job in jobs {
@@ -112,7 +93,7 @@ fn pieces(len: u64, max: u32) -> impl Iterator<Item = (u64, u32)> {
 
 /// Scheduler entities, one per kind of work.
 struct Entities {
-    fill: Entity<Job>,
+    clear: Entity<Job>,
     copy: Entity<Job>,
     ptes: Entity<Job>,
 }
@@ -134,7 +115,7 @@ impl Clients {
         packets: &'static dyn DmaPacketHal,
     ) -> Result<Pin<KBox<Self>>> {
         let entities = Entities {
-            fill: Entity::new(Priority::Kernel, schedulers, 0)?,
+            clear: Entity::new(Priority::Kernel, schedulers, 0)?,
             copy: Entity::new(Priority::Kernel, schedulers, 0)?,
             ptes: Entity::new(Priority::Kernel, schedulers, 0)?,
         };
@@ -157,25 +138,17 @@ impl Clients {
         &self,
         entity: impl FnOnce(&Entities) -> &Entity<Job>,
         request: Request,
-        after: &[ARef<Fence>],
-        resources: Resources,
     ) -> Result<ARef<Fence>> {
         // The lock keeps the jobs of a request together and in order.
         let entities = self.entities.lock();
         let entities = entities.as_ref().ok_or(ENODEV)?;
-        request.submit(entity(entities), after, resources)
+        request.submit(entity(entities))
     }
 
-    /// Fills ranges (address in VMID 0 and length in bytes, both multiples of 4) with a 32-bit
-    /// value, after the fences of `after`. Returns the fence. `EINVAL` for a misaligned range,
-    /// `ENODEV` when the rings were stopped, `ENOMEM` without memory.
-    pub(crate) fn fill(
-        &self,
-        dst: &[(u64, u64)],
-        value: u32,
-        after: &[ARef<Fence>],
-        resources: Resources,
-    ) -> Result<ARef<Fence>> {
+    /// Zeroes ranges (address in VMID 0 and length in bytes, both multiples of 4). Returns the
+    /// fence. `EINVAL` for a misaligned range, `ENODEV` when the rings were stopped, `ENOMEM`
+    /// without memory.
+    pub(crate) fn clear(&self, dst: &[(u64, u64)]) -> Result<ARef<Fence>> {
         let mut request = Request::new(self.packets);
         for (addr, len) in dst {
             if addr % 4 != 0 || len % 4 != 0 {
@@ -183,19 +156,15 @@ impl Clients {
             }
             for (at, len) in pieces(*len, self.packets.max_bytes()) {
                 let dst = addr + at;
+                let value = 0;
                 request.push(DmaPacket::Fill { dst, len, value })?;
             }
         }
-        self.submit(|c| &c.fill, request, after, resources)
+        self.submit(|c| &c.clear, request)
     }
 
-    /// Copies the ranges of each [`Move`] in order. Errors as [`Clients::fill`].
-    pub(crate) fn copy(
-        &self,
-        moves: &[Move],
-        after: &[ARef<Fence>],
-        resources: Resources,
-    ) -> Result<ARef<Fence>> {
+    /// Copies the ranges of each [`Move`] in order. Errors as [`Clients::clear`].
+    pub(crate) fn copy(&self, moves: &[Move]) -> Result<ARef<Fence>> {
         let mut request = Request::new(self.packets);
         for m in moves {
             for (at, len) in pieces(m.len, self.packets.max_bytes()) {
@@ -203,16 +172,11 @@ impl Clients {
                 request.push(DmaPacket::Copy { src, dst, len })?;
             }
         }
-        self.submit(|c| &c.copy, request, after, resources)
+        self.submit(|c| &c.copy, request)
     }
 
-    /// Writes page table entries. Errors as [`Clients::fill`].
-    pub(crate) fn write_ptes(
-        &self,
-        runs: &[PteRun],
-        after: &[ARef<Fence>],
-        resources: Resources,
-    ) -> Result<ARef<Fence>> {
+    /// Writes page table entries. Errors as [`Clients::clear`].
+    pub(crate) fn write_ptes(&self, runs: &[PteRun]) -> Result<ARef<Fence>> {
         let mut request = Request::new(self.packets);
         for run in runs {
             if run.pe % PTE_BYTES != 0 {
@@ -228,6 +192,6 @@ impl Clients {
                 })?;
             }
         }
-        self.submit(|c| &c.ptes, request, after, resources)
+        self.submit(|c| &c.ptes, request)
     }
 }

@@ -69,6 +69,7 @@ enum Payload {
 pub(crate) struct Job {
     payload: Payload,
     memory: Option<Memory>,
+    /// Of a job of a process; dropped in a work queue when it has ended.
     _resources: Option<KBox<dyn Send>>,
 }
 
@@ -109,15 +110,11 @@ impl Job {
     }
 
     /// Returns a job of the driver. `ENOMEM` without memory.
-    pub(super) fn kernel(
-        packets: Words,
-        group: Arc<Group>,
-        resources: Option<KBox<dyn Send>>,
-    ) -> Result<Self> {
+    pub(super) fn kernel(packets: Words, group: Arc<Group>) -> Result<Self> {
         Ok(Self {
             payload: Payload::Kernel { packets, group },
             memory: Some(Memory::new(1)?),
-            _resources: resources,
+            _resources: None,
         })
     }
 
