@@ -17,9 +17,9 @@
 //!     type Arg = drm_render_version;
 //!     const CMD: u32 = DRM_IOCTL_RENDER_VERSION;
 //!
-//!     fn run(_dev: &Device, file: &File<Render>, arg: &mut Self::Arg) -> Result<i32> {
+//!     fn run(_dev: &Device, file: &File<Render>, arg: &mut Self::Arg) -> Result {
 //!         arg.minor = file.data().minor();
-//!         Ok(0)
+//!         Ok(())
 //!     }
 //! }
 //!
@@ -109,8 +109,8 @@ pub(crate) trait Handler<D: Driver> {
     /// Whether it is permitted on render nodes (`DRM_RENDER_ALLOW`).
     const RENDER: bool = true;
 
-    /// Runs the ioctl; returns a value that is not negative, or an error.
-    fn run(dev: &Device, file: &File<D>, arg: &mut Self::Arg) -> Result<i32>;
+    /// Runs the ioctl.
+    fn run(dev: &Device, file: &File<D>, arg: &mut Self::Arg) -> Result;
 }
 
 /// An entry of the table of ioctls (`struct drm_ioctl_desc`).
@@ -187,7 +187,7 @@ unsafe extern "C" fn run<D: Driver, H: Handler<D>>(
     // compared with the argument's; it is initialized (what user space did not pass is zeroed),
     // aligned for any argument, and used by this call alone. `Arg` is valid for all bit patterns.
     let arg = unsafe { &mut *data.cast::<H::Arg>() };
-    H::run(dev, file, arg).unwrap_or_else(|e| e.to_errno())
+    H::run(dev, file, arg).map_or_else(|e| e.to_errno(), |()| 0)
 }
 
 /// A DRM device of this module.

@@ -51,7 +51,7 @@ impl Handler<Render> for BoListOp {
     type Arg = uapi::drm_amdgpu_bo_list;
     const CMD: u32 = uapi::DRM_IOCTL_AMDGPU_BO_LIST;
 
-    fn run(_dev: &Device, file: &File<Render>, arg: &mut Self::Arg) -> Result<i32> {
+    fn run(_dev: &Device, file: &File<Render>, arg: &mut Self::Arg) -> Result {
         let input = uapi::bo_list_in(arg);
         let lists = &file.data().bo_lists;
         let handle = match input.operation {
@@ -76,6 +76,6 @@ impl Handler<Render> for BoListOp {
             _ => return Err(EINVAL),
         };
         *arg = uapi::bo_list_out(handle);
-        Ok(0)
+        Ok(())
     }
 }

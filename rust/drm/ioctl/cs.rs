@@ -44,7 +44,7 @@ impl Handler<Render> for Submit {
     type Arg = uapi::drm_amdgpu_cs;
     const CMD: u32 = uapi::DRM_IOCTL_AMDGPU_CS;
 
-    fn run(dev: &Device, file: &File<Render>, arg: &mut Self::Arg) -> Result<i32> {
+    fn run(dev: &Device, file: &File<Render>, arg: &mut Self::Arg) -> Result {
         let data = file.data();
         let input = uapi::cs_in(arg);
         if data.gpu()?.is_hung() {
@@ -65,7 +65,7 @@ impl Handler<Render> for Submit {
             .while_plugged(|| submit(data, &request, work, &list))
             .ok_or(ENODEV)??;
         *arg = uapi::cs_out(number);
-        Ok(0)
+        Ok(())
     }
 }
 

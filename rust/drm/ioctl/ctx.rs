@@ -20,7 +20,7 @@ impl Handler<Render> for CtxOp {
     type Arg = uapi::drm_amdgpu_ctx;
     const CMD: u32 = uapi::DRM_IOCTL_AMDGPU_CTX;
 
-    fn run(_dev: &Device, file: &File<Render>, arg: &mut Self::Arg) -> Result<i32> {
+    fn run(_dev: &Device, file: &File<Render>, arg: &mut Self::Arg) -> Result {
         let data = file.data();
         data.gpu()?;
         let input = uapi::ctx_in(arg);
@@ -60,6 +60,6 @@ impl Handler<Render> for CtxOp {
             }
             _ => return Err(EINVAL),
         }
-        Ok(0)
+        Ok(())
     }
 }

@@ -81,7 +81,7 @@ impl Handler<Render> for Create {
     type Arg = uapi::drm_amdgpu_gem_create;
     const CMD: u32 = uapi::DRM_IOCTL_AMDGPU_GEM_CREATE;
 
-    fn run(dev: &Device, file: &File<Render>, arg: &mut Self::Arg) -> Result<i32> {
+    fn run(dev: &Device, file: &File<Render>, arg: &mut Self::Arg) -> Result {
         let input = uapi::gem_create_in(arg);
         let memory = uapi::AMDGPU_GEM_DOMAIN_CPU
             | uapi::AMDGPU_GEM_DOMAIN_GTT
@@ -110,7 +110,7 @@ impl Handler<Render> for Create {
         )?;
         let handle = object.create_handle(file)?;
         *arg = uapi::gem_create_out(handle);
-        Ok(0)
+        Ok(())
     }
 }
 
@@ -121,11 +121,11 @@ impl Handler<Render> for Mmap {
     type Arg = uapi::drm_amdgpu_gem_mmap;
     const CMD: u32 = uapi::DRM_IOCTL_AMDGPU_GEM_MMAP;
 
-    fn run(_dev: &Device, file: &File<Render>, arg: &mut Self::Arg) -> Result<i32> {
+    fn run(_dev: &Device, file: &File<Render>, arg: &mut Self::Arg) -> Result {
         let object = lookup(file, uapi::gem_mmap_in(arg).handle)?;
         object.may_map()?;
         *arg = uapi::gem_mmap_out(object.mmap_offset());
-        Ok(0)
+        Ok(())
     }
 }
 
@@ -136,13 +136,13 @@ impl Handler<Render> for WaitIdle {
     type Arg = uapi::drm_amdgpu_gem_wait_idle;
     const CMD: u32 = uapi::DRM_IOCTL_AMDGPU_GEM_WAIT_IDLE;
 
-    fn run(_dev: &Device, file: &File<Render>, arg: &mut Self::Arg) -> Result<i32> {
+    fn run(_dev: &Device, file: &File<Render>, arg: &mut Self::Arg) -> Result {
         let input = uapi::gem_wait_idle_in(arg);
         let object = lookup(file, input.handle)?;
         let deadline = Timeout::until(input.timeout);
         let idle = object.bo().resv().wait(Usage::Read, true, deadline)?;
         *arg = uapi::gem_wait_idle_out(u32::from(!idle));
-        Ok(0)
+        Ok(())
     }
 }
 
@@ -153,7 +153,7 @@ impl Handler<Render> for Metadata {
     type Arg = uapi::drm_amdgpu_gem_metadata;
     const CMD: u32 = uapi::DRM_IOCTL_AMDGPU_GEM_METADATA;
 
-    fn run(_dev: &Device, file: &File<Render>, arg: &mut Self::Arg) -> Result<i32> {
+    fn run(_dev: &Device, file: &File<Render>, arg: &mut Self::Arg) -> Result {
         let object = lookup(file, arg.handle)?;
         match arg.op {
             uapi::AMDGPU_GEM_METADATA_OP_GET_METADATA => {
@@ -168,7 +168,6 @@ impl Handler<Render> for Metadata {
                     let mask = u32::MAX >> (32 - (bytes - word * 4).min(4) * 8);
                     *to = *to & !mask | from & mask;
                 }
-                Ok(0)
             }
             uapi::AMDGPU_GEM_METADATA_OP_SET_METADATA => {
                 let bytes = arg.data.data_size_bytes;
@@ -189,11 +188,11 @@ impl Handler<Render> for Metadata {
                         stored.flags = arg.data.flags;
                     }
                 })?;
-                Ok(0)
             }
             // The C driver ignores unknown operations.
-            _ => Ok(0),
+            _ => {}
         }
+        Ok(())
     }
 }
 
@@ -204,7 +203,7 @@ impl Handler<Render> for Op {
     type Arg = uapi::drm_amdgpu_gem_op;
     const CMD: u32 = uapi::DRM_IOCTL_AMDGPU_GEM_OP;
 
-    fn run(_dev: &Device, file: &File<Render>, arg: &mut Self::Arg) -> Result<i32> {
+    fn run(_dev: &Device, file: &File<Render>, arg: &mut Self::Arg) -> Result {
         if arg.padding != 0 {
             return Err(EINVAL);
         }
@@ -253,6 +252,6 @@ impl Handler<Render> for Op {
         UserSlice::new(out, size_of_val(&info))
             .writer()
             .write(&info)?;
-        Ok(0)
+        Ok(())
     }
 }

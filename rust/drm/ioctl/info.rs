@@ -39,7 +39,7 @@ impl Handler<Render> for Info {
     type Arg = uapi::drm_amdgpu_info;
     const CMD: u32 = uapi::DRM_IOCTL_AMDGPU_INFO;
 
-    fn run(_dev: &Device, file: &File<Render>, arg: &mut Self::Arg) -> Result<i32> {
+    fn run(_dev: &Device, file: &File<Render>, arg: &mut Self::Arg) -> Result {
         let gpu = file.data().gpu()?;
         let out = Out {
             ptr: arg.return_pointer,
@@ -85,7 +85,6 @@ impl Handler<Render> for Info {
             }
             _ => Err(EINVAL),
         }
-        .map(|()| 0)
     }
 }
 

@@ -119,7 +119,7 @@ impl Handler<Render> for UserQueueOp {
     type Arg = uapi::drm_amdgpu_userq;
     const CMD: u32 = uapi::DRM_IOCTL_AMDGPU_USERQ;
 
-    fn run(_dev: &Device, file: &File<Render>, arg: &mut Self::Arg) -> Result<i32> {
+    fn run(_dev: &Device, file: &File<Render>, arg: &mut Self::Arg) -> Result {
         supported(file.data())?;
         let input = uapi::userq_in(arg);
         match input.op {
@@ -131,6 +131,6 @@ impl Handler<Render> for UserQueueOp {
             }
             _ => return Err(EINVAL),
         }
-        Ok(0)
+        Ok(())
     }
 }

@@ -102,7 +102,7 @@ impl Handler<Render> for Signal {
     type Arg = uapi::drm_amdgpu_userq_signal;
     const CMD: u32 = uapi::DRM_IOCTL_AMDGPU_USERQ_SIGNAL;
 
-    fn run(_dev: &Device, file: &File<Render>, arg: &mut Self::Arg) -> Result<i32> {
+    fn run(_dev: &Device, file: &File<Render>, arg: &mut Self::Arg) -> Result {
         let data = file.data();
         supported(data)?;
         if arg.num_bo_read_handles.max(arg.num_bo_write_handles) > MAX_HANDLES {
@@ -144,7 +144,7 @@ impl Handler<Render> for Signal {
         for syncobj in &syncobjs {
             syncobj.replace(Some(&fence));
         }
-        Ok(0)
+        Ok(())
     }
 }
 
@@ -250,7 +250,7 @@ impl Handler<Render> for Wait {
     type Arg = uapi::drm_amdgpu_userq_wait;
     const CMD: u32 = uapi::DRM_IOCTL_AMDGPU_USERQ_WAIT;
 
-    fn run(_dev: &Device, file: &File<Render>, arg: &mut Self::Arg) -> Result<i32> {
+    fn run(_dev: &Device, file: &File<Render>, arg: &mut Self::Arg) -> Result {
         let data = file.data();
         supported(data)?;
         if arg.num_bo_read_handles.max(arg.num_bo_write_handles) > MAX_HANDLES {
@@ -259,7 +259,7 @@ impl Handler<Render> for Wait {
         let mut fences = collect(file, arg)?;
         if arg.num_fences == 0 {
             arg.num_fences = u16::try_from(fences.count).unwrap_or(u16::MAX);
-            return Ok(0);
+            return Ok(());
         }
         let waiter = data.queues.lock().signals(arg.waitq_id).ok_or(EINVAL)?;
         let infos = infos(data, &waiter, &mut fences)?;
@@ -270,6 +270,6 @@ impl Handler<Render> for Wait {
         for info in &infos {
             writer.write(info)?;
         }
-        Ok(0)
+        Ok(())
     }
 }

@@ -147,7 +147,7 @@ impl Handler<Render> for Va {
     type Arg = uapi::drm_amdgpu_gem_va;
     const CMD: u32 = uapi::DRM_IOCTL_AMDGPU_GEM_VA;
 
-    fn run(_dev: &Device, file: &File<Render>, arg: &mut Self::Arg) -> Result<i32> {
+    fn run(_dev: &Device, file: &File<Render>, arg: &mut Self::Arg) -> Result {
         let range = addresses::checked(arg.va_address, arg.map_size)?;
         let delayed = arg.flags & uapi::AMDGPU_VM_DELAY_UPDATE != 0;
         if arg.flags & !FLAGS != 0
@@ -187,6 +187,6 @@ impl Handler<Render> for Va {
         if let Some(signal) = signal {
             signal.signal_with(&Fence::stub());
         }
-        Ok(0)
+        Ok(())
     }
 }

@@ -72,7 +72,7 @@ impl Handler<Render> for WaitCs {
     type Arg = uapi::drm_amdgpu_wait_cs;
     const CMD: u32 = uapi::DRM_IOCTL_AMDGPU_WAIT_CS;
 
-    fn run(_dev: &Device, file: &File<Render>, arg: &mut Self::Arg) -> Result<i32> {
+    fn run(_dev: &Device, file: &File<Render>, arg: &mut Self::Arg) -> Result {
         let input = uapi::wait_cs_in(arg);
         let job = JobId {
             ctx: input.ctx_id,
@@ -88,7 +88,7 @@ impl Handler<Render> for WaitCs {
             None => true,
         };
         *arg = uapi::wait_cs_out(u64::from(!done));
-        Ok(0)
+        Ok(())
     }
 }
 
@@ -144,7 +144,7 @@ impl Handler<Render> for WaitFences {
     type Arg = uapi::drm_amdgpu_wait_fences;
     const CMD: u32 = uapi::DRM_IOCTL_AMDGPU_WAIT_FENCES;
 
-    fn run(_dev: &Device, file: &File<Render>, arg: &mut Self::Arg) -> Result<i32> {
+    fn run(_dev: &Device, file: &File<Render>, arg: &mut Self::Arg) -> Result {
         let input = uapi::wait_fences_in(arg);
         if input.fence_count == 0 {
             return Err(EINVAL);
@@ -154,7 +154,7 @@ impl Handler<Render> for WaitFences {
         if input.wait_all != 0 {
             let done = wait_all(file.data(), &fences, input.timeout_ns)?;
             *arg = uapi::wait_fences_out(u32::from(done), 0);
-            return Ok(0);
+            return Ok(());
         }
         match wait_any(file.data(), &fences, input.timeout_ns)? {
             Some((first, fence)) => {
@@ -164,7 +164,7 @@ impl Handler<Render> for WaitFences {
             }
             None => *arg = uapi::wait_fences_out(0, !0),
         }
-        Ok(0)
+        Ok(())
     }
 }
 
@@ -175,7 +175,7 @@ impl Handler<Render> for FenceToHandle {
     type Arg = uapi::drm_amdgpu_fence_to_handle;
     const CMD: u32 = uapi::DRM_IOCTL_AMDGPU_FENCE_TO_HANDLE;
 
-    fn run(_dev: &Device, file: &File<Render>, arg: &mut Self::Arg) -> Result<i32> {
+    fn run(_dev: &Device, file: &File<Render>, arg: &mut Self::Arg) -> Result {
         let input = uapi::fence_to_handle_in(arg);
         let fence = JobId::from(&input.fence)
             .finished(file.data())?
@@ -191,6 +191,6 @@ impl Handler<Render> for FenceToHandle {
             _ => return Err(EINVAL),
         };
         *arg = uapi::fence_to_handle_out(handle);
-        Ok(0)
+        Ok(())
     }
 }
