@@ -103,12 +103,12 @@ const TABLE: &[Entry] = &table! {
 const RAW: &[Entry] = &[
     Entry {
         cmd: uapi::AMDKFD_IOC_SVM,
-        run: |file, data, given| svm::svm(file.process(), data, given),
+        run: |file, data, given| svm::svm(file.process(), data, given).map(|()| 0),
         privileged: false,
     },
     Entry {
         cmd: uapi::AMDKFD_IOC_CRIU_OP,
-        run: |_, _, _| unsupported::criu(),
+        run: |_, _, _| unsupported::criu().map(|()| 0),
         privileged: true,
     },
     Entry {
@@ -123,7 +123,7 @@ const RAW: &[Entry] = &[
     },
     Entry {
         cmd: uapi::AMDKFD_IOC_PROFILER,
-        run: |file, data, _| profiler::profiler(file.process(), data),
+        run: |file, data, _| profiler::profiler(file.process(), data).map(|()| 0),
         privileged: false,
     },
 ];

@@ -16,7 +16,7 @@ const OP_PTL_CONTROL: u32 = kfd_profiler_ops_KFD_IOC_PROFILER_PTL_CONTROL;
 
 /// `PROFILER`. `EINVAL` for an unknown operation or without such a GPU, `EOPNOTSUPP` for
 /// PTL_CONTROL; PMC as [`lock`].
-pub(super) fn profiler(process: &Process, data: &mut [u8]) -> Result<isize> {
+pub(super) fn profiler(process: &Process, data: &mut [u8]) -> Result {
     let (op, data) = data
         .split_at_mut_checked(offset_of!(kfd_ioctl_profiler_args, __bindgen_anon_1))
         .ok_or(EINVAL)?;
@@ -31,7 +31,7 @@ pub(super) fn profiler(process: &Process, data: &mut [u8]) -> Result<isize> {
         }
         _ => return Err(EINVAL),
     }
-    Ok(0)
+    Ok(())
 }
 
 /// PMC. `EPERM` without `CAP_PERFMON`, `EINVAL` for a value of `lock` other than 0 and 1, otherwise

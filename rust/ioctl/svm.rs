@@ -151,7 +151,7 @@ impl Attribute {
 /// `SVM`. `EINVAL` if the attributes do not fit the size of the command, `EOPNOTSUPP` for a
 /// secondary process, `EINVAL` for addresses that are not page aligned or 0, an unknown operation,
 /// attribute or GPU; otherwise as [`Svm::set`] and [`Svm::get`].
-pub(super) fn svm(process: &Arc<Process>, data: &mut [u8], given: usize) -> Result<isize> {
+pub(super) fn svm(process: &Arc<Process>, data: &mut [u8], given: usize) -> Result {
     let count = u32_as_usize(word(data, offset_of!(kfd_ioctl_svm_args, nattr))?);
     let needed = count
         .checked_mul(ATTRIBUTE)
@@ -193,5 +193,5 @@ pub(super) fn svm(process: &Arc<Process>, data: &mut [u8], given: usize) -> Resu
         }
         _ => return Err(EINVAL),
     }
-    Ok(0)
+    Ok(())
 }

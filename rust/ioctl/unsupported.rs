@@ -13,6 +13,6 @@ pub(super) fn debugger<T>(_: &Arc<Process>, _: &mut T) -> Result {
 }
 
 /// `CRIU_OP`: `EINVAL`, as for an unknown operation.
-pub(super) fn criu() -> Result<isize> {
+pub(super) fn criu() -> Result {
     Err(EINVAL)
 }
