@@ -109,7 +109,7 @@ impl Sdma {
     /// [`Sdma::restart`]: the card is hung.
     pub(crate) fn fail_all_jobs(&self) {
         for ring in &self.rings {
-            ring.fail_all_jobs(EIO);
+            ring.fail_all_jobs();
         }
     }
 
@@ -119,7 +119,7 @@ impl Sdma {
         let _guard = self.shared.resetting.lock();
         halt_rings(card, &self.rings, EIO);
         for ring in &self.rings {
-            ring.end_jobs(EIO);
+            ring.end_jobs();
         }
     }
 
@@ -218,7 +218,7 @@ impl Sdma {
     pub(crate) fn fault(&self, engines: u32, vmid: u32) {
         for ring in &self.rings {
             if engines & 1 << ring.engine() != 0 {
-                ring.fault(vmid, EFAULT);
+                ring.fault(vmid);
             }
         }
     }
@@ -249,6 +249,6 @@ fn halt_rings(card: &Card, rings: &[Arc<Ring>], error: Error) {
 fn stop_rings(card: &Card, rings: &[Arc<Ring>]) {
     halt_rings(card, rings, ENODEV);
     for ring in rings {
-        ring.stop(ENODEV);
+        ring.stop();
     }
 }

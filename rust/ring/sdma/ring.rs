@@ -320,8 +320,9 @@ impl State {
         count
     }
 
-    /// Ends all pending jobs: those of user space with `ECANCELED`, the driver's with `error`.
-    fn fail_all(&mut self, error: Error) {
+    /// Ends all pending jobs while the ring does not run: those of user space with `ECANCELED`, the
+    /// driver's with the error of [`Self::down`].
+    fn fail_all(&mut self) {
         // In place: the list keeps its capacity, so that `emit` never allocates.
         while !self.pending.is_empty() {
             let Ok(mut job) = self.pending.remove(0) else {
@@ -329,7 +330,7 @@ impl State {
             };
             self.signaled = job.seq;
             job.error.get_or_insert(match job.context {
-                0 => error,
+                0 => self.down,
                 _ => ECANCELED,
             });
             job.end();
@@ -557,16 +558,11 @@ impl Ring {
         self.state.lock().complete(done)
     }
 
-    /// Marks the first job in `vmid` as failed after a VM fault. Returns whether there is one.
-    pub(super) fn fault(&self, vmid: u32, error: Error) -> bool {
+    /// Marks the first job in `vmid`, if there is one, as failed with `EFAULT` after a VM fault.
+    pub(super) fn fault(&self, vmid: u32) {
         let mut state = self.state.lock();
-        let mut jobs = state.pending.iter_mut();
-        match jobs.find(|job| job.vmid == vmid) {
-            Some(job) => {
-                job.error = Some(error);
-                true
-            }
-            None => false,
+        if let Some(job) = state.pending.iter_mut().find(|job| job.vmid == vmid) {
+            job.error = Some(EFAULT);
         }
     }
 
@@ -641,16 +637,16 @@ impl Ring {
         }
     }
 
-    /// Ends pending jobs after [`Ring::halt`], with `error`, those of user space with `ECANCELED`.
-    pub(super) fn end_jobs(&self, error: Error) {
-        self.state.lock().fail_all(error);
+    /// Ends pending jobs after [`Ring::halt`] with its error, those of user space with `ECANCELED`.
+    pub(super) fn end_jobs(&self) {
+        self.state.lock().fail_all();
     }
 
     /// Frees the memory of the ring after [`Ring::halt`]. Jobs end as in [`Ring::end_jobs`].
-    pub(super) fn stop(&self, error: Error) {
+    pub(super) fn stop(&self) {
         let mut state = self.state.lock();
         let up = state.up.take();
-        state.fail_all(error);
+        state.fail_all();
         drop(state);
         self.wake.notify_all();
         // Waits for the watcher and frees the memory.
@@ -669,11 +665,11 @@ impl Ring {
         Ok(())
     }
 
-    /// Fails pending and later jobs with `error`, pending ones of user space with `ECANCELED`: the
+    /// Fails pending and later jobs with `EIO`, pending ones of user space with `ECANCELED`: the
     /// GPU is hung. The memory stays until [`Ring::stop`], in case the engine still accesses it.
-    pub(super) fn fail_all_jobs(&self, error: Error) {
+    pub(super) fn fail_all_jobs(&self) {
         let mut state = self.state.lock();
-        state.down = error;
+        state.down = EIO;
         state.running = false;
         if let Some(up) = state.up.as_ref().filter(|up| up.card.hub().has_core()) {
             let hal = up.card.generation().sdma;
@@ -682,7 +678,7 @@ impl Ring {
                 dev_err!(up.card.dev(), "an SDMA engine was not stopped: {e:?}\n");
             }
         }
-        state.fail_all(error);
+        state.fail_all();
     }
 
     /// Returns the state of the ring, for debugfs.
