@@ -171,7 +171,8 @@ impl Dqm {
         let watchdog = Watchdog::new(dqm.clone())?;
         {
             let mut inner = dqm.lock();
-            inner.sched.start(gpu)?;
+            let Inner { sched, queues, .. } = &mut *inner;
+            sched.start(gpu, queues)?;
             inner.running = true;
         }
         *dqm.watchdog.lock() = Some(watchdog);
@@ -221,9 +222,9 @@ impl Dqm {
             self.set_watch_address(id, inner.watched[id])?;
         }
         // A change may have failed because the card hung.
-        let single = self.isolates();
-        inner.sched.set_single_process(&self.gpu, single)?;
-        inner.sched.start(&self.gpu)?;
+        inner.queues.single_process = self.isolates();
+        let Inner { sched, queues, .. } = &mut *inner;
+        sched.start(&self.gpu, queues)?;
         inner.running = true;
         self.map(&mut inner, Scope::All)
     }

@@ -8,7 +8,7 @@ use kernel::{fmt, prelude::*, sync::Arc};
 use super::{
     queues::{DqmProcess, DqmQueue, Queues},
     runlist,
-    sched::{Needs, NodeResources, SchedOps, Scope},
+    sched::{NodeResources, SchedOps, Scope},
     slots,
 };
 use crate::{
@@ -51,8 +51,6 @@ pub(super) struct Cpsch {
     oversubscribed: bool,
     /// Rate limit of the message about oversubscription.
     warnings: LogLimit,
-    /// One process at a time.
-    single_process: bool,
     /// Register (dword address for packets) and value of the waits for waves, without a grace
     /// period of a debugger.
     dequeue_wait: (u32, u32),
@@ -73,7 +71,6 @@ impl Cpsch {
             hung: KVec::new(),
             oversubscribed: false,
             warnings: LogLimit::new(),
-            single_process: false,
             dequeue_wait: (0, 0),
             sent: 0,
         }
@@ -107,7 +104,7 @@ impl Cpsch {
                 preemption_timeout()
             );
             self.record_coredump(gpu, queues, "preemption timed out", None);
-            self.fail(gpu, "preemption timed out");
+            gpu.wedge_by_scheduler("preemption timed out");
             return Err(e);
         }
         // The firmware reports no error when the preemption of a compute queue times out: it stores
@@ -127,7 +124,7 @@ impl Cpsch {
             self.hung.clear();
             if let Err(e) = freed {
                 dev_err!(gpu.dev(), "hung queues were not reset: {e:?}\n");
-                self.fail(gpu, "a queue was not preempted");
+                gpu.wedge_by_scheduler("a queue was not preempted");
                 return Err(ETIME);
             }
         }
@@ -226,7 +223,7 @@ impl Cpsch {
                     .held_doorbell(gpu.mmio()?, place)
             });
         if !matches!(reset, Ok(None)) {
-            self.fail(gpu, "an SDMA queue was not preempted");
+            gpu.wedge_by_scheduler("an SDMA queue was not preempted");
             return Err(ETIME);
         }
         Ok(())
@@ -236,10 +233,6 @@ impl Cpsch {
     fn words(&self) -> &[u32] {
         let list = self.list.as_ref().filter(|_| self.active);
         list.map_or(&[], |buffer| buffer.words())
-    }
-
-    fn fail(&mut self, gpu: &Gpu, why: &str) {
-        gpu.wedge_by_scheduler(why);
     }
 }
 
@@ -253,7 +246,7 @@ fn unmap_hiq(gpu: &Gpu, hiq: &Hiq) -> Result {
 }
 
 impl SchedOps for Cpsch {
-    fn start(&mut self, gpu: &Gpu) -> Result {
+    fn start(&mut self, gpu: &Gpu, _queues: &Queues) -> Result {
         let g = gpu.generation();
         let mut hiq = Hiq::new(gpu, self.node.index, &self.node.xccs)?;
         hiq.map(gpu, &mut gpu.kiqs())?;
@@ -281,7 +274,7 @@ impl SchedOps for Cpsch {
                 "the firmware scheduler does not respond: {e:?}\n"
             );
             if unmap_hiq(gpu, &hiq).is_err() {
-                self.fail(gpu, "the HIQ was not unmapped");
+                gpu.wedge_by_scheduler("the HIQ was not unmapped");
             }
             return Err(e);
         }
@@ -303,7 +296,7 @@ impl SchedOps for Cpsch {
         };
         if stopped.is_err() {
             // Halts the XCCs: a KIQ may unmap the HIQ later, and write to its MQD.
-            self.fail(gpu, "the HIQ was not unmapped");
+            gpu.wedge_by_scheduler("the HIQ was not unmapped");
         }
         self.hiq = None;
         self.kept_mqds.clear();
@@ -324,10 +317,6 @@ impl SchedOps for Cpsch {
         Ok(())
     }
 
-    fn needs(&self) -> Needs {
-        Needs::default()
-    }
-
     /// All queues are unmapped to change the runlist.
     fn unmap(
         &mut self,
@@ -337,10 +326,6 @@ impl SchedOps for Cpsch {
         resets: Option<u32>,
     ) -> Result {
         self.unmap_and_check(gpu, queues, Filter::Dynamic, resets)
-    }
-
-    fn remove_invalid(&mut self, _gpu: &Gpu, _queues: &mut Queues, _queue: &DqmQueue) -> Result {
-        Ok(())
     }
 
     fn set_grace(&mut self, gpu: &Gpu, grace: Option<u32>) -> Result {
@@ -361,7 +346,8 @@ impl SchedOps for Cpsch {
             return Ok(());
         }
         self.sent += 1;
-        let max_processes = match self.single_process {
+        // RUN_LIST has the number of processes.
+        let max_processes = match queues.single_process {
             true => 1,
             false => self.node.vmids.max_processes(),
         };
@@ -402,21 +388,6 @@ impl SchedOps for Cpsch {
         Ok(())
     }
 
-    fn has_single_process(&self) -> bool {
-        self.single_process
-    }
-
-    /// RUN_LIST has the number of processes: effective with the next runlist.
-    fn set_single_process(&mut self, _gpu: &Gpu, single: bool) -> Result {
-        self.single_process = single;
-        Ok(())
-    }
-
-    /// The firmware has no state of a process before its first queue.
-    fn set_runtime(&mut self, _gpu: &Gpu, _process: &DqmProcess) -> Result {
-        Ok(())
-    }
-
     /// MAP_PROCESS has them: a new runlist (`debug_refresh_runlist`). Without one, as while the
     /// queues are suspended, the next has them.
     fn set_debug(&mut self, gpu: &Gpu, queues: &mut Queues, _: &DqmProcess) -> Result {
@@ -428,10 +399,6 @@ impl SchedOps for Cpsch {
         let ended = self.set_grace(gpu, None);
         unmapped?;
         ended.and(self.map(gpu, queues, Scope::All))
-    }
-
-    fn release_process(&mut self, _gpu: &Gpu, _process: &DqmProcess) -> Result {
-        Ok(())
     }
 
     fn record_coredump(&self, gpu: &Gpu, queues: &Queues, why: &str, queue: Option<&DqmQueue>) {

@@ -4,7 +4,7 @@
 //! when its doorbell is rung. A change takes one frame per affected queue, regardless of the number
 //! of other queues.
 
-use kernel::{fmt, prelude::*, sync::Arc};
+use kernel::{prelude::*, sync::Arc};
 use rkfd_abi::mes as abi;
 
 mod hung;
@@ -33,8 +33,6 @@ pub(super) struct Mes {
     running: bool,
     /// Number of starts of the firmware at [`SchedOps::start`]; each clears the process contexts.
     starts: u32,
-    /// One process at a time.
-    single_process: bool,
 }
 
 /// Returns the MES priority of a queue. The C driver passes user space's priority on unchanged,
@@ -84,7 +82,6 @@ impl Mes {
         Self {
             running: false,
             starts: 0,
-            single_process: false,
         }
     }
 
@@ -210,27 +207,22 @@ impl DqmProcess {
 }
 
 impl SchedOps for Mes {
-    fn start(&mut self, gpu: &Gpu) -> Result {
+    fn start(&mut self, gpu: &Gpu, queues: &Queues) -> Result {
         let mes = gpu.mes()?;
         self.running = true;
         self.starts = mes.starts();
-        if self.single_process {
+        if queues.single_process {
             // It was brought up again.
             mes.limit_processes(gpu, true)?;
         }
         Ok(())
     }
 
-    fn has_single_process(&self) -> bool {
-        self.single_process
-    }
-
     fn set_single_process(&mut self, gpu: &Gpu, single: bool) -> Result {
-        if self.running && self.single_process != single {
-            gpu.mes()?.limit_processes(gpu, single)?;
+        if !self.running {
+            return Ok(());
         }
-        self.single_process = single;
-        Ok(())
+        gpu.mes()?.limit_processes(gpu, single)
     }
 
     fn stop(&mut self, gpu: &Gpu, queues: &mut Queues) -> Result {
@@ -251,10 +243,6 @@ impl SchedOps for Mes {
             wptr: true,
             undo: true,
         }
-    }
-
-    fn reserve(&mut self, _gpu: &Gpu, _queues: &Queues) -> Result {
-        Ok(())
     }
 
     fn unmap(
@@ -299,11 +287,6 @@ impl SchedOps for Mes {
             return self.remove(gpu, queues, queue);
         }
         hung::remove_invalid(gpu, queues, queue)
-    }
-
-    /// Not offered by MES.
-    fn set_grace(&mut self, _gpu: &Gpu, _grace: Option<u32>) -> Result {
-        Ok(())
     }
 
     fn map(&mut self, gpu: &Gpu, queues: &mut Queues, scope: Scope<'_>) -> Result {
@@ -353,20 +336,8 @@ impl SchedOps for Mes {
         });
     }
 
-    fn runlists(&self) -> u64 {
-        0
-    }
-
-    fn runlist_words(&self) -> Result<KVec<u32>> {
-        Ok(KVec::new())
-    }
-
     fn scheduler_ring(&self) -> &'static str {
         "MES"
-    }
-
-    fn show_ring(&self, _f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        Ok(())
     }
 
     fn scheduler_mqd(&self, gpu: &Gpu, index: usize) -> Result<KVec<u32>> {

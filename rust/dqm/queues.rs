@@ -339,6 +339,8 @@ pub(super) struct Queues {
     pub(super) gws: usize,
     /// Queues of all processes, active or not.
     pub(super) total: usize,
+    /// Queues of one process only are mapped at a time.
+    pub(super) single_process: bool,
     refusals: LogLimit,
 }
 
@@ -373,6 +375,7 @@ impl Queues {
             compute: 0,
             gws: 0,
             total: 0,
+            single_process: false,
             refusals: LogLimit::new(),
         }
     }

@@ -50,28 +50,31 @@ pub(super) enum Scope<'a> {
     Queues(&'a [Arc<DqmQueue>]),
 }
 
-/// Operations of a scheduler. Called with the lock of the [`Dqm`](super::Dqm) held.
+/// Operations of a scheduler. Called with the lock of the [`Dqm`](super::Dqm) held. The default of
+/// those that have one is for a scheduler without such a thing.
 pub(super) trait SchedOps: Send + Sync {
     /// Starts the scheduler. `ETIME` when it does not respond, `ENOMEM` without memory.
-    fn start(&mut self, gpu: &Gpu) -> Result;
+    fn start(&mut self, gpu: &Gpu, queues: &Queues) -> Result;
 
-    /// Returns whether queues of one process only are mapped at a time.
-    fn has_single_process(&self) -> bool;
-
-    /// Sets whether queues of one process only are mapped at a time, for those that are mapped from
-    /// then on, and until the next call. `ETIMEDOUT` when firmware does not respond: nothing
-    /// changes. A scheduler that does not run sets it at its start.
-    fn set_single_process(&mut self, gpu: &Gpu, single: bool) -> Result;
+    /// Makes a change of [`Queues::single_process`] to `single` effective if the scheduler runs;
+    /// no queue is mapped. `ETIMEDOUT` when firmware does not respond: nothing changes.
+    fn set_single_process(&mut self, _gpu: &Gpu, _single: bool) -> Result {
+        Ok(())
+    }
 
     /// Unmaps all queues and stops the scheduler. `ETIME` when it does not respond.
     fn stop(&mut self, gpu: &Gpu, queues: &mut Queues) -> Result;
 
     /// Allocates the memory that [`SchedOps::map`] takes for `queues`. `ENOMEM` without memory;
     /// nothing has changed then.
-    fn reserve(&mut self, gpu: &Gpu, queues: &Queues) -> Result;
+    fn reserve(&mut self, _gpu: &Gpu, _queues: &Queues) -> Result {
+        Ok(())
+    }
 
     /// Returns what the scheduler needs.
-    fn needs(&self) -> Needs;
+    fn needs(&self) -> Needs {
+        Needs::default()
+    }
 
     /// Unmaps the queues in `scope`, and others if it cannot be avoided. Active ones are mapped by
     /// the next [`SchedOps::map`] of the same scope.
@@ -87,13 +90,17 @@ pub(super) trait SchedOps: Send + Sync {
         resets: Option<u32>,
     ) -> Result;
 
-    /// Unmaps an active queue with an invalid packet, which is not mapped again. With runlists it
+    /// Unmaps an active queue with an invalid packet, which is not mapped again. By default it
     /// stays mapped. Errors as [`SchedOps::set_runtime`].
-    fn remove_invalid(&mut self, gpu: &Gpu, queues: &mut Queues, queue: &DqmQueue) -> Result;
+    fn remove_invalid(&mut self, _gpu: &Gpu, _queues: &mut Queues, _queue: &DqmQueue) -> Result {
+        Ok(())
+    }
 
     /// Sets for how long a wave may run on before it is preempted, in units of 1024 clock cycles;
     /// `None` for the default. `ETIME` when the scheduler does not respond.
-    fn set_grace(&mut self, gpu: &Gpu, grace: Option<u32>) -> Result;
+    fn set_grace(&mut self, _gpu: &Gpu, _grace: Option<u32>) -> Result {
+        Ok(())
+    }
 
     /// Maps the active queues in `scope`, and others that [`SchedOps::unmap`] unmapped. Uses only
     /// memory of a [`SchedOps::reserve`] for at least as many queues. `ETIME` when the scheduler
@@ -103,7 +110,9 @@ pub(super) trait SchedOps: Send + Sync {
 
     /// Handles RUNTIME_ENABLE of a process, before its first queue. `ETIMEDOUT` when MES rejects it
     /// or does not respond.
-    fn set_runtime(&mut self, gpu: &Gpu, process: &DqmProcess) -> Result;
+    fn set_runtime(&mut self, _gpu: &Gpu, _process: &DqmProcess) -> Result {
+        Ok(())
+    }
 
     /// Makes new settings of a debugger effective, for waves that start from then on, also while
     /// no queue is mapped. Errors as [`SchedOps::set_runtime`].
@@ -111,22 +120,30 @@ pub(super) trait SchedOps: Send + Sync {
 
     /// Releases the scheduler's state of a process without queues. Errors as
     /// [`SchedOps::set_runtime`].
-    fn release_process(&mut self, gpu: &Gpu, process: &DqmProcess) -> Result;
+    fn release_process(&mut self, _gpu: &Gpu, _process: &DqmProcess) -> Result {
+        Ok(())
+    }
 
     /// Records a coredump, about a queue or about all.
     fn record_coredump(&self, gpu: &Gpu, queues: &Queues, why: &str, queue: Option<&DqmQueue>);
 
     /// Returns the number of runlists sent, for debugfs.
-    fn runlists(&self) -> u64;
+    fn runlists(&self) -> u64 {
+        0
+    }
 
     /// Returns the dwords of the current runlist, for debugfs. `ENOMEM` without memory.
-    fn runlist_words(&self) -> Result<KVec<u32>>;
+    fn runlist_words(&self) -> Result<KVec<u32>> {
+        Ok(KVec::new())
+    }
 
     /// Returns the name of the scheduler's ring, for debugfs.
     fn scheduler_ring(&self) -> &'static str;
 
     /// Prints the scheduler's ring, unless the device prints it.
-    fn show_ring(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result;
+    fn show_ring(&self, _f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        Ok(())
+    }
 
     /// Returns the dwords of the scheduler's MQD on the XCC with this index in the node, for
     /// debugfs. `ENOMEM` without memory, `EINVAL` without such an XCC.

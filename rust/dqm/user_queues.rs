@@ -19,11 +19,14 @@ impl UserQueues for Dqm {
         let mut inner = self.lock();
         // Read with the lock held: of two writers both set the later value.
         let single = self.isolates();
-        if inner.sched.has_single_process() == single {
+        if inner.queues.single_process == single {
             return Ok(());
         }
         self.unmap(&mut inner, Scope::All)?;
         let set = inner.sched.set_single_process(&self.gpu, single);
+        if set.is_ok() {
+            inner.queues.single_process = single;
+        }
         // Also after an error: the queues are mapped as before.
         set.and(self.map(&mut inner, Scope::All))
     }
