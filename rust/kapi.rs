@@ -4,9 +4,8 @@
 //! driver.
 //!
 //! Each file, or its parent, names the C headers that it wraps. `unsafe` code of the driver is
-//! confined to these files, `uapi.rs`, `bindings.rs`, `trace.rs` and `ring/writer.rs`
-//! (`scripts/check-layers.py`): requirements on callers elsewhere are expressed by types, or
-//! checked at run time.
+//! confined to these files, `uapi.rs`, `bindings.rs` and `trace.rs` (`scripts/check-layers.py`):
+//! requirements on callers elsewhere are expressed by types, or checked at run time.
 
 pub(crate) mod acpi;
 pub(crate) mod bitmap;
