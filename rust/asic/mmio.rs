@@ -10,6 +10,7 @@
 use core::ops::Deref;
 
 use kernel::{
+    device,
     devres::DevresLt,
     io::{poll::read_poll_timeout, Io},
     new_mutex,
@@ -206,6 +207,11 @@ impl EarlyMmio {
 }
 
 impl Mmio {
+    /// Returns the device, for messages.
+    pub(crate) fn dev(&self) -> &device::Device {
+        self.registers.bar.device()
+    }
+
     /// Returns access to the same registers that [`Mmio::close`] does not end.
     pub(crate) fn for_reset(&self) -> Self {
         Self {
@@ -392,6 +398,11 @@ fn deselect(bar: &pci::Bar<'_>, aid: u8) -> Result {
 }
 
 impl<'a> Block<'a> {
+    /// Returns the device, for messages.
+    pub(crate) fn dev(self) -> &'a device::Device {
+        self.mmio.dev()
+    }
+
     /// Returns the same registers on AID `aid`, for a block that has the same addresses on all
     /// AIDs. Accesses of AIDs other than 0 go through the window.
     pub(crate) fn on_aid(self, aid: u8) -> Self {

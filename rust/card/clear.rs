@@ -12,7 +12,7 @@
 use core::mem;
 
 use kernel::{
-    new_condvar, new_mutex,
+    device, new_condvar, new_mutex,
     prelude::*,
     sizes::*,
     sync::{
@@ -207,7 +207,7 @@ impl Clearing {
 
     /// Waits until no freed memory is in use and the list is empty, for 15 s at most, then detaches
     /// the engine.
-    pub(super) fn detach(&self) {
+    pub(super) fn detach(&self, dev: &device::Device) {
         for _ in 0..DETACH_POLLS {
             let state = self.state.lock();
             if state.list.is_empty() && state.in_work == 0 && state.in_use == 0 {
@@ -224,7 +224,8 @@ impl Clearing {
         };
         self.progress.notify_all();
         if list.len() + in_use > 0 {
-            pr_warn!(
+            dev_warn!(
+                dev,
                 "{} freed VRAM ranges were not cleared\n",
                 list.len() + in_use
             );

@@ -248,7 +248,10 @@ impl Gart {
         };
         let cleared = self.write(page, count, clear).and_then(|()| self.flush());
         if cleared.is_err_and(|e| e != ENODEV) {
-            pr_err!("GART: {count} pages at {page} were not unmapped and stay allocated\n");
+            dev_err!(
+                self.dma.dev(),
+                "GART: {count} pages at {page} were not unmapped and stay allocated\n"
+            );
             return;
         }
         self.pages.lock().put(page, count);

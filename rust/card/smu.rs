@@ -130,7 +130,10 @@ impl Smu {
             }
         }
         if !state.known {
-            pr_warn!("the SMU has no metrics yet: clocks and serial number are unknown\n");
+            dev_warn!(
+                mmio.dev(),
+                "the SMU has no metrics yet: clocks and serial number are unknown\n"
+            );
             *self.facts.lock() = self.hal.basic_facts(mmio)?;
         }
         let facts = self.facts();
@@ -155,14 +158,20 @@ impl Smu {
     fn restore(&self, mmio: &Mmio, state: &mut State, facts: &SmuFacts) -> Result {
         if let Some(watts) = state.settings.power {
             if let Err(e) = accepted(self.hal.set_power_limit(mmio, watts))? {
-                pr_warn!("the SMU rejects the power limit of {watts} W: {e:?}\n");
+                dev_warn!(
+                    mmio.dev(),
+                    "the SMU rejects the power limit of {watts} W: {e:?}\n"
+                );
                 state.settings.power = None;
             }
         }
         let determinism = core::mem::take(&mut state.settings.determinism);
         if let Some(limits) = state.settings.limits.take() {
             if let Err(e) = accepted(self.limit(mmio, state, facts, limits, determinism))? {
-                pr_warn!("the SMU rejects the limits of the clocks: {e:?}\n");
+                dev_warn!(
+                    mmio.dev(),
+                    "the SMU rejects the limits of the clocks: {e:?}\n"
+                );
                 // It may have accepted some: back to those of the card.
                 let card = Limits::of(facts);
                 if accepted(self.limit(mmio, state, facts, card, false))?.is_ok() {
@@ -175,7 +184,10 @@ impl Smu {
             if let Some(level) = *selected {
                 if let Err(e) = accepted(self.hal.select(mmio, policy, level))? {
                     let (name, _) = policy.names();
-                    pr_warn!("the SMU rejects level {level} of policy {name:?}: {e:?}\n");
+                    dev_warn!(
+                        mmio.dev(),
+                        "the SMU rejects level {level} of policy {name:?}: {e:?}\n"
+                    );
                     *selected = None;
                 }
             }

@@ -5,7 +5,7 @@
 use core::ops::Range;
 
 use kernel::{
-    device::Core,
+    device::{self, Core},
     pci,
     prelude::*,
     sizes::*, //
@@ -241,8 +241,8 @@ impl Vram {
     }
 
     /// Ends [`Vram::attach`], see [`Clearing::detach`].
-    pub(crate) fn detach(&self) {
-        self.clearing.detach();
+    pub(crate) fn detach(&self, dev: &device::Device) {
+        self.clearing.detach(dev);
     }
 
     /// Drops `memory` when all fences have signaled.

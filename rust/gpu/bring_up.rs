@@ -209,7 +209,7 @@ impl Gpu {
     /// Undoes [`Gpu::start`], as far as it got. The device cannot be used any more. Resets a hung
     /// card, whose PSP keeps its ring and would reject a new one.
     pub(crate) fn stop(&self, pdev: &pci::Device<Core<'_>>) {
-        self.vram().detach();
+        self.vram().detach(self.dev());
         if let Some(sdma) = self.sdma.as_ref() {
             sdma.unpause();
             sdma.stop(self);
@@ -227,7 +227,7 @@ impl Gpu {
     /// Ends DMA by the device: the machine is shut down, or starts another kernel. Memory stays
     /// allocated, as user space may run; its calls fail with `ENODEV` from now on.
     pub(crate) fn shut_down(&self, pdev: &pci::Device<Core<'_>>) {
-        self.vram().detach();
+        self.vram().detach(self.dev());
         self.take_down();
         self.reset_if_hung(pdev);
         self.hub().set_unplugged();

@@ -61,7 +61,7 @@ impl Gpu {
             return Ok(());
         }
         // Memory freed from now on stays dirty.
-        self.vram().detach();
+        self.vram().detach(self.dev());
         let saved = self
             .sdma()
             .and_then(|sdma| sdma.pause().and_then(|()| sdma.drain()))

@@ -307,7 +307,7 @@ impl GfxNames {
             !self.RLC_SAFE_MODE__CMD.is_set(v)
         });
         match entered {
-            Err(e) if e == ETIMEDOUT => pr_warn!("the RLC does not enter safe mode\n"),
+            Err(e) if e == ETIMEDOUT => dev_warn!(b.dev(), "the RLC does not enter safe mode\n"),
             other => drop(other?),
         }
         let result = f();

@@ -250,7 +250,11 @@ impl Process {
                 Err(_) => suspended().try_for_each(|queue| device.resume(slice::from_ref(queue))),
             };
             if let Err(e) = resumed {
-                pr_err!("process {}: queues were not resumed: {e:?}\n", self.pid());
+                dev_err!(
+                    device.gpu().dev(),
+                    "process {}: queues were not resumed: {e:?}\n",
+                    self.pid()
+                );
             }
         }
         self.queues_resumed().notify_all();

@@ -197,7 +197,10 @@ impl PspVersion for Psp {
         // Only a warning in the C driver, too (`psp_v13_0_wait_for_bootloader_steady_state`), which
         // waits for a register without other bits.
         if let Err(e) = wait_ready::<Self, _>(b, psp::MAILBOX, psp::READY) {
-            pr_warn!("the mailbox of the boot loader is not ready: {e:?}\n");
+            dev_warn!(
+                b.dev(),
+                "the mailbox of the boot loader is not ready: {e:?}\n"
+            );
         }
         wait_ready::<Self, _>(b, psp::BOOTLOADER, Self::BOOTLOADER_MASK)
     }

@@ -71,6 +71,11 @@ impl Device {
         Ok(this)
     }
 
+    /// Returns the device, for messages.
+    pub(crate) fn dev(&self) -> &device::Device {
+        &self.dev
+    }
+
     /// Returns whether system memory that is mapped for one of both devices has the same DMA
     /// addresses for the other one, as long as it is allocated. Devices of one IOMMU group share a
     /// domain, too, but the unbind of either ends its own mappings.
