@@ -6,6 +6,7 @@
 //! parts of a file.
 
 use kernel::{
+    alloc::AllocError,
     device,
     firmware::Firmware,
     prelude::*,
@@ -15,6 +16,32 @@ use kernel::{
 mod image;
 
 pub(crate) use image::{Bad, FirmwareFile, Image, Why};
+
+/// Reason for which the files of a card are not used.
+pub(crate) enum Refusal {
+    /// An unusable file.
+    Bad(Bad),
+    /// Another error.
+    Kernel(Error),
+}
+
+impl From<Bad> for Refusal {
+    fn from(bad: Bad) -> Self {
+        Self::Bad(bad)
+    }
+}
+
+impl From<Error> for Refusal {
+    fn from(e: Error) -> Self {
+        Self::Kernel(e)
+    }
+}
+
+impl From<AllocError> for Refusal {
+    fn from(e: AllocError) -> Self {
+        Self::Kernel(e.into())
+    }
+}
 
 /// Debian package with the files.
 const PACKAGE: &str = "firmware-amd-graphics";
@@ -49,22 +76,26 @@ impl Files {
     }
 
     /// Calls `f` with the files' contents, in the order in which they are listed. A file that
-    /// cannot be used is reported.
+    /// cannot be used is reported: `EINVAL`.
     pub(crate) fn with<R>(
         &self,
         dev: &device::Device,
-        f: impl FnOnce(&[Image<'_>]) -> Result<R, Bad>,
+        f: impl FnOnce(&[Image<'_>]) -> Result<R, Refusal>,
     ) -> Result<R> {
-        let mut images = KVec::with_capacity(self.data.len(), GFP_KERNEL)?;
-        let report = |bad: Bad| {
-            dev_err!(dev, "{bad}: install {PACKAGE} again\n");
-            EINVAL
+        let used = || -> Result<R, Refusal> {
+            let mut images = KVec::with_capacity(self.data.len(), GFP_KERNEL)?;
+            for (file, data) in self.files.iter().zip(&self.data) {
+                images.push(Image::new(file, data.data())?, GFP_KERNEL)?;
+            }
+            f(&images)
         };
-        for (file, data) in self.files.iter().zip(&self.data) {
-            let image = Image::new(file, data.data()).map_err(report)?;
-            images.push(image, GFP_KERNEL)?;
-        }
-        f(&images).map_err(report)
+        used().map_err(|refusal| match refusal {
+            Refusal::Bad(bad) => {
+                dev_err!(dev, "{bad}: install {PACKAGE} again\n");
+                EINVAL
+            }
+            Refusal::Kernel(e) => e,
+        })
     }
 
     /// The name of a file.

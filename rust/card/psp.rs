@@ -158,19 +158,7 @@ impl Psp {
         device: u16,
     ) -> Result<Pin<KBox<Self>>> {
         let files = Files::read(dev, hal.files())?;
-        let mut plan = Err(EINVAL);
-        files.with(dev, |images| match hal.plan(mmio, images, sdma, device) {
-            Ok(Ok(found)) => {
-                plan = Ok(found);
-                Ok(())
-            }
-            Ok(Err(bad)) => Err(bad),
-            Err(e) => {
-                plan = Err(e);
-                Ok(())
-            }
-        })?;
-        let plan = plan?;
+        let plan = files.with(dev, |images| hal.plan(mmio, images, sdma, device))?;
         let os = Atomic::new(plan.versions.os);
         KBox::pin_init(
             try_pin_init!(Self {

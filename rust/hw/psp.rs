@@ -16,7 +16,7 @@ use rkfd_abi::{
 
 use crate::asic::{
     config::EntryPoints,
-    firmware::{Bad, FirmwareFile, Image},
+    firmware::{FirmwareFile, Image, Refusal},
     mmio::{Block, Mmio},
 };
 
@@ -125,7 +125,7 @@ pub(crate) trait PspHal: Sync {
         images: &[Image<'_>],
         sdma: u32,
         device: u16,
-    ) -> Result<Result<FirmwarePlan, Bad>>;
+    ) -> Result<FirmwarePlan, Refusal>;
 
     /// Returns whether the secure OS runs; not while all registers read as ones.
     fn is_alive(&self, mmio: &Mmio) -> Result<bool>;
@@ -182,7 +182,7 @@ pub(super) trait PspVersion: Sync {
         images: &[Image<'_>],
         sdma: u32,
         device: u16,
-    ) -> Result<Result<FirmwarePlan, Bad>>;
+    ) -> Result<FirmwarePlan, Refusal>;
 
     /// Waits until the boot loader takes commands, after power-on or reset.
     fn wait_bootloader(b: Block<'_>) -> Result;
@@ -286,7 +286,7 @@ impl<T: PspVersion> PspHal for T {
         images: &[Image<'_>],
         sdma: u32,
         device: u16,
-    ) -> Result<Result<FirmwarePlan, Bad>> {
+    ) -> Result<FirmwarePlan, Refusal> {
         T::plan(mmio, images, sdma, device)
     }
 

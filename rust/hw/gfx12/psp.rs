@@ -17,13 +17,12 @@ use super::smu;
 use crate::{
     asic::{
         config::EntryPoints,
-        firmware::{Bad, FirmwareFile, Image},
+        firmware::{Bad, FirmwareFile, Image, Refusal},
         mmio::{Block, Mmio},
     },
     hw::psp::{
         parts::{
-            boot_parts, collect, firmware_list, part, release, rlc_lists, rlc_releases, steps,
-            BootStep,
+            boot_parts, firmware_list, part, release, rlc_lists, rlc_releases, steps, BootStep,
         },
         wait_ready, FirmwarePlan, FirmwareVersions, Part, PspVersion,
     },
@@ -94,26 +93,31 @@ const RESET: Delta = Delta::from_millis(1000);
 
 /// Collects the engine firmware, in the order of C's `enum AMDGPU_UCODE_ID` but for that of the
 /// SMU, which is first (`psp_load_non_psp_fw`). The RLC's own is last.
-fn engine_parts(images: &[Image<'_>; 9], push: &mut dyn FnMut(Part)) -> Result<(), Bad> {
-    let mut add = |file: usize, name, code, place| {
-        push(part(&images[file], file, name, code, true, place)?);
-        Ok(())
+fn engine_parts(images: &[Image<'_>; 9], list: &mut KVec<Part>) -> Result<(), Refusal> {
+    let add = |list: &mut KVec<Part>, file: usize, name, code, place| -> Result<(), Refusal> {
+        let part = part(&images[file], file, name, code, true, place)?;
+        Ok(list.push(part, GFP_KERNEL)?)
     };
     // The payload is at the offset of the common header, whatever the offset of the header of the
     // kind (`amdgpu_ucode_init_single_fw`).
-    let code = |file: usize, size| Ok((images[file].payload()?.0, images[file].word(size)?));
-    let place = |file: usize, (at, size)| Ok((images[file].word(at)?, images[file].word(size)?));
+    let code = |file: usize, size| -> Result<_, Bad> {
+        Ok((images[file].payload()?.0, images[file].word(size)?))
+    };
+    let place = |file: usize, (at, size)| -> Result<_, Bad> {
+        Ok((images[file].word(at)?, images[file].word(size)?))
+    };
 
     let place_of_smu = images[SMU].payload()?;
-    add(SMU, "SMU", fw_type::SMU, place_of_smu)?;
+    add(list, SMU, "SMU", fw_type::SMU, place_of_smu)?;
     let sdma = code(SDMA, sdma_v3_0::UCODE_SIZE_BYTES)?;
-    add(SDMA, "DMA engine", fw_type::SDMA_UCODE_TH0, sdma)?;
+    add(list, SDMA, "DMA engine", fw_type::SDMA_UCODE_TH0, sdma)?;
     for (file, name, kind) in [
         (PFP, "prefetch parser", fw_type::RS64_PFP),
         (ME, "micro engine", fw_type::RS64_ME),
         (MEC, "compute engine", fw_type::RS64_MEC),
     ] {
-        add(file, name, kind, code(file, gfx_v2_0::UCODE_SIZE_BYTES)?)?;
+        let code = code(file, gfx_v2_0::UCODE_SIZE_BYTES)?;
+        add(list, file, name, kind, code)?;
     }
     let data = (gfx_v2_0::DATA_OFFSET_BYTES, gfx_v2_0::DATA_SIZE_BYTES);
     for (file, name, kind) in [
@@ -122,7 +126,7 @@ fn engine_parts(images: &[Image<'_>; 9], push: &mut dyn FnMut(Part)) -> Result<(
         (MEC, "compute engine's data", fw_type::RS64_MEC_P0_STACK),
         (MEC, "compute engine's data", fw_type::RS64_MEC_P1_STACK),
     ] {
-        add(file, name, kind, place(file, data)?)?;
+        add(list, file, name, kind, place(file, data)?)?;
     }
     let text = (
         mes_v1_0::MES_UCODE_OFFSET_BYTES,
@@ -139,19 +143,15 @@ fn engine_parts(images: &[Image<'_>; 9], push: &mut dyn FnMut(Part)) -> Result<(
         ("scheduler", fw_type::CP_MES_KIQ, text),
         ("scheduler's data", fw_type::MES_KIQ_STACK, data),
     ] {
-        add(MES, name, kind, place(MES, at)?)?;
+        add(list, MES, name, kind, place(MES, at)?)?;
     }
     let (at, len) = code(IMU, imu_v1_0::IMU_IRAM_UCODE_SIZE_BYTES)?;
-    add(IMU, "IMU code", fw_type::IMU_I, (at, len))?;
+    add(list, IMU, "IMU code", fw_type::IMU_I, (at, len))?;
     let size = images[IMU].word(imu_v1_0::IMU_DRAM_UCODE_SIZE_BYTES)?;
     let data = (at.saturating_add(len), size);
-    add(IMU, "IMU data", fw_type::IMU_D, data)?;
+    add(list, IMU, "IMU data", fw_type::IMU_D, data)?;
 
-    rlc_lists(&images[RLC], RLC, push)?;
-    let mut add = |name, code, place| {
-        push(part(&images[RLC], RLC, name, code, true, place)?);
-        Ok(())
-    };
+    rlc_lists(&images[RLC], RLC, list)?;
     for (name, kind, at, size) in [
         (
             "RLC code",
@@ -166,10 +166,10 @@ fn engine_parts(images: &[Image<'_>; 9], push: &mut dyn FnMut(Part)) -> Result<(
             rlc_v2_2::RLC_DRAM_UCODE_SIZE_BYTES,
         ),
     ] {
-        add(name, kind, place(RLC, (at, size))?)?;
+        add(list, RLC, name, kind, place(RLC, (at, size))?)?;
     }
     let own = images[RLC].payload()?;
-    add("run list controller", fw_type::RLC_G, own)
+    add(list, RLC, "run list controller", fw_type::RLC_G, own)
 }
 
 /// Reads the versions of the engine files.
@@ -216,19 +216,15 @@ impl PspVersion for Psp {
         images: &[Image<'_>],
         _sdma: u32,
         _device: u16,
-    ) -> Result<Result<FirmwarePlan, Bad>> {
+    ) -> Result<FirmwarePlan, Refusal> {
         let images: &[Image<'_>; 9] = images.try_into().map_err(|_| EINVAL)?;
         let mut plan = FirmwarePlan::default();
-        if let Err(bad) = boot_parts(&images[SOS], SOS, BOOT, false, &mut plan)? {
-            return Ok(Err(bad));
-        }
-        let engines = collect(&mut plan.engines, |push| engine_parts(images, push))?;
-        let rest = engines.and_then(|()| {
-            plan.list = firmware_list(&images[SOS], SOS)?;
-            plan.entries = entry_points(images)?;
-            releases(images, &mut plan.versions)
-        });
-        Ok(rest.map(|()| plan))
+        boot_parts(&images[SOS], SOS, BOOT, false, &mut plan)?;
+        engine_parts(images, &mut plan.engines)?;
+        plan.list = firmware_list(&images[SOS], SOS)?;
+        plan.entries = entry_points(images)?;
+        releases(images, &mut plan.versions)?;
+        Ok(plan)
     }
 
     fn wait_bootloader(b: Block<'_>) -> Result {

@@ -14,14 +14,11 @@ use rkfd_abi::{
 use super::{sdma::PER_AID, smu};
 use crate::{
     asic::{
-        firmware::{Bad, FirmwareFile, Image, Why},
+        firmware::{Bad, FirmwareFile, Image, Refusal, Why},
         mmio::{Block, Mmio},
     },
     hw::psp::{
-        parts::{
-            application, boot_parts, collect, part, release, rlc_lists, rlc_releases, steps,
-            BootStep,
-        },
+        parts::{application, boot_parts, part, release, rlc_lists, rlc_releases, steps, BootStep},
         wait_ready, FirmwarePlan, FirmwareVersions, Part, PspVersion,
     },
 };
@@ -83,13 +80,14 @@ const P2S_OS: u32 = 0x0036_003c;
 const RESET: Delta = Delta::from_millis(500);
 
 /// Collects the engine firmware, in the order of C's `enum AMDGPU_UCODE_ID`.
-fn engine_parts(images: &[Image<'_>; 6], sdma: u32, push: &mut dyn FnMut(Part)) -> Result<(), Bad> {
+fn engine_parts(images: &[Image<'_>; 6], sdma: u32, list: &mut KVec<Part>) -> Result<(), Refusal> {
+    let mut push = |part| list.push(part, GFP_KERNEL);
     let image = &images[SDMA];
     // All AIDs load the same firmware, once per engine number.
     for engine in 0..sdma.min(PER_AID.into()) {
         let code = psp::sdma_fw_type(engine).unwrap_or(fw_type::SDMA0);
         let place = image.payload()?;
-        push(part(image, SDMA, "DMA engine", code, true, place)?);
+        push(part(image, SDMA, "DMA engine", code, true, place)?)?;
     }
 
     let image = &images[MEC];
@@ -99,18 +97,18 @@ fn engine_parts(images: &[Image<'_>; 6], sdma: u32, push: &mut dyn FnMut(Part)) 
         .checked_sub(table)
         .ok_or_else(|| image.bad(Why::NoPart("jump table")))?;
     let name = "compute engine";
-    push(part(image, MEC, name, fw_type::CP_MEC, true, (at, code))?);
+    push(part(image, MEC, name, fw_type::CP_MEC, true, (at, code))?)?;
     let offset = image.word(gfx_v1_0::JT_OFFSET)?.saturating_mul(4);
     let place = (at.saturating_add(offset), table);
     let name = "jump table";
-    push(part(image, MEC, name, fw_type::CP_MEC_ME1, true, place)?);
+    push(part(image, MEC, name, fw_type::CP_MEC_ME1, true, place)?)?;
 
     let image = &images[RLC];
-    rlc_lists(image, RLC, push)?;
+    rlc_lists(image, RLC, list)?;
     let place = image.payload()?;
     let name = "run list controller";
-    push(part(image, RLC, name, fw_type::RLC_G, true, place)?);
-    Ok(())
+    let part = part(image, RLC, name, fw_type::RLC_G, true, place)?;
+    Ok(list.push(part, GFP_KERNEL)?)
 }
 
 /// Returns the P2S table of the card with PCI device id `device`
@@ -160,37 +158,31 @@ impl PspVersion for Psp {
         images: &[Image<'_>],
         sdma: u32,
         device: u16,
-    ) -> Result<Result<FirmwarePlan, Bad>> {
+    ) -> Result<FirmwarePlan, Refusal> {
         let images: &[Image<'_>; 6] = images.try_into().map_err(|_| EINVAL)?;
         let smu = smu::version(mmio)?;
         let mut plan = FirmwarePlan::default();
         let second = smu < psp::SMU_VERSION_NO_AUX;
-        if let Err(bad) = boot_parts(&images[SOS], SOS, BOOT, second, &mut plan)? {
-            return Ok(Err(bad));
-        }
+        boot_parts(&images[SOS], SOS, BOOT, second, &mut plan)?;
         if plan.versions.os >= P2S_OS {
-            match p2s_part(&images[SMU], device) {
-                Ok(Some(part)) => plan.engines.push(part, GFP_KERNEL)?,
-                Ok(None) => {}
-                Err(bad) => return Ok(Err(bad)),
+            if let Some(part) = p2s_part(&images[SMU], device)? {
+                plan.engines.push(part, GFP_KERNEL)?;
             }
         }
-        let engines = collect(&mut plan.engines, |push| engine_parts(images, sdma, push))?;
-        let rest = engines.and_then(|()| {
-            let ta = &images[TA];
-            let name = "driver of trusted applications";
-            if let Some((part, version)) = application(ta, TA, ta_type::ASD, name)? {
-                plan.driver = Some(part);
-                plan.versions.ta_driver = version;
-            }
-            let name = "xGMI application";
-            if let Some((part, version)) = application(ta, TA, ta_type::XGMI, name)? {
-                plan.xgmi = Some(part);
-                plan.versions.ta_xgmi = version;
-            }
-            releases(images, &mut plan.versions)
-        });
-        Ok(rest.map(|()| plan))
+        engine_parts(images, sdma, &mut plan.engines)?;
+        let ta = &images[TA];
+        let name = "driver of trusted applications";
+        if let Some((part, version)) = application(ta, TA, ta_type::ASD, name)? {
+            plan.driver = Some(part);
+            plan.versions.ta_driver = version;
+        }
+        let name = "xGMI application";
+        if let Some((part, version)) = application(ta, TA, ta_type::XGMI, name)? {
+            plan.xgmi = Some(part);
+            plan.versions.ta_xgmi = version;
+        }
+        releases(images, &mut plan.versions)?;
+        Ok(plan)
     }
 
     fn wait_bootloader(b: Block<'_>) -> Result {

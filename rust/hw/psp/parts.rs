@@ -10,7 +10,7 @@ use rkfd_abi::{
 };
 
 use super::{FirmwarePlan, FirmwareVersions, Part, Release};
-use crate::asic::firmware::{Bad, Image, Why};
+use crate::asic::firmware::{Bad, Image, Refusal, Why};
 
 /// A step of the boot chain: type of the part, command, name, whether it is required.
 pub(crate) type BootStep = (u32, u32, &'static str, bool);
@@ -141,36 +141,27 @@ pub(crate) fn boot_parts(
     chain: &[BootStep],
     second: bool,
     plan: &mut FirmwarePlan,
-) -> Result<Result<(), Bad>> {
-    let (bins, set) = match boot_set(image, second) {
-        Ok(set) => set,
-        Err(bad) => return Ok(Err(bad)),
-    };
+) -> Result<(), Refusal> {
+    let (bins, set) = boot_set(image, second)?;
     for &(kind, command, name, needed) in chain {
-        let found = find(image, bins, set.clone(), kind).and_then(|bin| match bin {
+        match find(image, bins, set.clone(), kind)? {
             Some(bin) => {
                 if kind == psp_type::SOS {
                     plan.versions.os = bin.version;
                 }
-                part(image, file, name, command, true, (bin.at, bin.len)).map(Some)
+                let part = part(image, file, name, command, true, (bin.at, bin.len))?;
+                plan.boot.push(part, GFP_KERNEL)?;
             }
-            None if needed => Err(image.bad(Why::NoPart(name))),
-            None => Ok(None),
-        });
-        match found {
-            Ok(Some(part)) => plan.boot.push(part, GFP_KERNEL)?,
-            Ok(None) => {}
-            Err(bad) => return Ok(Err(bad)),
+            None if needed => return Err(image.bad(Why::NoPart(name)).into()),
+            None => {}
         }
     }
     let name = "list of protected registers";
-    let registers = list_part(image, file, second, (psp_type::RL, name, fw_type::REG_LIST));
-    match registers {
-        Ok(Some(part)) => plan.late.push(part, GFP_KERNEL)?,
-        Ok(None) => {}
-        Err(bad) => return Ok(Err(bad)),
+    let registers = list_part(image, file, second, (psp_type::RL, name, fw_type::REG_LIST))?;
+    if let Some(part) = registers {
+        plan.late.push(part, GFP_KERNEL)?;
     }
-    Ok(Ok(()))
+    Ok(())
 }
 
 /// Returns a list that is not part of the boot chain, by its type, name and `GFX_FW_TYPE_*`; `None`
@@ -197,8 +188,8 @@ pub(crate) fn firmware_list(image: &Image<'_>, file: usize) -> Result<Option<Par
 pub(crate) fn rlc_lists(
     image: &Image<'_>,
     file: usize,
-    push: &mut dyn FnMut(Part),
-) -> Result<(), Bad> {
+    list: &mut KVec<Part>,
+) -> Result<(), Refusal> {
     image.slice(0, rlc_v2_1::SIZE)?;
     for (name, code, size, offset) in [
         (
@@ -222,7 +213,7 @@ pub(crate) fn rlc_lists(
     ] {
         let place = (image.word(offset)?, image.word(size)?);
         if place.1 > 0 {
-            push(part(image, file, name, code, false, place)?);
+            list.push(part(image, file, name, code, false, place)?, GFP_KERNEL)?;
         }
     }
     Ok(())
@@ -254,18 +245,6 @@ pub(crate) fn rlc_releases(image: &Image<'_>, versions: &mut FirmwareVersions) -
         };
     }
     Ok(())
-}
-
-/// Appends the parts that `f` pushes to a list, in which those before an error stay. `ENOMEM` for
-/// the list.
-pub(crate) fn collect(
-    list: &mut KVec<Part>,
-    f: impl FnOnce(&mut dyn FnMut(Part)) -> Result<(), Bad>,
-) -> Result<Result<(), Bad>> {
-    let mut room = Ok(());
-    let done = f(&mut |part| room = room.and(list.push(part, GFP_KERNEL)));
-    room?;
-    Ok(done)
 }
 
 /// Returns version and feature version of an engine's file; the header has the latter at byte
