@@ -41,9 +41,6 @@ use crate::{
 /// Timeout of a command. That of the C driver is 1.2 to 2 s.
 const TIMEOUT: Delta = Delta::from_millis(5_000);
 
-/// Bytes of the command buffer's command that callers may fill, in dwords.
-const ARGUMENTS: usize = 6;
-
 // The shared buffer.
 const RING: usize = 0;
 const COMMAND: usize = PAGE_SIZE;
@@ -84,6 +81,11 @@ struct State {
 }
 
 impl State {
+    /// Returns the buffers. `ENODEV` before the first start.
+    fn buffers(&self) -> Result<&Buffers> {
+        self.buffers.as_ref().ok_or(ENODEV)
+    }
+
     /// Records that the PSP has no ring, region and session of the driver.
     fn clear_state(&mut self) {
         self.ring = false;
@@ -333,7 +335,7 @@ impl Psp {
     }
 
     fn boot(&self, cx: &PspContext<'_>, state: &State) -> Result {
-        let buffer = &state.buffers.as_ref().ok_or(ENODEV)?.transfer;
+        let buffer = &state.buffers()?.transfer;
         for (i, part) in self.plan.boot.iter().enumerate() {
             self.copy(buffer, part)?;
             let response = if i + 1 == self.plan.boot.len() {
@@ -377,7 +379,7 @@ impl Psp {
     }
 
     fn create_ring(&self, cx: &PspContext<'_>, state: &mut State) -> Result {
-        let shared = &state.buffers.as_ref().ok_or(ENODEV)?.shared;
+        let shared = &state.buffers()?.shared;
         shared.write32(FENCE, state.fence)?;
         shared.publish()?;
         let address = shared.gpu_addr() + RING as u64;
@@ -411,7 +413,7 @@ impl Psp {
         for (range, command) in ranges.iter_mut().zip(commands) {
             match self.submit(cx, state, command, &[])?.status {
                 status::SUCCESS => {
-                    let shared = &state.buffers.as_ref().ok_or(ENODEV)?.shared;
+                    let shared = &state.buffers()?.shared;
                     let word = |at| shared.read32(COMMAND + cmd_buf::RESP + resp::URESP + at);
                     let start = join(word(fw_reserve::BASE_LO)?, word(fw_reserve::BASE_HI)?);
                     let bytes = u64::from(word(fw_reserve::SIZE)?);
@@ -455,10 +457,9 @@ impl Psp {
     fn copy(&self, buffer: &Buffer, part: &Part) -> Result {
         let bytes = self.files.bytes(part.file, part.at, part.len)?;
         buffer.write_bytes(0, bytes)?;
-        let end = bytes.len().next_multiple_of(PAGE_SIZE);
-        for at in (bytes.len().next_multiple_of(4)..end).step_by(4) {
-            buffer.write32(at, 0)?;
-        }
+        let at = bytes.len().next_multiple_of(4);
+        let rest = bytes.len().next_multiple_of(PAGE_SIZE) - at;
+        buffer.access()?.fill32(at, rest / 4, 0)?;
         buffer.publish()
     }
 
@@ -471,7 +472,7 @@ impl Psp {
         command: u32,
         arguments: impl FnOnce(u64) -> [(usize, u32); N],
     ) -> Result<Response> {
-        let buffer = &state.buffers.as_ref().ok_or(ENODEV)?.transfer;
+        let buffer = &state.buffers()?.transfer;
         self.copy(buffer, part)?;
         let arguments = arguments(buffer.gpu_addr());
         self.submit(cx, state, command, &arguments)
@@ -571,15 +572,10 @@ impl Psp {
         command: u32,
         arguments: &[(usize, u32)],
     ) -> Result<Response> {
-        if arguments.len() > ARGUMENTS {
-            return Err(EINVAL);
-        }
         state.fence = state.fence.wrapping_add(1).max(1);
         let value = state.fence;
-        let shared = &state.buffers.as_ref().ok_or(ENODEV)?.shared;
-        for at in (0..cmd_buf::SIZE).step_by(4) {
-            shared.write32(COMMAND + at, 0)?;
-        }
+        let shared = &state.buffers()?.shared;
+        shared.access()?.fill32(COMMAND, cmd_buf::SIZE / 4, 0)?;
         shared.write32(COMMAND + cmd_buf::CMD_ID, command)?;
         for (at, word) in arguments {
             shared.write32(COMMAND + cmd_buf::CMD + at, *word)?;
@@ -595,9 +591,7 @@ impl Psp {
             );
             return Err(EIO);
         }
-        for offset in (0..frame::SIZE).step_by(4) {
-            shared.write32(at + offset, 0)?;
-        }
+        shared.access()?.fill32(at, frame::SIZE / 4, 0)?;
         let base = shared.gpu_addr();
         let (buffer, fence) = (base + COMMAND as u64, base + FENCE as u64);
         shared.write32(at + frame::CMD_BUF_ADDR_LO, lo32(buffer))?;

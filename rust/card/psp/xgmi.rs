@@ -50,14 +50,12 @@ impl Psp {
     /// Executes a command without input; returns the first qword of its output.
     fn run_xgmi(&self, cx: &PspContext<'_>, state: &mut State, command: u32) -> Result<u64> {
         let session = state.xgmi.ok_or(ENODEV)?;
-        let memory = &state.buffers.as_ref().ok_or(ENODEV)?.shared;
-        for at in (0..shared::SIZE).step_by(4) {
-            memory.write32(APPLICATION + at, 0)?;
-        }
+        let memory = &state.buffers()?.shared;
+        memory.access()?.fill32(APPLICATION, shared::SIZE / 4, 0)?;
         memory.write32(APPLICATION + shared::CMD_ID, command)?;
         let arguments = [(invoke::SESSION_ID, session), (invoke::TA_CMD_ID, command)];
         let response = self.submit(cx, state, cmd::INVOKE_CMD, &arguments)?;
-        let memory = &state.buffers.as_ref().ok_or(ENODEV)?.shared;
+        let memory = &state.buffers()?.shared;
         let code = memory.read32(APPLICATION + shared::STATUS)?;
         if response.status != status::SUCCESS || code != ta_status::SUCCESS {
             dev_err!(
@@ -74,6 +72,6 @@ impl Psp {
 
 /// Returns the address of the memory that is shared with the application.
 fn application_memory(state: &State) -> Result<u64> {
-    let shared = &state.buffers.as_ref().ok_or(ENODEV)?.shared;
+    let shared = &state.buffers()?.shared;
     Ok(shared.gpu_addr() + APPLICATION as u64)
 }
