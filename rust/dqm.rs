@@ -6,14 +6,11 @@
 //! active ones. All changes happen under one lock, which is held across preemption and resets of
 //! queues, as in the C driver; their bounds are in Documentation/dataflow.rst.
 
-use core::ops::{Deref, DerefMut};
-
 use kernel::{
     fmt, new_mutex,
     prelude::*,
     sync::{
         atomic::{Atomic, Relaxed},
-        lock::mutex::MutexGuard,
         Arc,
         Mutex, //
     },
@@ -25,7 +22,10 @@ use rkfd_abi::regs::{name, Value};
 use crate::{
     gpu::{Gpu, UserQueues},
     hw::{MapProcess, QueueSpec, SchedKind, WATCHPOINTS},
-    kapi::{sched_mm::NoReclaim, task::Pids},
+    kapi::{
+        sched_mm::{NoReclaimGuard, NoReclaimMutex},
+        task::Pids,
+    },
     mmu::{QueueOwner, Vm},
     mqd::{QueuePlace, SavedWaves},
 };
@@ -76,8 +76,9 @@ struct Inner {
 pub(crate) struct Dqm {
     gpu: Arc<Gpu>,
     node: NodeResources,
+    /// Taken by MMU notifiers.
     #[pin]
-    inner: Mutex<Inner>,
+    inner: NoReclaimMutex<Inner>,
     needs: Needs,
     /// Until [`Dqm::end`]. A leaf.
     #[pin]
@@ -85,45 +86,6 @@ pub(crate) struct Dqm {
     /// Counts compute queues, to spread their first workgroups over the XCCs (C:
     /// `current_logical_xcc_start`).
     next_share: Atomic<u32>,
-}
-
-/// DQM lock. Taken by MMU notifiers: no memory reclaim while it is held.
-struct Guard<'a> {
-    // Field order: unlocked before reclaim is allowed again.
-    inner: MutexGuard<'a, Inner>,
-    _no_reclaim: NoReclaim,
-}
-
-impl Deref for Guard<'_> {
-    type Target = Inner;
-
-    fn deref(&self) -> &Inner {
-        &self.inner
-    }
-}
-
-impl DerefMut for Guard<'_> {
-    fn deref_mut(&mut self) -> &mut Inner {
-        &mut self.inner
-    }
-}
-
-impl Dqm {
-    fn try_lock(&self) -> Option<Guard<'_>> {
-        let inner = self.inner.try_lock()?;
-        Some(Guard {
-            inner,
-            _no_reclaim: NoReclaim::new(),
-        })
-    }
-
-    fn lock(&self) -> Guard<'_> {
-        let inner = self.inner.lock();
-        Guard {
-            inner,
-            _no_reclaim: NoReclaim::new(),
-        }
-    }
 }
 
 /// Counters for debugfs.
@@ -140,6 +102,10 @@ pub(crate) struct Counts {
 }
 
 impl Dqm {
+    fn lock(&self) -> NoReclaimGuard<'_, Inner> {
+        self.inner.lock()
+    }
+
     /// Returns the manager of a node and starts its scheduler. `ETIME` when that does not respond,
     /// `ENOMEM` without memory.
     pub(crate) fn start(gpu: &Arc<Gpu>, node: &NodeResources) -> Result<Arc<Self>> {
@@ -156,7 +122,7 @@ impl Dqm {
                 needs: sched.needs(),
                 watchdog <- new_mutex!(None, "rkfd_watchdog"),
                 next_share: Atomic::new(0),
-                inner <- new_mutex!(Inner {
+                inner <- NoReclaimMutex::new(new_mutex!(Inner {
                     sched,
                     queues: Queues::new(places),
                     running: false,
@@ -164,7 +130,7 @@ impl Dqm {
                     suspended: 0,
                     watchpoints: 0,
                     watched: [0; WATCHPOINTS],
-                }),
+                })),
             }),
             GFP_KERNEL,
         )?;
@@ -687,7 +653,7 @@ impl Dqm {
 impl QueueCheck for Dqm {
     fn check_queues(&self) -> bool {
         // The holder of the lock may wait for the hardware.
-        let Some(inner) = self.try_lock() else {
+        let Some(inner) = self.inner.try_lock() else {
             return true;
         };
         if !inner.running || inner.queues.active == 0 {
@@ -701,7 +667,7 @@ impl QueueCheck for Dqm {
         if suspects.is_empty() {
             return true;
         }
-        if let Some(inner) = self.try_lock().filter(|inner| inner.running) {
+        if let Some(inner) = self.inner.try_lock().filter(|inner| inner.running) {
             // Fails with the GPU, which is reported.
             let _ = self.gpu.check_usable().and_then(|()| {
                 let Inner { sched, queues, .. } = &*inner;

@@ -18,8 +18,8 @@ import sys
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 TABLE = "Documentation/dataflow.rst"
 # Their files wrap the lock of C.
-WRAPPERS = {"rust/kapi/global.rs", "rust/kapi/resv.rs"}
-LOCK = re.compile(r"\b(Mutex|SpinLock|RawSpinLock|RwSemaphore|Srcu|Resv)\b")
+WRAPPERS = {"rust/kapi/global.rs", "rust/kapi/resv.rs", "rust/kapi/sched_mm.rs"}
+LOCK = re.compile(r"\b(Mutex|NoReclaimMutex|SpinLock|RawSpinLock|RwSemaphore|Srcu|Resv)\b")
 REFERENCE = re.compile(r"&\s*(?:'\w+\s+)?(?:mut\s+)?\w+")
 ITEM = re.compile(r"\b(struct|enum)\s+(\w+)[^;{(]*([{(])")
 MEMBER = re.compile(r"\s*(?:#\[[^\]]*\]\s*)*(?:pub(?:\([^)]*\))?\s+)?(\w+)\s*(?::|\((?=.))", re.S)

@@ -13,14 +13,26 @@
 //! let tables = space.tables.lock();
 //! let page = KBox::new(Entry::new(), GFP_KERNEL)?; // Does not enter reclaim.
 //! ```
+//!
+//! A mutex that is always held in such a scope:
+//!
+//! ```ignore
+//! let queues = NoReclaimMutex::new(new_mutex!(KVec::new(), "queues"));
+//! let queues = Arc::pin_init(queues, GFP_KERNEL)?;
+//! queues.lock().push(queue, GFP_KERNEL)?; // Does not enter reclaim.
+//! ```
 
-use core::{marker::PhantomData, ptr::NonNull};
+use core::{
+    marker::PhantomData,
+    ops::{Deref, DerefMut},
+    ptr::NonNull,
+};
 
 use kernel::{
     bindings,
     mm::{MmWithUser, MmWithUserAsync},
     prelude::*,
-    sync::aref::ARef,
+    sync::{aref::ARef, lock::mutex::MutexGuard, Mutex},
     task::Task,
 };
 
@@ -100,5 +112,59 @@ impl Drop for NoReclaim {
         // SAFETY: The type is not `Send`, so this is the task whose flag was saved. Any value is
         // fine: the function changes that one flag of the task.
         unsafe { ours::rkfd_helper_noreclaim_restore(self.flags) }
+    }
+}
+
+/// A mutex that is held within a [`NoReclaim`] scope only.
+#[pin_data]
+pub(crate) struct NoReclaimMutex<T> {
+    #[pin]
+    mutex: Mutex<T>,
+}
+
+impl<T> NoReclaimMutex<T> {
+    /// Wraps the mutex that [`new_mutex!`](kernel::new_mutex) returns.
+    pub(crate) fn new(mutex: impl PinInit<Mutex<T>>) -> impl PinInit<Self> {
+        pin_init!(Self { mutex <- mutex })
+    }
+
+    /// Takes the lock.
+    pub(crate) fn lock(&self) -> NoReclaimGuard<'_, T> {
+        NoReclaimGuard::new(self.mutex.lock())
+    }
+
+    /// Takes the lock, unless it is held.
+    pub(crate) fn try_lock(&self) -> Option<NoReclaimGuard<'_, T>> {
+        self.mutex.try_lock().map(NoReclaimGuard::new)
+    }
+}
+
+/// The lock of a [`NoReclaimMutex`].
+pub(crate) struct NoReclaimGuard<'a, T> {
+    // Field order: unlocked before reclaim is allowed again.
+    guard: MutexGuard<'a, T>,
+    _scope: NoReclaim,
+}
+
+impl<'a, T> NoReclaimGuard<'a, T> {
+    fn new(guard: MutexGuard<'a, T>) -> Self {
+        Self {
+            guard,
+            _scope: NoReclaim::new(),
+        }
+    }
+}
+
+impl<T> Deref for NoReclaimGuard<'_, T> {
+    type Target = T;
+
+    fn deref(&self) -> &T {
+        &self.guard
+    }
+}
+
+impl<T: Unpin> DerefMut for NoReclaimGuard<'_, T> {
+    fn deref_mut(&mut self) -> &mut T {
+        &mut self.guard
     }
 }

@@ -9,8 +9,7 @@ use kernel::{
     prelude::*,
     sync::{
         atomic::{Atomic, Relaxed},
-        lock::mutex::MutexGuard,
-        Arc, Mutex,
+        Arc,
     },
 };
 
@@ -22,7 +21,10 @@ use super::{
 use crate::{
     dqm::DqmProcess,
     gpu::migrated::{MoveInfo, MoveReport},
-    kapi::{sched_mm::NoReclaim, task::Pids},
+    kapi::{
+        sched_mm::{NoReclaimGuard, NoReclaimMutex},
+        task::Pids,
+    },
     node::Node,
     svm::{self, Queues, UnmapTrigger},
     trace,
@@ -127,16 +129,9 @@ struct SvmQueuesState {
 /// The queues of a process.
 #[pin_data]
 pub(super) struct SvmQueues {
-    /// Taken by MMU notifiers, hence always with [`NoReclaim`].
+    /// Taken by MMU notifiers.
     #[pin]
-    state: Mutex<SvmQueuesState>,
-}
-
-/// The lock of [`SvmQueues`].
-struct SvmQueuesGuard<'a> {
-    // Field order: unlocked before memory reclaim is allowed again.
-    state: MutexGuard<'a, SvmQueuesState>,
-    _no_reclaim: NoReclaim,
+    state: NoReclaimMutex<SvmQueuesState>,
 }
 
 impl SvmQueues {
@@ -152,24 +147,20 @@ impl SvmQueues {
         };
         Arc::pin_init(
             pin_init!(Self {
-                state <- new_mutex!(state, "rkfd_svm_queues"),
+                state <- NoReclaimMutex::new(new_mutex!(state, "rkfd_svm_queues")),
             }),
             GFP_KERNEL,
         )
     }
 
-    fn lock(&self) -> SvmQueuesGuard<'_> {
-        let state = self.state.lock();
-        SvmQueuesGuard {
-            state,
-            _no_reclaim: NoReclaim::new(),
-        }
+    fn lock(&self) -> NoReclaimGuard<'_, SvmQueuesState> {
+        self.state.lock()
     }
 
     /// Adds a GPU on which the process may have queues from now on. `EINVAL` without such a GPU.
     pub(super) fn join(&self, index: usize, node: &Arc<Node>, process: &Arc<DqmProcess>) -> Result {
         let mut guard = self.lock();
-        let state: &mut SvmQueuesState = &mut guard.state;
+        let state: &mut SvmQueuesState = &mut guard;
         let slot = state.gpus.get_mut(index).ok_or(EINVAL)?;
         let mut gpu = GpuQueues::new(node, process, EvictionTrigger::Svm);
         if state.batch > 0 {
@@ -182,7 +173,7 @@ impl SvmQueues {
     /// Removes a GPU on which the process has no queues any more.
     pub(super) fn part(&self, index: usize) {
         let mut guard = self.lock();
-        let removed = guard.state.gpus.get_mut(index).and_then(Option::take);
+        let removed = guard.gpus.get_mut(index).and_then(Option::take);
         drop(guard);
         drop(removed);
     }
@@ -191,7 +182,7 @@ impl SvmQueues {
 impl Queues for SvmQueues {
     fn evict(&self) -> bool {
         let mut guard = self.lock();
-        let state: &mut SvmQueuesState = &mut guard.state;
+        let state: &mut SvmQueuesState = &mut guard;
         state.batch += 1;
         // Not only the first time: some GPUs may have been restored before a failure.
         state.gpus.iter_mut().flatten().for_each(GpuQueues::evict);
@@ -199,12 +190,12 @@ impl Queues for SvmQueues {
     }
 
     fn batch(&self) -> u64 {
-        self.lock().state.batch
+        self.lock().batch
     }
 
     fn restore(&self, batch: u64) -> Result<bool> {
         let mut guard = self.lock();
-        let state: &mut SvmQueuesState = &mut guard.state;
+        let state: &mut SvmQueuesState = &mut guard;
         if state.batch != batch {
             return Ok(false);
         }
@@ -217,28 +208,18 @@ impl Queues for SvmQueues {
 
     fn postponed(&self) {
         let guard = self.lock();
-        if guard.state.batch > 0 {
-            guard
-                .state
-                .gpus
-                .iter()
-                .flatten()
-                .for_each(GpuQueues::postponed);
+        if guard.batch > 0 {
+            guard.gpus.iter().flatten().for_each(GpuQueues::postponed);
         }
     }
 
     fn stop(&self) {
         let mut guard = self.lock();
-        guard
-            .state
-            .gpus
-            .iter_mut()
-            .flatten()
-            .for_each(GpuQueues::stop);
+        guard.gpus.iter_mut().flatten().for_each(GpuQueues::stop);
     }
 
     fn unmapped(&self, gpus: u64, pages: &Range<u64>, why: UnmapTrigger) {
-        for (index, gpu) in self.lock().state.gpus.iter().enumerate() {
+        for (index, gpu) in self.lock().gpus.iter().enumerate() {
             if let Some(gpu) = gpu.as_ref().filter(|_| gpus >> index & 1 != 0) {
                 trace::svm_pages(gpu.pids().global, gpu.gpu_id(), c"unmapped", pages);
                 smi::unmapped(gpu.gpu_id(), gpu.pids(), pages, why);
@@ -250,7 +231,7 @@ impl Queues for SvmQueues {
         if !trace::svm_is_enabled() {
             return;
         }
-        for (index, gpu) in self.lock().state.gpus.iter().enumerate() {
+        for (index, gpu) in self.lock().gpus.iter().enumerate() {
             if let Some(gpu) = gpu.as_ref().filter(|_| gpus >> index & 1 != 0) {
                 trace::svm_pages(gpu.pids().global, gpu.gpu_id(), c"mapped", pages);
             }

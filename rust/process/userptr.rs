@@ -15,8 +15,7 @@ use kernel::{
     rbtree::{RBTree, RBTreeNode},
     sync::{
         atomic::{Atomic, Relaxed},
-        lock::mutex::MutexGuard,
-        Arc, Mutex,
+        Arc,
     },
     time::Delta,
     workqueue::new_delayed_work,
@@ -29,7 +28,7 @@ use crate::{
     kapi::{
         global::global_mutex,
         hmm::Mark,
-        sched_mm::NoReclaim,
+        sched_mm::{NoReclaimGuard, NoReclaimMutex},
         workqueue::{Builder, Delayed, DelayedItem, OwnedQueue},
     },
     mmu::{Bo, BoFlags, Invalidations, UserBuffer, UserptrNotifier, UserptrSeq},
@@ -91,18 +90,11 @@ struct UserMemoryState {
 /// The userptr buffers of a process.
 #[pin_data]
 pub(crate) struct UserMemory {
-    /// Taken by the MMU notifier, hence always with [`NoReclaim`].
+    /// Taken by the MMU notifier.
     #[pin]
-    state: Mutex<UserMemoryState>,
+    state: NoReclaimMutex<UserMemoryState>,
     /// Failed runs of the worker in a row.
     failures: Atomic<u64>,
-}
-
-/// The lock of [`UserMemory`].
-struct UserMemoryGuard<'a> {
-    // Field order: unlocked before memory reclaim is allowed again.
-    state: MutexGuard<'a, UserMemoryState>,
-    _no_reclaim: NoReclaim,
 }
 
 /// MMU notifier of the buffers.
@@ -111,7 +103,7 @@ struct UserptrInvalidator(Arc<Delayed<UserMemory>>);
 impl UserptrNotifier for UserptrInvalidator {
     fn invalidate(&self, seq: &UserptrSeq, mark: Mark<'_>) {
         let mut guard = self.0.lock();
-        let state: &mut UserMemoryState = &mut guard.state;
+        let state: &mut UserMemoryState = &mut guard;
         mark.set();
         seq.increment();
         let Some(registered) = state.buffers.get(&seq.key()) else {
@@ -135,14 +127,14 @@ impl UserMemory {
     /// Returns a process without userptr buffers.
     pub(super) fn new() -> Result<Arc<Delayed<Self>>> {
         let memory = pin_init!(Self {
-            state <- new_mutex!(
+            state <- NoReclaimMutex::new(new_mutex!(
                 UserMemoryState {
                     gpus: KVec::new(),
                     buffers: RBTree::new(),
                     invalidations: 0,
                 },
                 "rkfd_userptr"
-            ),
+            )),
             failures: Atomic::new(0),
         });
         Arc::pin_init(
@@ -151,18 +143,14 @@ impl UserMemory {
         )
     }
 
-    fn lock(&self) -> UserMemoryGuard<'_> {
-        let state = self.state.lock();
-        UserMemoryGuard {
-            state,
-            _no_reclaim: NoReclaim::new(),
-        }
+    fn lock(&self) -> NoReclaimGuard<'_, UserMemoryState> {
+        self.state.lock()
     }
 
     /// Returns whether any of `pages` is one of a buffer that a GPU maps.
     pub(super) fn overlaps(&self, pages: &Range<u64>) -> bool {
         let guard = self.lock();
-        let mut buffers = guard.state.buffers.values();
+        let mut buffers = guard.buffers.values();
         buffers.any(|registered| registered.buffer.overlaps(pages))
     }
 
@@ -178,7 +166,7 @@ impl UserMemory {
     /// Adds a GPU on which the process may have queues from now on. `ENOMEM` without memory.
     pub(super) fn join(&self, node: &Arc<Node>, process: &Arc<DqmProcess>) -> Result {
         let mut guard = self.lock();
-        let state: &mut UserMemoryState = &mut guard.state;
+        let state: &mut UserMemoryState = &mut guard;
         let mut gpu = GpuQueues::new(node, process, EvictionTrigger::Userptr);
         state.gpus.reserve(1, GFP_KERNEL)?;
         if state.invalidations > 0 {
@@ -191,7 +179,7 @@ impl UserMemory {
     /// Removes a GPU on which the process has no queues any more.
     pub(super) fn part(&self, process: &Arc<DqmProcess>) {
         let mut guard = self.lock();
-        let gpus = &mut guard.state.gpus;
+        let gpus = &mut guard.gpus;
         let at = gpus.iter().position(|g| g.is_of(process));
         let removed = at.and_then(|at| gpus.remove(at).ok());
         drop(guard);
@@ -232,7 +220,7 @@ impl UserMemory {
                 drop(guard);
                 continue;
             }
-            guard.state.buffers.insert(node);
+            guard.buffers.insert(node);
             drop(guard);
             let registration = UserptrRegistration {
                 all: this.clone(),
@@ -248,10 +236,10 @@ impl UserMemory {
         let mut list = KVVec::new();
         loop {
             let guard = self.lock();
-            if guard.state.invalidations == 0 {
+            if guard.invalidations == 0 {
                 return Ok(None);
             }
-            let picked = || guard.state.buffers.values().filter(|b| pick(b));
+            let picked = || guard.buffers.values().filter(|b| pick(b));
             let count = picked().count();
             if count <= list.capacity() {
                 for registered in picked() {
@@ -267,7 +255,7 @@ impl UserMemory {
     /// Calls `f` with the state of a buffer, unless it was freed.
     fn update(&self, buffer: &UserBuffer, f: impl FnOnce(&mut Registered)) {
         let mut guard = self.lock();
-        if let Some(registered) = guard.state.buffers.get_mut(&buffer.key()) {
+        if let Some(registered) = guard.buffers.get_mut(&buffer.key()) {
             f(registered);
         }
     }
@@ -309,7 +297,7 @@ impl UserMemory {
     /// Restores the queues on all GPUs if all buffers are settled; returns false otherwise.
     fn restore_queues(&self) -> Result<bool> {
         let mut guard = self.lock();
-        let state: &mut UserMemoryState = &mut guard.state;
+        let state: &mut UserMemoryState = &mut guard;
         if !state.buffers.values().all(Registered::is_settled) {
             return Ok(false);
         }
@@ -327,7 +315,7 @@ impl DelayedItem for UserMemory {
             Ok(true) => this.failures.store(0, Relaxed),
             Ok(false) | Err(_) => {
                 this.failures.fetch_add(1, Relaxed);
-                for gpu in &this.lock().state.gpus {
+                for gpu in &this.lock().gpus {
                     gpu.postponed();
                 }
                 Self::schedule(&this);
@@ -346,7 +334,7 @@ pub(super) struct UserptrRegistration {
 impl Drop for UserptrRegistration {
     fn drop(&mut self) {
         let mut guard = self.all.lock();
-        let removed = guard.state.buffers.remove_node(&self.buffer.key());
+        let removed = guard.buffers.remove_node(&self.buffer.key());
         self.buffer.end();
         drop(guard);
         drop(removed);

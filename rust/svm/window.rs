@@ -11,7 +11,7 @@ use kernel::{
     new_mutex,
     page::{PAGE_SHIFT, PAGE_SIZE},
     prelude::*,
-    sync::{lock::mutex::MutexGuard, Arc, Mutex},
+    sync::Arc,
 };
 
 use crate::{
@@ -19,7 +19,7 @@ use crate::{
     kapi::{
         dma::Runs,
         hmm::{FoundPage, Interval, Invalidation, Mapped, Reason, Watch},
-        sched_mm::NoReclaim,
+        sched_mm::{NoReclaimGuard, NoReclaimMutex},
     },
     mmu::{Mirror, Pages, BLOCK_PAGES},
 };
@@ -31,7 +31,7 @@ pub(super) const WINDOW_PAGES: u64 = (BLOCKS * BLOCK_PAGES) as u64;
 
 /// Bytes of a window without blocks.
 pub(super) const WINDOW_BYTES: u64 = (size_of::<Interval<Window>>()
-    + size_of::<Mutex<WindowState>>()
+    + size_of::<NoReclaimMutex<WindowState>>()
     + size_of::<[Pages; BLOCKS]>()) as u64;
 
 /// Why memory was unmapped from GPUs (`enum KFD_SVM_UNMAP_TRIGGERS`).
@@ -667,33 +667,12 @@ pub(super) struct Window {
     /// First page.
     first: u64,
     owner: Arc<dyn Owner>,
-    /// Taken by the MMU notifier, hence always with [`NoReclaim`].
-    state: Arc<Mutex<WindowState>>,
+    /// Taken by the MMU notifier.
+    state: Arc<NoReclaimMutex<WindowState>>,
 }
 
 /// A window and its notifier.
 pub(super) type WindowRef = Arc<Interval<Window>>;
-
-/// The lock of a window.
-pub(super) struct WindowGuard<'a> {
-    // Field order: unlocked before memory reclaim is allowed again.
-    state: MutexGuard<'a, WindowState>,
-    _no_reclaim: NoReclaim,
-}
-
-impl core::ops::Deref for WindowGuard<'_> {
-    type Target = WindowState;
-
-    fn deref(&self) -> &WindowState {
-        &self.state
-    }
-}
-
-impl core::ops::DerefMut for WindowGuard<'_> {
-    fn deref_mut(&mut self) -> &mut WindowState {
-        &mut self.state
-    }
-}
 
 impl Window {
     /// Returns window number `number` without blocks.
@@ -708,7 +687,10 @@ impl Window {
         Ok(Self {
             first: number * WINDOW_PAGES,
             owner,
-            state: Arc::pin_init(new_mutex!(state, "rkfd_svm_window"), GFP_KERNEL)?,
+            state: Arc::pin_init(
+                NoReclaimMutex::new(new_mutex!(state, "rkfd_svm_window")),
+                GFP_KERNEL,
+            )?,
         })
     }
 
@@ -742,12 +724,8 @@ impl Window {
     }
 
     /// Takes the lock.
-    pub(super) fn lock(&self) -> WindowGuard<'_> {
-        let state = self.state.lock();
-        WindowGuard {
-            state,
-            _no_reclaim: NoReclaim::new(),
-        }
+    pub(super) fn lock(&self) -> NoReclaimGuard<'_, WindowState> {
+        self.state.lock()
     }
 }
 
