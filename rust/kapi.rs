@@ -43,6 +43,7 @@ pub(crate) mod platform;
 pub(crate) mod resv;
 pub(crate) mod sched;
 pub(crate) mod sched_mm;
+pub(crate) mod static_queue;
 pub(crate) mod syncobj;
 pub(crate) mod task;
 pub(crate) mod timekeeping;

@@ -46,7 +46,6 @@ pub(crate) mod table;
 mod trap;
 pub(crate) mod userptr;
 mod vm_fault;
-mod workqueue;
 
 pub(crate) use self::{
     buffer::AllocFlags,

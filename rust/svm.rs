@@ -17,7 +17,7 @@ mod windows;
 pub(crate) use self::{
     attributes::{Change, Summary},
     fault::FaultReport,
-    restore::{init, new_workqueue, set_workqueue},
+    restore::{create_workqueue, init},
     shared::{Queues, RetriesGuard, Svm, SvmPin, MAX_GPUS},
     window::UnmapTrigger,
 };

@@ -20,14 +20,12 @@ use kernel::{
     workqueue::new_delayed_work,
 };
 
-use super::{
-    smi::{self, EvictionTrigger},
-    workqueue::WorkqueueGuard,
-};
+use super::smi::{self, EvictionTrigger};
 use crate::{
     dqm::DqmProcess,
     kapi::{
         global::global_mutex,
+        static_queue::Installed,
         workqueue::{Builder, Delayed, DelayedItem, OwnedQueue},
     },
     mmu::{EvictedBo, EvictionHandler, QueueOwner},
@@ -48,14 +46,9 @@ global_mutex! {
 }
 
 /// Creates the work queue of [`Evictor`].
-pub(super) fn create_workqueue() -> Result<WorkqueueGuard> {
-    let queue = Builder::ordered()
-        .mem_reclaim()
-        .freezable()
-        .build(c"rkfd_restore")?;
-    Ok(WorkqueueGuard::new(queue, |queue| {
-        mem::replace(&mut *QUEUE.lock(), queue)
-    }))
+pub(super) fn create_workqueue() -> Result<Installed> {
+    let queue = Builder::ordered().mem_reclaim().freezable();
+    Ok(QUEUE.install(queue.build(c"rkfd_restore")?))
 }
 
 /// Jobs on the queues of an [`Evictor`].
@@ -159,10 +152,7 @@ impl Evictor {
 
     /// Schedules the worker, unless it is.
     fn schedule(this: &Arc<Delayed<Self>>, delay: Delta) {
-        if let Some(queue) = &*QUEUE.lock() {
-            // Fails if it is queued already.
-            let _ = queue.enqueue_delayed(this.clone(), delay);
-        }
+        QUEUE.enqueue_delayed(this, delay);
     }
 
     /// Evicts the queues, unless they are evicted, before `buffer` leaves VRAM. Fails if the

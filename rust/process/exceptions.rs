@@ -8,8 +8,6 @@
 //! instance on userfaultfd, which then blocks this process only. DESTROY_QUEUE waits for a delivery
 //! in progress, because the runtime frees that memory afterwards.
 
-use core::mem;
-
 use kernel::{
     num::casts::{arch::u64_as_usize, usize_as_u64},
     prelude::*,
@@ -23,12 +21,12 @@ use rkfd_abi::cwsr;
 use super::{
     kfd_process::{Process, EXCEPTION_WORK},
     pdd::ProcessDevice,
-    workqueue::WorkqueueGuard,
 };
 use crate::{
     kapi::{
         global::global_mutex,
         sched_mm,
+        static_queue::Installed,
         workqueue::{Builder, OwnedQueue},
     },
     queue::{ExceptionTable, Exceptions},
@@ -45,11 +43,8 @@ global_mutex! {
 }
 
 /// Creates the work queue of deliveries.
-pub(super) fn create_workqueue() -> Result<WorkqueueGuard> {
-    let queue = Builder::unbound().build(c"rkfd_exceptions")?;
-    Ok(WorkqueueGuard::new(queue, |queue| {
-        mem::replace(&mut *QUEUE.lock(), queue)
-    }))
+pub(super) fn create_workqueue() -> Result<Installed> {
+    Ok(QUEUE.install(Builder::unbound().build(c"rkfd_exceptions")?))
 }
 
 /// Reports exceptions of the queue with a doorbell to the debugger, or schedules their delivery to
@@ -93,9 +88,7 @@ pub(super) fn enqueue<const ID: u64>(process: &Arc<Process>)
 where
     Arc<Process>: RawWorkItem<ID, EnqueueOutput = core::result::Result<(), Arc<Process>>>,
 {
-    if let Some(queue) = &*QUEUE.lock() {
-        let _ = queue.enqueue::<Arc<Process>, ID>(process.clone());
-    }
+    QUEUE.enqueue::<_, ID>(process.clone());
 }
 
 /// Runs a work item on the work queue of the deliveries.
@@ -103,9 +96,7 @@ pub(super) fn run<T>(item: Arc<T>)
 where
     Arc<T>: RawWorkItem<0> + Send + 'static,
 {
-    if let Some(queue) = &*QUEUE.lock() {
-        let _ = queue.enqueue::<Arc<T>, 0>(item);
-    }
+    QUEUE.enqueue::<_, 0>(item);
 }
 
 impl WorkItem<EXCEPTION_WORK> for Process {

@@ -4,11 +4,8 @@
 
 use kernel::prelude::*;
 
-use super::{
-    debugfs, evict, exceptions, recover, smi, svm, sysfs, table, userptr, vm_fault,
-    workqueue::WorkqueueGuard,
-};
-use crate::gpu::Gpu;
+use super::{debugfs, evict, exceptions, recover, smi, sysfs, table, userptr, vm_fault};
+use crate::{gpu::Gpu, kapi::static_queue::Installed, svm};
 
 /// Initializes the static locks of `process`; called once, at module load.
 pub(crate) fn init() {
@@ -21,18 +18,18 @@ pub(crate) fn init() {
     exceptions::init();
     smi::init();
     userptr::init();
-    crate::svm::init();
+    svm::init();
 }
 
 /// The work queues of `process`. Processes may exist while this does; dropping it ends those that
 /// are left.
 pub(crate) struct Workqueues {
-    _faults: WorkqueueGuard,
-    _exceptions: WorkqueueGuard,
-    _restores: WorkqueueGuard,
-    _refreshes: WorkqueueGuard,
-    _svm: WorkqueueGuard,
-    _retries: WorkqueueGuard,
+    _faults: Installed,
+    _exceptions: Installed,
+    _restores: Installed,
+    _refreshes: Installed,
+    _svm: Installed,
+    _retries: Installed,
 }
 
 impl Workqueues {

@@ -5,7 +5,7 @@
 //! Faults of pages that were mapped meanwhile, with another fault, are only acknowledged. A fault
 //! that cannot be handled becomes a memory exception of the process, once.
 
-use core::{mem, ops::Range};
+use core::ops::Range;
 
 use kernel::{
     page::PAGE_SHIFT,
@@ -20,12 +20,12 @@ use super::{
     retry::RetryFaults,
     smi,
     vm_fault::report_fault,
-    workqueue::WorkqueueGuard,
 };
 use crate::{
     hw::VmFault,
     kapi::{
         global::global_mutex,
+        static_queue::Installed,
         workqueue::{Builder, OwnedQueue},
     },
     svm::{FaultReport, Svm},
@@ -39,11 +39,8 @@ global_mutex! {
 }
 
 /// Creates the work queue.
-pub(super) fn create_workqueue() -> Result<WorkqueueGuard> {
-    let queue = Builder::unbound().freezable().build(c"rkfd_retry")?;
-    Ok(WorkqueueGuard::new(queue, |queue| {
-        mem::replace(&mut *QUEUE.lock(), queue)
-    }))
+pub(super) fn create_workqueue() -> Result<Installed> {
+    Ok(QUEUE.install(Builder::unbound().freezable().build(c"rkfd_retry")?))
 }
 
 /// Schedules the handling of a retry fault of the process on a GPU. Returns false if it has no
@@ -55,14 +52,7 @@ pub(super) fn schedule(process: Arc<Process>, device: &ProcessDevice, fault: &Vm
     {
         return false;
     }
-    match &*QUEUE.lock() {
-        Some(queue) => {
-            // Fails if it is queued already.
-            let _ = queue.enqueue::<Arc<Process>, RETRY_WORK>(process);
-            true
-        }
-        None => false,
-    }
+    QUEUE.enqueue::<_, RETRY_WORK>(process)
 }
 
 /// SMI events of the handling of a fault.

@@ -16,7 +16,6 @@ use kernel::{
 use super::{
     gpu_queues::GpuQueues,
     smi::{self, EvictionTrigger},
-    workqueue::WorkqueueGuard,
 };
 use crate::{
     dqm::DqmProcess,
@@ -26,17 +25,9 @@ use crate::{
         task::Pids,
     },
     node::Node,
-    svm::{self, Queues, UnmapTrigger},
+    svm::{Queues, UnmapTrigger},
     trace,
 };
-
-/// Creates the work queue of the workers.
-pub(super) fn create_workqueue() -> Result<WorkqueueGuard> {
-    Ok(WorkqueueGuard::new(
-        svm::new_workqueue()?,
-        svm::set_workqueue,
-    ))
-}
 
 /// Numbers of a process on a GPU, for sysfs.
 pub(super) struct Counters {

@@ -7,7 +7,7 @@
 //! tables, and restores the queues if nothing has changed meanwhile. As in the C driver, memory
 //! that has been unmapped does not keep the queues evicted: its PTEs are invalid.
 
-use core::{mem, ops::Range};
+use core::ops::Range;
 
 use kernel::{
     new_mutex,
@@ -21,7 +21,7 @@ use kernel::{
     workqueue::new_delayed_work,
 };
 
-use super::{gpu_queues::GpuQueues, smi::EvictionTrigger, workqueue::WorkqueueGuard};
+use super::{gpu_queues::GpuQueues, smi::EvictionTrigger};
 use crate::{
     card::account::{self, Kind},
     dqm::DqmProcess,
@@ -29,6 +29,7 @@ use crate::{
         global::global_mutex,
         hmm::Mark,
         sched_mm::{NoReclaimGuard, NoReclaimMutex},
+        static_queue::Installed,
         workqueue::{Builder, Delayed, DelayedItem, OwnedQueue},
     },
     mmu::{Bo, BoFlags, Invalidations, UserBuffer, UserptrNotifier, UserptrSeq},
@@ -50,11 +51,8 @@ global_mutex! {
 }
 
 /// Creates the work queue of [`UserMemory`].
-pub(super) fn create_workqueue() -> Result<WorkqueueGuard> {
-    let queue = Builder::unbound().freezable().build(c"rkfd_userptr")?;
-    Ok(WorkqueueGuard::new(queue, |queue| {
-        mem::replace(&mut *QUEUE.lock(), queue)
-    }))
+pub(super) fn create_workqueue() -> Result<Installed> {
+    Ok(QUEUE.install(Builder::unbound().freezable().build(c"rkfd_userptr")?))
 }
 
 /// A buffer that is refreshed after invalidations.
@@ -157,10 +155,7 @@ impl UserMemory {
     /// Schedules the worker, unless it is.
     fn schedule(this: &Arc<Delayed<Self>>) {
         let delay = RESTORE_DELAY * (1i64 << this.failures.load(Relaxed).min(5));
-        if let Some(queue) = &*QUEUE.lock() {
-            // Fails if it is queued already.
-            let _ = queue.enqueue_delayed(this.clone(), delay);
-        }
+        QUEUE.enqueue_delayed(this, delay);
     }
 
     /// Adds a GPU on which the process may have queues from now on. `ENOMEM` without memory.

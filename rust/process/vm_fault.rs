@@ -2,8 +2,6 @@
 
 //! VM faults of a process: eviction of its queues, memory exceptions.
 
-use core::mem;
-
 use kernel::{prelude::*, sync::Arc, workqueue::WorkItem};
 
 use super::{
@@ -11,13 +9,13 @@ use super::{
     kfd_process::{Process, FAULT_WORK},
     pdd::ProcessDevice,
     smi,
-    workqueue::WorkqueueGuard,
 };
 use crate::{
     card::ih::LogKind,
     hw::VmFault,
     kapi::{
         global::global_mutex,
+        static_queue::Installed,
         workqueue::{Builder, OwnedQueue},
     },
     trace, uapi,
@@ -30,11 +28,8 @@ global_mutex! {
 }
 
 /// Creates the work queue of VM faults.
-pub(super) fn create_workqueue() -> Result<WorkqueueGuard> {
-    let queue = Builder::ordered().mem_reclaim().build(c"rkfd_faults")?;
-    Ok(WorkqueueGuard::new(queue, |queue| {
-        mem::replace(&mut *FAULTS.lock(), queue)
-    }))
+pub(super) fn create_workqueue() -> Result<Installed> {
+    Ok(FAULTS.install(Builder::ordered().mem_reclaim().build(c"rkfd_faults")?))
 }
 
 /// Reports a VM fault in the address space of `device`, on the node of `on`, to the debugger or the
@@ -71,10 +66,7 @@ pub(super) fn schedule_fault(
     if !device.record_fault(fault) {
         return;
     }
-    if let Some(queue) = &*FAULTS.lock() {
-        // Fails if it is queued already.
-        let _ = queue.enqueue::<Arc<Process>, FAULT_WORK>(process);
-    }
+    FAULTS.enqueue::<_, FAULT_WORK>(process);
 }
 
 impl WorkItem<FAULT_WORK> for Process {

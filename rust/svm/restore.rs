@@ -2,8 +2,6 @@
 
 //! The worker that maps invalidated pages again and then restores the queues.
 
-use core::mem;
-
 use kernel::{
     prelude::*,
     sync::{
@@ -20,6 +18,7 @@ use super::{
 use crate::{
     kapi::{
         global::global_mutex,
+        static_queue::Installed,
         workqueue::{Builder, Delayed, DelayedItem, OwnedQueue},
     },
     mmu::{Pages, BLOCK_PAGES},
@@ -40,14 +39,9 @@ global_mutex! {
     init init
 }
 
-/// Creates the work queue. Returns it to be exchanged by [`set_workqueue`].
-pub(crate) fn new_workqueue() -> Result<OwnedQueue> {
-    Builder::unbound().freezable().build(c"rkfd_svm")
-}
-
-/// Exchanges the work queue of the workers.
-pub(crate) fn set_workqueue(queue: Option<OwnedQueue>) -> Option<OwnedQueue> {
-    mem::replace(&mut *QUEUE.lock(), queue)
+/// Creates the work queue.
+pub(crate) fn create_workqueue() -> Result<Installed> {
+    Ok(QUEUE.install(Builder::unbound().freezable().build(c"rkfd_svm")?))
 }
 
 /// Result of a run of the worker.
