@@ -20,7 +20,7 @@ use crate::{
     dqm::{DqmProcess, DqmQueue},
     gpu::user_doorbells::DoorbellUse,
     gpu::Gpu,
-    hw::{QueueFormat, QueueSpec, RenderQueue},
+    hw::{QueueSpec, RenderQueue},
     kapi::{task::Pids, workqueue::Delayed},
     mmu::{
         addresses,
@@ -221,8 +221,6 @@ impl UserQueues {
             owner => owner.insert(Owner::new(node, vm)?),
         };
         let spec = QueueSpec {
-            format: QueueFormat::Pm4,
-            sdma: None,
             ring_va: request.ring,
             ring_size: request.ring_bytes,
             rptr_va: request.rptr,
@@ -230,19 +228,13 @@ impl UserQueues {
             wptr_kernel: memory.wptr_kernel(request.wptr),
             eop_va: request.eop,
             eop_size: EOP_BYTES,
-            cwsr_va: 0,
-            cwsr_size: 0,
-            ctl_stack_size: 0,
-            tba: 0,
             priority: rkfd_abi::mes::priority::NORMAL,
-            percent: 100,
             doorbell: doorbell.index(),
-            gws: false,
-            pm4_target_xcc: 0,
             render: Some(RenderQueue {
                 level: request.level,
                 fence: fences.addr(),
             }),
+            ..QueueSpec::PM4
         };
         let dqm = owner.node.dqm();
         let id = self.queues.next_handle();

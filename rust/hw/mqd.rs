@@ -83,6 +83,29 @@ pub(crate) struct RenderQueue {
 }
 
 impl QueueSpec {
+    /// A PM4 queue without memory.
+    pub(crate) const PM4: Self = Self {
+        format: QueueFormat::Pm4,
+        sdma: None,
+        ring_va: 0,
+        ring_size: 0,
+        rptr_va: 0,
+        wptr_va: 0,
+        wptr_kernel: 0,
+        eop_va: 0,
+        eop_size: 0,
+        cwsr_va: 0,
+        cwsr_size: 0,
+        ctl_stack_size: 0,
+        tba: 0,
+        priority: 0,
+        percent: 100,
+        doorbell: 0,
+        gws: false,
+        pm4_target_xcc: 0,
+        render: None,
+    };
+
     /// Returns whether the queue can be active (C: `QUEUE_IS_ACTIVE`).
     pub(crate) fn is_runnable(&self) -> bool {
         self.ring_size > 0 && self.ring_va != 0 && self.percent > 0

@@ -16,7 +16,7 @@ use super::{
 use crate::{
     asic::xcc::{Xcc, XccList},
     card::Card,
-    hw::{MqdContext, MqdKind, QueueFormat, QueueSpec},
+    hw::{MqdContext, MqdKind, QueueSpec},
 };
 
 /// Size of the ring in dwords.
@@ -53,7 +53,6 @@ impl Hiq {
     pub(crate) fn new(card: &Card, index: u32, xccs: &XccList) -> Result<Self> {
         let g = card.generation();
         let buffer = card.system_buffer(mqd(xccs.len()))?;
-        let base = buffer.gpu_addr();
         let doorbell = card.doorbells().hiq(index);
         let layout = Layout {
             ring: RING,
@@ -63,36 +62,16 @@ impl Hiq {
         };
         let writer = Writer::new(c"HIQ", buffer, layout, Format::PM4, Wrap::Fill, 1, doorbell)?;
         let spec = QueueSpec {
-            format: QueueFormat::Pm4,
-            sdma: None,
-            ring_va: writer.ring_addr(),
-            ring_size: writer.ring_bytes(),
-            rptr_va: writer.rptr_addr(),
-            wptr_va: writer.wptr_addr(),
-            wptr_kernel: 0,
-            eop_va: base + EOP as u64,
-            eop_size: EOP_BYTES as u32,
-            cwsr_va: 0,
-            cwsr_size: 0,
-            ctl_stack_size: 0,
-            tba: 0,
             priority: 1,
-            percent: 100,
-            doorbell,
-            gws: false,
-            pm4_target_xcc: 0,
-            render: None,
+            ..writer.queue_spec(EOP, EOP_BYTES)
         };
         let mut image = KVec::<u32>::zeroed(g.mqd.dwords(), GFP_KERNEL)?;
         for index in 0..xccs.len() {
             let cx = MqdContext {
-                kind: MqdKind::Hiq,
-                addr: base + mqd(index) as u64,
                 xcc: index as u32,
                 num_xcc: xccs.count(),
-                first_share: 0,
                 stride: MQD_STRIDE as u32,
-                pci_atomics: card.config().pci_atomics,
+                ..writer.mqd_context(card, MqdKind::Hiq, mqd(index))
             };
             g.mqd.init(&cx, &spec, &mut image)?;
             writer.buffer().write_dwords(mqd(index), &image)?;
@@ -238,8 +217,6 @@ impl Hiq {
     /// Returns a copy of the MQD of the XCC with this index in the node, for debugfs. `ENOMEM`
     /// without memory.
     pub(crate) fn mqd_words(&self, card: &Card, index: usize) -> Result<KVec<u32>> {
-        let mut words = KVec::<u32>::zeroed(card.generation().mqd.dwords(), GFP_KERNEL)?;
-        self.writer.buffer().read_dwords(mqd(index), &mut words)?;
-        Ok(words)
+        self.writer.mqd_words(card, mqd(index))
     }
 }

@@ -21,7 +21,7 @@ use super::{
 use crate::{
     asic::xcc::Xcc,
     card::Card,
-    hw::{FlushType, MqdContext, MqdKind, QueueFormat, QueueSpec, KIQ_DYNAMIC_MASKS},
+    hw::{FlushType, MqdKind, KIQ_DYNAMIC_MASKS},
 };
 
 /// Size of the ring in dwords.
@@ -156,7 +156,6 @@ impl Kiq {
         let hal = g.need_kiq()?;
         let mmio = card.mmio()?;
         let buffer = card.system_buffer(TOTAL)?;
-        let base = buffer.gpu_addr();
         let doorbell = hal.doorbell(xcc) * 2;
         let (name, label) = *NAMES.get(usize::from(xcc.logical)).ok_or(EINVAL)?;
         let layout = Layout {
@@ -174,37 +173,9 @@ impl Kiq {
             ALIGN_DWORDS,
             doorbell,
         )?;
-        let spec = QueueSpec {
-            format: QueueFormat::Pm4,
-            sdma: None,
-            ring_va: writer.ring_addr(),
-            ring_size: writer.ring_bytes(),
-            rptr_va: writer.rptr_addr(),
-            wptr_va: writer.wptr_addr(),
-            wptr_kernel: 0,
-            eop_va: base + EOP as u64,
-            eop_size: EOP_BYTES as u32,
-            cwsr_va: 0,
-            cwsr_size: 0,
-            ctl_stack_size: 0,
-            tba: 0,
-            priority: 0,
-            percent: 100,
-            doorbell,
-            gws: false,
-            pm4_target_xcc: 0,
-            render: None,
-        };
+        let spec = writer.queue_spec(EOP, EOP_BYTES);
         let mut image = KVec::<u32>::zeroed(g.mqd.dwords(), GFP_KERNEL)?;
-        let cx = MqdContext {
-            kind: MqdKind::Kiq,
-            addr: base + MQD as u64,
-            xcc: 0,
-            num_xcc: card.xccs().count(),
-            first_share: 0,
-            stride: 0,
-            pci_atomics: card.config().pci_atomics,
-        };
+        let cx = writer.mqd_context(card, MqdKind::Kiq, MQD);
         g.mqd.init(&cx, &spec, &mut image)?;
         hal.merge(mmio, xcc, &mut image)?;
         writer.buffer().write_dwords(MQD, &image)?;

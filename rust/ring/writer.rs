@@ -15,6 +15,7 @@ use crate::{
         gart::{Buffer, BufferAccess},
         Card, //
     },
+    hw::{MqdContext, MqdKind, QueueSpec},
     trace,
 };
 
@@ -130,6 +131,41 @@ impl Writer {
     /// Returns the dword index in the doorbell BAR.
     pub(crate) fn doorbell(&self) -> u32 {
         self.doorbell
+    }
+
+    /// Returns the description of the ring as a compute queue that has `eop_bytes` bytes at `eop`
+    /// of the buffer as its EOP buffer.
+    pub(crate) fn queue_spec(&self, eop: usize, eop_bytes: usize) -> QueueSpec {
+        QueueSpec {
+            ring_va: self.ring_addr(),
+            ring_size: self.ring_bytes(),
+            rptr_va: self.rptr_addr(),
+            wptr_va: self.wptr_addr(),
+            eop_va: self.buffer.gpu_addr() + eop as u64,
+            eop_size: eop_bytes as u32,
+            doorbell: self.doorbell,
+            ..QueueSpec::PM4
+        }
+    }
+
+    /// Returns the parameters of the MQD of the ring, at byte `at` of the buffer.
+    pub(crate) fn mqd_context(&self, card: &Card, kind: MqdKind, at: usize) -> MqdContext {
+        MqdContext {
+            kind,
+            addr: self.buffer.gpu_addr() + at as u64,
+            xcc: 0,
+            num_xcc: card.xccs().count(),
+            first_share: 0,
+            stride: 0,
+            pci_atomics: card.config().pci_atomics,
+        }
+    }
+
+    /// Returns a copy of the MQD at byte `at` of the buffer, for debugfs. `ENOMEM` without memory.
+    pub(crate) fn mqd_words(&self, card: &Card, at: usize) -> Result<KVec<u32>> {
+        let mut words = KVec::<u32>::zeroed(card.generation().mqd.dwords(), GFP_KERNEL)?;
+        self.buffer.read_dwords(at, &mut words)?;
+        Ok(words)
     }
 
     /// Returns the write pointer in the unit of the hardware.

@@ -54,9 +54,6 @@ impl Mes {
 
     /// Returns a copy of the MQD of the scheduler ring. `ENOMEM` without memory.
     pub(crate) fn mqd_words(&self, card: &Card) -> Result<KVec<u32>> {
-        let mut words = KVec::<u32>::zeroed(card.generation().mqd.dwords(), GFP_KERNEL)?;
-        let ring = self.ring(MesPipe::Scheduler).lock();
-        ring.read_mqd(&mut words)?;
-        Ok(words)
+        self.ring(MesPipe::Scheduler).lock().mqd_words(card)
     }
 }

@@ -8,7 +8,7 @@ use rkfd_abi::mes as abi;
 use super::frame::{Frame, QueryStatus, Words};
 use crate::{
     card::Card,
-    hw::{MesPipe, MqdContext, MqdKind, QueueFormat, QueueSpec},
+    hw::{MesPipe, MqdKind, QueueSpec},
     ring::{
         wait,
         writer::{Format, Layout, Wrap, Writer},
@@ -204,37 +204,11 @@ impl Ring {
     /// Writes the MQD and returns its dwords. Allocates no memory.
     pub(super) fn write_mqd(&mut self, card: &Card) -> Result<&[u32]> {
         let g = card.generation();
-        let base = self.writer.buffer().gpu_addr();
         let spec = QueueSpec {
-            format: QueueFormat::Pm4,
-            sdma: None,
-            ring_va: self.writer.ring_addr(),
-            ring_size: self.writer.ring_bytes(),
-            rptr_va: self.writer.rptr_addr(),
-            wptr_va: self.writer.wptr_addr(),
-            wptr_kernel: self.writer.wptr_addr(),
-            eop_va: base + EOP as u64,
-            eop_size: EOP_BYTES as u32,
-            cwsr_va: 0,
-            cwsr_size: 0,
-            ctl_stack_size: 0,
-            tba: 0,
-            priority: 0,
-            percent: 100,
-            doorbell: self.writer.doorbell(),
-            gws: false,
-            pm4_target_xcc: 0,
-            render: None,
+            wptr_kernel: self.wptr_addr(),
+            ..self.writer.queue_spec(EOP, EOP_BYTES)
         };
-        let cx = MqdContext {
-            kind: MqdKind::Mes,
-            addr: self.mqd_addr(),
-            xcc: 0,
-            num_xcc: card.xccs().count(),
-            first_share: 0,
-            stride: 0,
-            pci_atomics: card.config().pci_atomics,
-        };
+        let cx = self.writer.mqd_context(card, MqdKind::Mes, MQD);
         self.image.fill(0);
         g.mqd.init(&cx, &spec, &mut self.image)?;
         self.writer.buffer().write_dwords(MQD, &self.image)?;
@@ -303,9 +277,9 @@ impl Ring {
         }))
     }
 
-    /// Copies the MQD, for debugfs.
-    pub(super) fn read_mqd(&self, words: &mut [u32]) -> Result {
-        self.writer.buffer().read_dwords(MQD, words)
+    /// Returns a copy of the MQD, for debugfs. `ENOMEM` without memory.
+    pub(super) fn mqd_words(&self, card: &Card) -> Result<KVec<u32>> {
+        self.writer.mqd_words(card, MQD)
     }
 
     /// Returns the state of the ring, for debugfs.
