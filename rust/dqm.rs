@@ -397,10 +397,10 @@ impl Dqm {
     /// hung. `EACCES` when the process has a queue that was reset, `EIO` when the GPU is hung,
     /// `ETIME` when the scheduler does not respond, `ETIMEDOUT` when MES rejects the queue.
     pub(crate) fn update(&self, queue: &Arc<DqmQueue>, spec: QueueSpec) -> Result {
-        let old = queue.state.lock().spec.clone();
+        let old = queue.spec();
         let set = |queue: &DqmQueue, spec: &QueueSpec| -> Result {
             queue.mqd.update(spec)?;
-            queue.state.lock().spec = spec.clone();
+            queue.state.lock().spec = *spec;
             Ok(())
         };
         self.change(

@@ -51,7 +51,7 @@ fn add_frame(gpu: &Gpu, queue: &DqmQueue) -> Result<AddQueue> {
         let state = queue.slot().state.lock();
         (state.map, state.runtime)
     };
-    let spec = queue.state.lock().spec.clone();
+    let spec = queue.spec();
     Ok(AddQueue {
         queue_type: hung::queue_type(&spec),
         pasid: map.pasid,

@@ -320,6 +320,17 @@ impl DqmQueue {
         self.state.lock().reset
     }
 
+    /// Returns the description that the MQD was last written from.
+    pub(crate) fn spec(&self) -> QueueSpec {
+        self.state.lock().spec
+    }
+
+    /// Returns [`Self::spec`] of an active queue.
+    pub(super) fn active_spec(&self) -> Option<QueueSpec> {
+        let state = self.state.lock();
+        state.active.then_some(state.spec)
+    }
+
     /// Returns whether the queue is mapped or waits for a slot.
     pub(crate) fn is_active(&self) -> bool {
         self.state.lock().active

@@ -122,17 +122,18 @@ pub(super) fn build(
             }
             conflict |= !turn;
             let mut map = state.map;
-            let active = state.queues.iter().filter(|q| q.is_active());
-            map.num_queues = active.clone().count() as u32;
-            if active.clone().any(|q| q.state.lock().spec.gws) {
-                map.num_gws = gpu.config().num_gws;
-            }
+            map.num_queues = 0;
             let at = words.len();
-            words.resize(at + hal.map_process_dwords(), 0, GFP_KERNEL)?;
-            hal.map_process(&map, &mut words[at..])?;
-            num_processes += 1;
-            for queue in active {
-                let spec = queue.state.lock().spec.clone();
+            let end = at + hal.map_process_dwords();
+            words.resize(end, 0, GFP_KERNEL)?;
+            for queue in &state.queues {
+                let Some(spec) = queue.active_spec() else {
+                    continue;
+                };
+                map.num_queues += 1;
+                if spec.gws {
+                    map.num_gws = gpu.config().num_gws;
+                }
                 append(
                     words,
                     &MapUserQueue {
@@ -143,8 +144,10 @@ pub(super) fn build(
                         gws: spec.gws,
                     },
                 )?;
-                num_queues += 1;
             }
+            hal.map_process(&map, &mut words[at..end])?;
+            num_processes += 1;
+            num_queues += map.num_queues;
         }
     }
 

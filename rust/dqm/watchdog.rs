@@ -210,7 +210,7 @@ fn report(
 ) {
     let process = queue.slot();
     let (pid, pasid, qid) = (process.pid(), process.pasid(), queue.qid());
-    let doorbell = queue.state.lock().spec.doorbell;
+    let doorbell = queue.spec().doorbell;
     dev_warn!(
         gpu.dev(),
         "queue {qid} of process {pid} (PASID {pasid}) is stalled: doorbell {doorbell:#x}, packet {rptr:#x} of {wptr:#x} with header {header:#x} does not run\n"

@@ -31,7 +31,7 @@ pub(crate) struct SdmaQueueId {
 }
 
 /// Hardware description of a user queue.
-#[derive(Clone, Debug)]
+#[derive(Clone, Copy, Debug)]
 pub(crate) struct QueueSpec {
     /// Packet format of a compute queue.
     pub(crate) format: QueueFormat,

@@ -170,7 +170,7 @@ fn queues(process: &Arc<Process>, f: &mut fmt::Formatter<'_>) -> fmt::Result {
             f,
             "queue {id}: gpu_id {:x}, {}, ring {:#x}+{:#x}, doorbell {:#x}, priority {}, {}%",
             queue.node().id(),
-            format_of(spec),
+            format_of(&spec),
             spec.ring_va,
             spec.ring_size,
             spec.doorbell,

@@ -130,7 +130,7 @@ impl QueueUpdate {
             percent: self.percent,
             priority: self.priority,
             pm4_target_xcc: self.pm4_target_xcc,
-            ..spec.clone()
+            ..*spec
         }
     }
 }

@@ -63,7 +63,6 @@ pub(crate) struct Queue {
     doorbell: Doorbell,
     buffers: QueueBuffers,
     target: QueueTarget,
-    spec: QueueSpec,
     metadata_size: u32,
     /// DESTROY_QUEUE waits, or has waited, until it is resumed.
     destroying: bool,
@@ -108,7 +107,7 @@ impl Queue {
             doorbell: doorbell.index(),
             tba: target.slot.trap_handler(),
         });
-        let hw = dqm.new_queue(&target.slot, &target.vm, id, spec.clone(), None)?;
+        let hw = dqm.new_queue(&target.slot, &target.vm, id, spec, None)?;
         steps.mark(id, c"mqd");
         let queue = KBox::new_uninit(GFP_KERNEL)?;
         Ok(queue.write(Self {
@@ -118,7 +117,6 @@ impl Queue {
             doorbell,
             buffers,
             target,
-            spec,
             metadata_size: request.metadata_size,
             destroying: false,
         }))
@@ -158,8 +156,8 @@ impl Queue {
     }
 
     /// Returns the description that the MQD was last written from.
-    pub(crate) fn spec(&self) -> &QueueSpec {
-        &self.spec
+    pub(crate) fn spec(&self) -> QueueSpec {
+        self.hw.spec()
     }
 
     /// Returns the number of the doorbell within the slice of the process, as in IH entries.
@@ -224,7 +222,7 @@ impl Queue {
         } else {
             None
         };
-        self.set_spec(update.apply(&self.spec))?;
+        self.set_spec(update.apply(&self.spec()))?;
         if let Some(ring) = new_ring {
             // The hardware does not access the old ring any more.
             self.buffers.set_ring(ring);
@@ -233,14 +231,11 @@ impl Queue {
     }
 
     /// Assigns or removes global wave sync. `EINVAL` for an SDMA queue.
-    pub(super) fn set_gws(&mut self, gws: bool) -> Result {
+    pub(super) fn set_gws(&self, gws: bool) -> Result {
         if self.kind() != QueueKind::Compute {
             return Err(EINVAL);
         }
-        self.set_spec(QueueSpec {
-            gws,
-            ..self.spec.clone()
-        })
+        self.set_spec(QueueSpec { gws, ..self.spec() })
     }
 
     /// Returns the use of a context save area at `base`, with its header. `EINVAL` for an SDMA
@@ -251,7 +246,7 @@ impl Queue {
         }
         let all = self.target.node.dqm().saved_waves(&self.hw)?;
         let mut out = WaveState::default();
-        let stride = u64::from(self.spec.cwsr_size);
+        let stride = u64::from(self.spec().cwsr_size);
         for (xcc, waves) in (0..).zip(all) {
             let SaveState {
                 stack_size,
@@ -284,10 +279,8 @@ impl Queue {
         Ok(out)
     }
 
-    fn set_spec(&mut self, spec: QueueSpec) -> Result {
-        self.target.node.dqm().update(&self.hw, spec.clone())?;
-        self.spec = spec;
-        Ok(())
+    fn set_spec(&self, spec: QueueSpec) -> Result {
+        self.target.node.dqm().update(&self.hw, spec)
     }
 
     /// Restricts the queue to the compute units in `mask`, numbered as in SET_CU_MASK. `EINVAL`
