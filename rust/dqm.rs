@@ -201,8 +201,7 @@ impl Dqm {
         self.lock().queues.abandon();
     }
 
-    /// Returns the qpd of a process, to be registered by [`Dqm::register_process`]. `ENOMEM`
-    /// without memory.
+    /// Returns the qpd of a process, which its first queue registers. `ENOMEM` without memory.
     pub(crate) fn new_process(
         &self,
         pids: Pids,
@@ -277,12 +276,12 @@ impl Dqm {
         self.needs.wptr
     }
 
-    /// Registers a process, which may have queues afterwards. `ENOMEM` without memory, `ENODEV`
-    /// when the device is unplugged.
-    pub(crate) fn register_process(&self, slot: &Arc<DqmProcess>) -> Result {
+    /// Registers a process before its first queue. `ENOMEM` without memory, `ENODEV` when the
+    /// device is unplugged.
+    fn register(&self, process: &Arc<DqmProcess>) -> Result {
         let mut inner = self.lock();
         self.gpu.mmio()?;
-        inner.queues.processes.push(slot.clone(), GFP_KERNEL)?;
+        inner.queues.processes.push(process.clone(), GFP_KERNEL)?;
         let reserved = self.reserve(&mut inner);
         if reserved.is_err() {
             inner.queues.processes.pop();
@@ -290,7 +289,7 @@ impl Dqm {
         reserved
     }
 
-    /// Unregisters a process: unmaps and drops its queues.
+    /// Unregisters a process, if it is registered: unmaps and drops its queues.
     ///
     /// The process is unregistered despite an error: `ETIME` when its queues were not preempted in
     /// time, `EIO` when the GPU is hung.
@@ -333,11 +332,25 @@ impl Dqm {
         })
     }
 
-    /// Adds a queue and maps it if it is runnable. `EPERM` when the GPU has the maximum number of
-    /// queues, or would be oversubscribed and must not, `EIO` when the process lost all its queues
-    /// to a GPU reset or the GPU is hung, `ENOMEM` without memory, `ETIME` when the scheduler does
-    /// not respond.
+    /// Adds a queue and maps it if it is runnable; the first one of a process registers that.
+    /// `EPERM` when the GPU has the maximum number of queues, or would be oversubscribed and must
+    /// not, `EIO` when the process lost all its queues to a GPU reset or the GPU is hung, `ENOMEM`
+    /// without memory, `ENODEV` when the device is unplugged, `ETIME` when the scheduler does not
+    /// respond. The caller excludes other calls for the process.
     pub(crate) fn add(&self, queue: &Arc<DqmQueue>) -> Result {
+        let is_first = queue.process.state.lock().queues.is_empty();
+        if is_first {
+            self.register(&queue.process)?;
+        }
+        self.add_queue(queue).inspect_err(|_| {
+            if is_first {
+                // Cannot fail: the process has no queue on the hardware.
+                let _ = self.unregister(&queue.process);
+            }
+        })
+    }
+
+    fn add_queue(&self, queue: &Arc<DqmQueue>) -> Result {
         let mut inner = self.lock();
         self.gpu.check_usable()?;
         if inner.ended {
@@ -375,13 +388,17 @@ impl Dqm {
         added
     }
 
-    /// Unmaps and removes a queue. It is removed despite an error. `EINVAL` for a queue that is not
-    /// registered, `ETIME` when the scheduler does not respond.
+    /// Unmaps and removes a queue; the last one of a process unregisters that. It is removed
+    /// despite an error. `EINVAL` for a queue that was not added, `ETIME` when the scheduler does
+    /// not respond. The caller excludes other calls for the process.
     pub(crate) fn remove(&self, queue: &Arc<DqmQueue>) -> Result {
-        let mut inner = self.lock();
         if !queue.process.has(queue) {
             return Err(EINVAL);
         }
+        if queue.process.state.lock().queues.len() == 1 {
+            return self.unregister(&queue.process);
+        }
+        let mut inner = self.lock();
         let result = if inner.queues.deactivate(queue) {
             self.execute(&mut inner, Scope::Queue(queue))
         } else {

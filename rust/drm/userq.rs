@@ -165,7 +165,6 @@ impl Owner {
 pub(super) struct UserQueues {
     owner: Option<Owner>,
     queues: HandleTable<KBox<UserQueue>>,
-    count: usize,
     /// Pages of fences that are mapped.
     fence_pages: usize,
 }
@@ -176,7 +175,6 @@ impl UserQueues {
         Self {
             owner: None,
             queues: HandleTable::new(),
-            count: 0,
             fence_pages: 0,
         }
     }
@@ -252,44 +250,27 @@ impl UserQueues {
             GFP_KERNEL,
         )?;
         self.queues.add(queue)?;
-        if let Err(e) = Self::start(owner, &hw, id, self.count == 0) {
+        let added = match id {
+            ..=MAX_QUEUES => dqm.add(&hw),
+            _ => Err(EBUSY),
+        };
+        if let Err(e) = added {
             self.queues.remove(id);
             return Err(e);
         }
         fences.set_queue(owner.node.clone(), hw);
-        self.count += 1;
         Ok(id)
-    }
-
-    fn start(owner: &Owner, queue: &Arc<DqmQueue>, id: u32, is_first: bool) -> Result {
-        if id > MAX_QUEUES {
-            return Err(EBUSY);
-        }
-        let dqm = owner.node.dqm();
-        if is_first {
-            dqm.register_process(&owner.process)?;
-        }
-        dqm.add(queue).inspect_err(|_| {
-            if is_first {
-                // Cannot fail: there is no queue on the hardware.
-                let _ = dqm.unregister(&owner.process);
-            }
-        })
     }
 
     /// Frees a queue; `ENOENT` if there is none with this id. It is freed despite an error of the
     /// hardware, which the queue manager reports.
     pub(super) fn free(&mut self, id: u32) -> Result {
         let queue = self.queues.remove(id).ok_or(ENOENT)?;
-        self.count -= 1;
         if let Some(owner) = &self.owner {
             queue.fences.wait();
             let _ = owner.node.dqm().remove(&queue.hw);
             owner.fences.remove(&queue.fences);
             UserFences::free(&queue.fences);
-            if self.count == 0 {
-                let _ = owner.node.dqm().unregister(&owner.process);
-            }
         }
         Ok(())
     }
@@ -334,11 +315,8 @@ impl UserQueues {
         owner.fences.wait();
         owner.evictor.end();
         let dqm = owner.node.dqm();
-        // Errors are reported.
-        if self.count > 0 {
-            // Unmaps all queues.
-            let _ = dqm.unregister(&owner.process);
-        }
+        // Unmaps all queues. Errors are reported.
+        let _ = dqm.unregister(&owner.process);
         let _ = dqm.release_process(&owner.process);
         let mut from = 0;
         while let Some((id, queue)) = self.queues.next(from) {
@@ -347,6 +325,5 @@ impl UserQueues {
         }
         owner.fences.clear();
         self.queues = HandleTable::new();
-        self.count = 0;
     }
 }

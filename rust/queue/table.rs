@@ -66,7 +66,7 @@ impl QueueTable {
         let buffers = QueueBuffers::acquire(&target.node, &target.vm, &target.shared, request)?;
         steps.mark(NO_ID, c"buffers");
 
-        let siblings = self.count_on(&target.node);
+        let siblings = self.on_node(&target.node).count();
         if siblings >= target.node.gpu().generation().caps.process_queues {
             return Err(ENOSPC);
         }
@@ -76,7 +76,7 @@ impl QueueTable {
         steps.mark(id, c"id");
 
         let queue = Queue::new(id, target, buffers, request, steps)?;
-        queue.start(siblings == 0)?;
+        queue.start()?;
         steps.mark(id, c"map");
 
         let created = CreatedQueue {
@@ -123,10 +123,6 @@ impl QueueTable {
         self.iter().filter(|(_, q)| q.node().id() == node.id())
     }
 
-    fn count_on(&self, node: &Node) -> usize {
-        self.on_node(node).count()
-    }
-
     /// Removes a queue that is off the hardware and frees its id.
     fn remove(&mut self, id: u32) {
         // The buffers are unpinned and the MQD is freed here.
@@ -153,7 +149,7 @@ impl QueueTable {
             owner if !gws && owner != Some(id) => return Err(EINVAL),
             _ => {}
         }
-        self.get_mut(id).ok_or(EINVAL)?.set_gws(gws)
+        self.get(id).ok_or(EINVAL)?.set_gws(gws)
     }
 
     /// Destroys a queue; `EINVAL` if there is none with this id.
@@ -161,9 +157,7 @@ impl QueueTable {
     /// The queue is destroyed also with any other error, which means that the hardware did not
     /// confirm it.
     pub(crate) fn destroy(&mut self, id: u32) -> Result {
-        let queue = self.get(id).ok_or(EINVAL)?;
-        let is_last = self.count_on(queue.node()) == 1;
-        let stopped = queue.stop(is_last);
+        let stopped = self.get(id).ok_or(EINVAL)?.stop();
         self.remove(id);
         stopped
     }
@@ -172,13 +166,7 @@ impl QueueTable {
     /// respond.
     pub(crate) fn remove_all(&mut self, node: &Node, slot: &Arc<DqmProcess>) {
         let dqm = node.dqm();
-        let has_queues = self.count_on(node) > 0;
-        let stopped = if has_queues {
-            dqm.unregister(slot)
-        } else {
-            Ok(())
-        };
-        if let Err(e) = stopped.and(dqm.release_process(slot)) {
+        if let Err(e) = dqm.unregister(slot).and(dqm.release_process(slot)) {
             dev_err!(
                 node.gpu().dev(),
                 "process {} was not removed from GPU {:#x}: {e:?}\n",

@@ -122,32 +122,17 @@ impl Queue {
         }))
     }
 
-    /// Adds the queue to the device queue manager, which maps it if it is runnable. `is_first`
-    /// also registers the process. Nothing has changed after an error.
-    pub(super) fn start(&self, is_first: bool) -> Result {
-        let dqm = self.target.node.dqm();
-        if is_first {
-            dqm.register_process(&self.target.slot)?;
-        }
-        dqm.add(&self.hw).inspect_err(|_| {
-            if is_first {
-                // Cannot fail: the process has no queue on the hardware.
-                let _ = dqm.unregister(&self.target.slot);
-            }
-        })
+    /// Adds the queue to the device queue manager, which maps it if it is runnable. Nothing has
+    /// changed after an error.
+    pub(super) fn start(&self) -> Result {
+        self.target.node.dqm().add(&self.hw)
     }
 
-    /// Unmaps the queue and removes it from the device queue manager; with `is_last`, also the
-    /// process.
+    /// Unmaps the queue and removes it from the device queue manager.
     ///
     /// The queue is removed in any case; an error means that the hardware did not confirm it.
-    pub(super) fn stop(&self, is_last: bool) -> Result {
-        let dqm = self.target.node.dqm();
-        match is_last {
-            // Unmaps all queues of the process.
-            true => dqm.unregister(&self.target.slot),
-            false => dqm.remove(&self.hw),
-        }
+    pub(super) fn stop(&self) -> Result {
+        self.target.node.dqm().remove(&self.hw)
     }
 
     /// Returns the node.
