@@ -6,10 +6,9 @@ use kernel::{
     alloc::{flags, Allocator, Flags, Vec},
     prelude::*,
     transmute::FromBytes,
-    uaccess::{UserPtr, UserSlice},
 };
 
-use crate::kapi::task;
+use crate::kapi::{task, uaccess::user_slice};
 
 /// Returns the allocation flags for sizes that user space controls: no allocation warning.
 pub(super) fn sized() -> Flags {
@@ -30,7 +29,7 @@ pub(super) fn read_array<T: FromBytes, A: Allocator>(addr: u64, count: u32) -> R
     let count = usize::try_from(count)?;
     let bytes = count.checked_mul(size_of::<T>()).ok_or(EOVERFLOW)?;
     let mut out = Vec::with_capacity(count, sized())?;
-    let mut reader = UserSlice::new(UserPtr::from_addr(usize::try_from(addr)?), bytes).reader();
+    let mut reader = user_slice(addr, bytes).reader();
     for _ in 0..count {
         out.push(reader.read()?, GFP_KERNEL)?;
     }
@@ -41,7 +40,6 @@ pub(super) fn read_array<T: FromBytes, A: Allocator>(addr: u64, count: u32) -> R
 /// `ENOMEM` for too many.
 pub(super) fn read_bytes(addr: u64, len: usize) -> Result<KVVec<u8>> {
     let mut out = KVVec::new();
-    let from = UserPtr::from_addr(usize::try_from(addr)?);
-    UserSlice::new(from, len).read_all(&mut out, sized())?;
+    user_slice(addr, len).read_all(&mut out, sized())?;
     Ok(out)
 }

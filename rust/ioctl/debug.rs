@@ -5,12 +5,11 @@
 use core::mem::{offset_of, size_of};
 
 use kernel::{
-    num::casts::{arch::u64_as_usize, u32_as_usize},
+    num::casts::u32_as_usize,
     prelude::*,
     sync::{lock::mutex::MutexGuard, Arc},
     task::Pid,
     transmute::AsBytes,
-    uaccess::{UserPtr, UserSlice},
 };
 
 use super::{
@@ -20,7 +19,7 @@ use super::{
 use crate::{
     dqm::DqmQueue,
     hw::{QueueFormat, TRAPS},
-    kapi::{file::Notified, task},
+    kapi::{file::Notified, task, uaccess},
     process::{
         debug::{ExceptionInfo, Interrupted, Runtime},
         table, Process, ProcessDevice, ProcessState,
@@ -241,11 +240,7 @@ fn lock(target: &Process, op: u32) -> Result<State<'_>> {
 
 /// Writes bytes to the caller, as many as fit.
 fn write_part(at: u64, size: u32, bytes: &[u8]) -> Result {
-    let size = bytes.len().min(u32_as_usize(size));
-    let bytes = bytes.get(..size).unwrap_or(bytes);
-    UserSlice::new(UserPtr::from_addr(u64_as_usize(at)), size)
-        .writer()
-        .write_slice(bytes)
+    uaccess::write(at, bytes.get(..u32_as_usize(size)).unwrap_or(bytes))
 }
 
 /// ENABLE. `EALREADY` if there is a session, `EBADF` without such a file, `EFAULT` if the runtime

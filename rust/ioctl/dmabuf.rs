@@ -2,15 +2,10 @@
 
 //! `EXPORT_DMABUF`, `IMPORT_DMABUF`, `GET_DMABUF_INFO`.
 
-use kernel::{
-    num::casts::{arch::u64_as_usize, u32_as_usize},
-    prelude::*,
-    sync::Arc,
-    transmute::AsBytes,
-    uaccess::{UserPtr, UserSlice},
-};
+use kernel::{num::casts::u32_as_usize, prelude::*, sync::Arc, transmute::AsBytes};
 
 use crate::{
+    kapi::uaccess,
     node,
     process::{make_handle, share::SharedBuffer, Process},
     uapi::*,
@@ -57,10 +52,5 @@ pub(super) fn get_info(_: &Arc<Process>, args: &mut kfd_ioctl_get_dmabuf_info_ar
     let bytes = AsBytes::as_bytes(&metadata.data[..])
         .get(..u32_as_usize(metadata.bytes))
         .ok_or(EINVAL)?;
-    UserSlice::new(
-        UserPtr::from_addr(u64_as_usize(args.metadata_ptr)),
-        bytes.len(),
-    )
-    .writer()
-    .write_slice(bytes)
+    uaccess::write(args.metadata_ptr, bytes)
 }

@@ -5,13 +5,13 @@
 use core::mem::{offset_of, size_of};
 
 use kernel::{
-    num::casts::u32_as_usize,
+    num::casts::{u32_as_usize, usize_as_u64},
     prelude::*,
     sync::Arc,
-    uaccess::{UserPtr, UserSlice},
 };
 
 use crate::{
+    kapi::uaccess::user_slice,
     process::{
         events::{
             EventKind, EventMemory, EventPayload, HwException, MemoryException, WaitOutcome,
@@ -102,8 +102,7 @@ fn do_wait(process: &Arc<Process>, args: &mut kfd_ioctl_wait_events_args) -> Res
 /// Reads `count` entries of the array.
 fn read_requests(array: u64, count: usize) -> Result<KVec<WaitRequest>> {
     let mut requests = KVec::with_capacity(count, GFP_KERNEL)?;
-    let mut reader =
-        UserSlice::new(UserPtr::from_addr(usize::try_from(array)?), count * ENTRY).reader();
+    let mut reader = user_slice(array, count * ENTRY).reader();
     for _ in 0..count {
         let last_age: u64 = reader.read()?;
         reader.skip(ENTRY_ID - size_of::<u64>())?;
@@ -116,10 +115,9 @@ fn read_requests(array: u64, count: usize) -> Result<KVec<WaitRequest>> {
 
 /// Writes a payload to each entry of the array.
 fn write_payloads(array: u64, payloads: &[EventPayload]) -> Result {
-    let array = usize::try_from(array)?;
     for (index, payload) in payloads.iter().enumerate() {
-        let at = array.checked_add(index * ENTRY).ok_or(EFAULT)?;
-        let mut writer = UserSlice::new(UserPtr::from_addr(at), ENTRY).writer();
+        let at = array.checked_add(usize_as_u64(index * ENTRY));
+        let mut writer = user_slice(at.ok_or(EFAULT)?, ENTRY).writer();
         match payload {
             EventPayload::None => {}
             EventPayload::Age(age) => writer.write(age)?,

@@ -3,16 +3,18 @@
 //! Ioctls about the process as a whole and its settings on a GPU.
 
 use kernel::{
-    num::casts::{arch::u64_as_usize, u32_as_usize},
+    num::casts::u32_as_usize,
     prelude::*,
     sync::Arc,
     time::{BootTime, ClockSource},
     transmute::AsBytes,
-    uaccess::{UserPtr, UserSlice},
 };
 
 use crate::{
-    kapi::timekeeping,
+    kapi::{
+        timekeeping,
+        uaccess::{self, user_slice},
+    },
     process::{Process, ProcessDevice},
     topology,
     uapi::*,
@@ -114,8 +116,7 @@ pub(super) fn get_apertures_new(
     }
     let count = devices.len().min(u32_as_usize(args.num_of_nodes));
     let size = core::mem::size_of::<kfd_process_device_apertures>();
-    let array = UserPtr::from_addr(u64_as_usize(args.kfd_process_device_apertures_ptr));
-    let mut writer = UserSlice::new(array, count * size).writer();
+    let mut writer = user_slice(args.kfd_process_device_apertures_ptr, count * size).writer();
     args.num_of_nodes = u32::try_from(count)?;
     for device in devices.iter().take(count) {
         writer.write(&apertures_of(device))?;
@@ -150,10 +151,7 @@ pub(super) fn set_trap_handler(
 fn write_zeroes(addr: u64, words: u32) -> Result {
     let zeroes = [0u32; u32_as_usize(TILE_MODES)];
     let words = zeroes.get(..u32_as_usize(words)).ok_or(EINVAL)?;
-    let bytes = AsBytes::as_bytes(words);
-    UserSlice::new(UserPtr::from_addr(u64_as_usize(addr)), bytes.len())
-        .writer()
-        .write_slice(bytes)
+    uaccess::write(addr, AsBytes::as_bytes(words))
 }
 
 /// `GET_TILE_CONFIG`. `EINVAL` without such a GPU, `EFAULT` if the arrays cannot be written.

@@ -4,15 +4,13 @@
 
 use kernel::{
     alloc::flags::__GFP_NOWARN,
-    num::casts::arch::u64_as_usize,
     prelude::*,
     transmute::{AsBytes, FromBytes},
-    uaccess::{UserPtr, UserSlice},
 };
 
 use crate::kapi::{
     capability::{capable, Capability},
-    uaccess,
+    uaccess::{self, user_slice},
 };
 
 /// Returns the argument struct at the start of the data.
@@ -53,14 +51,10 @@ pub(super) fn read_u32s(addr: u64, count: usize) -> Result<KVec<u32>> {
 /// Reads as many 32-bit numbers as there is room for. `EFAULT` if they cannot be read.
 pub(super) fn fill_u32s(addr: u64, to: &mut [u32]) -> Result {
     let bytes = AsBytes::as_bytes_mut(to);
-    UserSlice::new(UserPtr::from_addr(u64_as_usize(addr)), bytes.len())
-        .reader()
-        .read_slice(bytes)
+    user_slice(addr, bytes.len()).reader().read_slice(bytes)
 }
 
 /// Writes an array of 32-bit numbers. `EFAULT` if it cannot be written.
 pub(super) fn write_u32s(addr: u64, values: &[u32]) -> Result {
-    let bytes = core::mem::size_of_val(values);
-    let mut writer = UserSlice::new(UserPtr::from_addr(u64_as_usize(addr)), bytes).writer();
-    values.iter().try_for_each(|value| writer.write(value))
+    uaccess::write(addr, AsBytes::as_bytes(values))
 }

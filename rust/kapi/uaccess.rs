@@ -1,11 +1,33 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! User addresses.
+//! User addresses, and access to user memory at 64-bit addresses.
 //!
 //! C headers: [`include/linux/uaccess.h`](srctree/include/linux/uaccess.h),
 //! [`include/linux/compat.h`](srctree/include/linux/compat.h)
 
+use kernel::{
+    num::casts::arch::u64_as_usize,
+    prelude::*,
+    transmute::FromBytes,
+    uaccess::{UserPtr, UserSlice},
+};
+
 use crate::bindings as ours;
+
+/// Returns the `len` bytes of user memory at `addr`.
+pub(crate) fn user_slice(addr: u64, len: usize) -> UserSlice {
+    UserSlice::new(UserPtr::from_addr(u64_as_usize(addr)), len)
+}
+
+/// Reads a value from user memory. `EFAULT` if it cannot be read.
+pub(crate) fn read<T: FromBytes>(addr: u64) -> Result<T> {
+    user_slice(addr, size_of::<T>()).reader().read()
+}
+
+/// Writes bytes to user memory. `EFAULT` if they cannot be written.
+pub(crate) fn write(addr: u64, bytes: &[u8]) -> Result {
+    user_slice(addr, bytes.len()).writer().write_slice(bytes)
+}
 
 /// Returns whether `len` bytes at `addr` are in the user address range, mapped or not.
 pub(crate) fn access_ok(addr: u64, len: usize) -> bool {

@@ -9,11 +9,11 @@
 //! in progress, because the runtime frees that memory afterwards.
 
 use kernel::{
-    num::casts::{arch::u64_as_usize, usize_as_u64},
+    num::casts::usize_as_u64,
     prelude::*,
     sync::{lock::mutex::MutexGuard, Arc},
     time::{delay::fsleep, Delta},
-    uaccess::{UserPtr, UserSlice},
+    transmute::AsBytes,
     workqueue::{RawWorkItem, WorkItem},
 };
 use rkfd_abi::cwsr;
@@ -27,6 +27,7 @@ use crate::{
         global::global_mutex,
         sched_mm,
         static_queue::Installed,
+        uaccess,
         workqueue::{Builder, OwnedQueue},
     },
     queue::{ExceptionTable, Exceptions},
@@ -152,25 +153,17 @@ fn save_area(process: &Process, device: &ProcessDevice, doorbell: u32) -> Option
     Some(queue.spec().cwsr_va)
 }
 
-/// Reads a value from user memory.
-fn read<T: kernel::transmute::FromBytes>(addr: u64) -> Result<T> {
-    let ptr = UserPtr::from_addr(usize::try_from(addr)?);
-    UserSlice::new(ptr, size_of::<T>()).reader().read()
-}
-
 /// Adds exceptions to the payload of the queue with this context save area. Returns the id of the
 /// event to be set. As in the C driver (`send_exception_work_handler()`) the event is set also if
 /// the payload cannot be accessed, and values that cannot be read count as 0.
 fn add_to_payload(area: u64, exceptions: Exceptions) -> u32 {
-    let payload: u64 = read(area.wrapping_add(usize_as_u64(cwsr::ERR_PAYLOAD_ADDR))).unwrap_or(0);
-    let sum = read::<u64>(payload).unwrap_or(0) | exceptions.0;
-    let written = UserSlice::new(UserPtr::from_addr(u64_as_usize(payload)), size_of::<u64>())
-        .writer()
-        .write(&sum);
-    if written.is_err() {
+    let payload: u64 =
+        uaccess::read(area.wrapping_add(usize_as_u64(cwsr::ERR_PAYLOAD_ADDR))).unwrap_or(0);
+    let sum = uaccess::read::<u64>(payload).unwrap_or(0) | exceptions.0;
+    if uaccess::write(payload, AsBytes::as_bytes(&sum)).is_err() {
         pr_debug!("exception payload at {payload:#x} is not writable\n");
     }
-    read(area.wrapping_add(usize_as_u64(cwsr::ERR_EVENT_ID))).unwrap_or(0)
+    uaccess::read(area.wrapping_add(usize_as_u64(cwsr::ERR_EVENT_ID))).unwrap_or(0)
 }
 
 impl Process {

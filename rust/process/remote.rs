@@ -8,15 +8,13 @@
 
 use kernel::{
     impl_has_work, new_condvar, new_mutex, new_work,
-    num::casts::arch::u64_as_usize,
     prelude::*,
     sync::{Arc, CondVar, Mutex},
-    uaccess::{UserPtr, UserSlice},
     workqueue::{Work, WorkItem},
 };
 
 use super::{exceptions, kfd_process::Process};
-use crate::queue::SavedWords;
+use crate::{kapi::uaccess::user_slice, queue::SavedWords};
 
 #[pin_data]
 struct Job {
@@ -37,8 +35,7 @@ impl_has_work! {
 
 fn write(words: &SavedWords) -> Result {
     let bytes = core::mem::size_of_val(&*words.words);
-    let at = UserPtr::from_addr(u64_as_usize(words.at));
-    let mut writer = UserSlice::new(at, bytes).writer();
+    let mut writer = user_slice(words.at, bytes).writer();
     words.words.iter().try_for_each(|word| writer.write(word))
 }
 

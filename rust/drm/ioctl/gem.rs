@@ -6,7 +6,7 @@ use kernel::{
     page::PAGE_SIZE,
     prelude::*,
     sync::{aref::ARef, Arc},
-    uaccess::{UserPtr, UserSlice},
+    transmute::AsBytes,
 };
 
 use crate::{
@@ -18,6 +18,7 @@ use crate::{
         fence::Timeout,
         gem::DriverObject,
         resv::Usage,
+        uaccess,
     },
     mmu::{
         gem::{self, Object, METADATA_WORDS},
@@ -248,10 +249,6 @@ impl Handler<Render> for Op {
             domains: domain.into(),
             domain_flags: bits.into(),
         };
-        let out = UserPtr::from_addr(usize::try_from(arg.value)?);
-        UserSlice::new(out, size_of_val(&info))
-            .writer()
-            .write(&info)?;
-        Ok(())
+        uaccess::write(arg.value, AsBytes::as_bytes(&info))
     }
 }

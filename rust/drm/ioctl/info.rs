@@ -2,13 +2,7 @@
 
 //! `INFO`: queries about the device.
 
-use kernel::{
-    page::PAGE_SIZE,
-    prelude::*,
-    sizes::*,
-    transmute::AsBytes,
-    uaccess::{UserPtr, UserSlice},
-};
+use kernel::{page::PAGE_SIZE, prelude::*, sizes::*, transmute::AsBytes};
 
 use crate::{
     asic::vbios::Vbios,
@@ -26,7 +20,7 @@ use crate::{
     kapi::{
         cpufeature,
         drm::{Device, File, Handler},
-        pci,
+        pci, uaccess,
     },
     mmu::addresses,
     uapi,
@@ -103,9 +97,7 @@ impl Out {
     }
 
     fn put_bytes(&self, bytes: &[u8]) -> Result {
-        let bytes = &bytes[..bytes.len().min(self.size)];
-        let to = UserPtr::from_addr(usize::try_from(self.ptr)?);
-        UserSlice::new(to, bytes.len()).writer().write_slice(bytes)
+        uaccess::write(self.ptr, &bytes[..bytes.len().min(self.size)])
     }
 }
 

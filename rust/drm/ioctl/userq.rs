@@ -2,11 +2,7 @@
 
 //! `USERQ`: creates and frees user queues.
 
-use kernel::{
-    page::PAGE_SIZE,
-    prelude::*,
-    uaccess::{UserPtr, UserSlice},
-};
+use kernel::{page::PAGE_SIZE, prelude::*};
 
 use rkfd_abi::mes::priority;
 
@@ -16,7 +12,10 @@ use crate::{
         userq::{self, Request},
         userq_fence::UserFences,
     },
-    kapi::drm::{Device, File, Handler},
+    kapi::{
+        drm::{Device, File, Handler},
+        uaccess,
+    },
     mmu::gem::Object,
     uapi,
 };
@@ -92,9 +91,7 @@ fn create(file: &File<Render>, input: &uapi::drm_amdgpu_userq_in) -> Result<u32>
     if input.mqd_size != parameters as u64 {
         return Err(EINVAL);
     }
-    let from = UserPtr::from_addr(usize::try_from(input.mqd)?);
-    let compute: uapi::drm_amdgpu_userq_mqd_compute_gfx11 =
-        UserSlice::new(from, parameters).reader().read()?;
+    let compute: uapi::drm_amdgpu_userq_mqd_compute_gfx11 = uaccess::read(input.mqd)?;
     let request = Request {
         ring: input.queue_va,
         ring_bytes: u32::try_from(input.queue_size)?,

@@ -5,7 +5,6 @@
 use kernel::{
     prelude::*,
     sync::{aref::ARef, Arc},
-    uaccess::{UserPtr, UserSlice},
 };
 
 use super::{gem::lookup, userq::supported};
@@ -21,6 +20,7 @@ use crate::{
         fence::{Fence, Timeout},
         resv::{LockSet, Usage},
         syncobj::{self, Syncobj},
+        uaccess::user_slice,
     },
     mmu::gem::Object,
     process::Evictor,
@@ -264,9 +264,8 @@ impl Handler<Render> for Wait {
         let waiter = data.queues.lock().signals(arg.waitq_id).ok_or(EINVAL)?;
         let infos = infos(data, &waiter, &mut fences)?;
         arg.num_fences = u16::try_from(infos.len())?;
-        let out = UserPtr::from_addr(usize::try_from(arg.out_fences)?);
         let bytes = infos.len() * size_of::<uapi::drm_amdgpu_userq_fence_info>();
-        let mut writer = UserSlice::new(out, bytes).writer();
+        let mut writer = user_slice(arg.out_fences, bytes).writer();
         for info in &infos {
             writer.write(info)?;
         }
