@@ -18,6 +18,9 @@ mod nodes;
 mod registry;
 mod sysfs;
 
-pub(crate) use registry::{
-    add_gpus, exit, init, nodes, remove_gpus, DebugfsRegistration, SysfsRegistration,
+pub(crate) use {
+    node::Node,
+    registry::{
+        add_gpus, count, exit, init, nodes, remove_gpus, DebugfsRegistration, SysfsRegistration,
+    },
 };

@@ -638,8 +638,10 @@ fn queue_snapshot(
 
 /// Returns a GPU for GET_DEVICE_SNAPSHOT, without its exceptions. `EINVAL` if it is not in the
 /// topology.
-fn device_entry(device: &ProcessDevice) -> Result<kfd_dbg_device_info_entry> {
-    let nodes = topology::nodes()?;
+fn device_entry(
+    device: &ProcessDevice,
+    nodes: &[Arc<topology::Node>],
+) -> Result<kfd_dbg_device_info_entry> {
     let node = nodes.iter().find(|node| node.gpu_id == device.id());
     let node = node.ok_or(EINVAL)?;
     let (lines, gpu) = (&node.lines, node.gpu_lines.as_ref().ok_or(EINVAL)?);
@@ -690,11 +692,12 @@ fn device_snapshot(
     let (room, stride) = (u32_as_usize(args.num_devices), args.entry_size);
     args.num_devices = u32::try_from(devices.len())?;
     args.entry_size = stride.min(u32::try_from(size_of::<kfd_dbg_device_info_entry>())?);
+    let nodes = topology::nodes()?;
     let mut entries = KVec::new();
     let state = lock(target, op)?;
     let session = target.session().ok_or(EINVAL)?;
     for device in devices.iter().take(room) {
-        entries.push(device_entry(device)?, GFP_KERNEL)?;
+        entries.push(device_entry(device, &nodes)?, GFP_KERNEL)?;
     }
     for entry in &mut entries {
         entry.exception_status = target.take_device_status(entry.gpu_id, clear).0;

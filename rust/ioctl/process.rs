@@ -111,7 +111,7 @@ pub(super) fn get_apertures_new(
         args.num_of_nodes = u32::try_from(devices.len())?;
         return Ok(());
     }
-    if u32_as_usize(args.num_of_nodes) > topology::nodes()?.len() {
+    if u32_as_usize(args.num_of_nodes) > topology::count() {
         return Err(EINVAL);
     }
     let count = devices.len().min(u32_as_usize(args.num_of_nodes));

@@ -190,6 +190,11 @@ pub(crate) fn remove_gpus(gpu: &Gpu) {
     }
 }
 
+/// Returns the number of nodes.
+pub(crate) fn count() -> usize {
+    STATE.lock().nodes.len()
+}
+
 /// Returns a snapshot of the nodes; `ENOMEM` if there is no memory for it.
 pub(crate) fn nodes() -> Result<KVec<Arc<Node>>> {
     let state = STATE.lock();
