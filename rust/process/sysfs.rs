@@ -8,7 +8,7 @@
 use core::fmt::Write;
 
 use kernel::{
-    device,
+    device, kvec,
     prelude::*,
     str::CString,
     sync::{
@@ -18,7 +18,7 @@ use kernel::{
     task::Pid,
 };
 
-use super::pdd::ProcessDevice;
+use super::{pdd::ProcessDevice, svm::Counters};
 use crate::kapi::{
     global::global_mutex,
     kobject::{Dir, File, Parent, Text},
@@ -85,25 +85,27 @@ fn stats(top: &Dir, device: &Arc<ProcessDevice>) -> Result<Dir> {
     let name = CString::try_from_fmt(fmt!("stats_{}", device.id()))?;
     let device = device.clone();
     let occupied = device.clone();
-    let mut files = KVec::with_capacity(2, GFP_KERNEL)?;
-    files.push_within_capacity(number(c"evicted_ms", move || device.evicted_ms())?)?;
-    files.push_within_capacity(File::new(c"cu_occupancy", move |out: &mut Text<'_>| {
-        writeln!(out, "{}", occupied.cu_occupancy()?)?;
-        Ok(())
-    })?)?;
+    let files = kvec![
+        number(c"evicted_ms", move || device.evicted_ms())?,
+        File::new(c"cu_occupancy", move |out: &mut Text<'_>| {
+            Ok(writeln!(out, "{}", occupied.cu_occupancy()?)?)
+        })?,
+    ]?;
     Dir::new(&Parent::Dir(top), &name, files)
 }
 
 /// Creates the directory `counters_<gpu_id>`.
 fn counters(top: &Dir, device: &Arc<ProcessDevice>) -> Result<Dir> {
     let name = CString::try_from_fmt(fmt!("counters_{}", device.id()))?;
-    let [faults, page_in, page_out] = [(); 3].map(|()| device.counters().clone());
-    let mut files = KVec::with_capacity(3, GFP_KERNEL)?;
-    files.push_within_capacity(number(c"faults", move || faults.faults.load(Relaxed))?)?;
-    files.push_within_capacity(number(c"page_in", move || page_in.page_in.load(Relaxed))?)?;
-    files.push_within_capacity(number(c"page_out", move || {
-        page_out.page_out.load(Relaxed)
-    })?)?;
+    let file = |name: &CStr, counter: fn(&Counters) -> &Atomic<u64>| {
+        let counters = device.counters().clone();
+        number(name, move || counter(&counters).load(Relaxed))
+    };
+    let files = kvec![
+        file(c"faults", |counters| &counters.faults)?,
+        file(c"page_in", |counters| &counters.page_in)?,
+        file(c"page_out", |counters| &counters.page_out)?,
+    ]?;
     Dir::new(&Parent::Dir(top), &name, files)
 }
 
@@ -154,10 +156,11 @@ impl ProcessFolder {
     pub(super) fn add_queue(&mut self, id: u32, gpu_id: u32, kind: u32, size: u64) -> Result {
         let size = Arc::new(Atomic::new(size), GFP_KERNEL)?;
         let shown = size.clone();
-        let mut files = KVec::with_capacity(3, GFP_KERNEL)?;
-        files.push_within_capacity(value(c"gpuid", move || gpu_id.into())?)?;
-        files.push_within_capacity(value(c"size", move || shown.load(Relaxed))?)?;
-        files.push_within_capacity(value(c"type", move || kind.into())?)?;
+        let files = kvec![
+            value(c"gpuid", move || gpu_id.into())?,
+            value(c"size", move || shown.load(Relaxed))?,
+            value(c"type", move || kind.into())?,
+        ]?;
         let name = CString::try_from_fmt(fmt!("{id}"))?;
         let dir = Dir::new(&Parent::Dir(&self.queues), &name, files)?;
         let folder = QueueFolder {

@@ -2,7 +2,7 @@
 
 //! One user queue: its buffers, doorbell, SDMA queue slot and MQD.
 
-use kernel::{prelude::*, sync::Arc};
+use kernel::{kvec, prelude::*, sync::Arc};
 
 use super::{
     buffers::{QueueBuffers, SharedMemory},
@@ -242,14 +242,9 @@ impl Queue {
             let state_used = state_offset.wrapping_sub(stack_size);
             let area = base.wrapping_add(stride * xcc);
             // `struct kfd_context_save_area_header`, `wave_state`.
-            let mut header = KVec::with_capacity(4, GFP_KERNEL)?;
-            header.extend_from_slice(
-                &[stack_offset, stack_used, state_offset, state_used],
-                GFP_KERNEL,
-            )?;
             let header = SavedWords {
                 at: area,
-                words: header,
+                words: kvec![stack_offset, stack_used, state_offset, state_used]?,
             };
             let stack = SavedWords {
                 at: area.wrapping_add(stack_offset.into()),

@@ -9,7 +9,7 @@
 //! (`fill_in_l2_l3_pcache`).
 
 use core::fmt;
-use kernel::{num::casts::u32_as_usize, prelude::*};
+use kernel::{kvec, num::casts::u32_as_usize, prelude::*};
 
 use crate::asic::{config::Config, partition::NpsMode, xcc::XccList};
 
@@ -183,8 +183,6 @@ fn list_level_1(
             let group = (bitmap >> block) & low_mask(cache_type.shared_by);
             if group != 0 {
                 let first = group.trailing_zeros();
-                let mut siblings = KVec::with_capacity(1, GFP_KERNEL)?;
-                siblings.push(group >> first, GFP_KERNEL)?;
                 all.push(
                     Cache {
                         processor_id_low: cu + first,
@@ -192,7 +190,7 @@ fn list_level_1(
                         size_kib: cache_type.size_kib,
                         line: cache_type.line,
                         kind: cache_type.kind,
-                        siblings,
+                        siblings: kvec![group >> first]?,
                     },
                     GFP_KERNEL,
                 )?;

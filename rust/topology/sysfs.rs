@@ -8,7 +8,7 @@
 use core::fmt::{self, Display, Write};
 
 use kernel::{
-    device,
+    device, kvec,
     prelude::*,
     str::CString,
     sync::{
@@ -43,26 +43,18 @@ fn put(out: &mut Text<'_>, what: fmt::Arguments<'_>) -> Result {
     out.write_fmt(what).map_err(|_| EFBIG)
 }
 
-/// Returns a list of one file, which prints `part` of a node; reading fails with `EPERM` if the
-/// task may not use the node, `ENODEV` if that has no such part.
-fn text<T, F>(name: &CStr, node: &Arc<Node>, part: F) -> Result<KVec<File>>
-where
-    T: Display,
-    F: Fn(&Node) -> Option<&T> + Send + Sync + 'static,
-{
+/// Returns a file of a node, which `show` prints; reading fails with `EPERM` if the task may not
+/// use the node.
+fn file(
+    name: &CStr,
+    node: &Arc<Node>,
+    show: impl Fn(&Node, &mut Text<'_>) -> Result + Send + Sync + 'static,
+) -> Result<File> {
     let node = node.clone();
-    one(File::new(name, move |out: &mut Text<'_>| {
+    File::new(name, move |out: &mut Text<'_>| {
         node.check_permission()?;
-        let part = part(&node).ok_or(ENODEV)?;
-        put(out, format_args!("{part}"))
-    })?)
-}
-
-/// Returns a list of one file.
-fn one(file: File) -> Result<KVec<File>> {
-    let mut files = KVec::with_capacity(1, GFP_KERNEL)?;
-    files.push(file, GFP_KERNEL)?;
-    Ok(files)
+        show(&node, out)
+    })
 }
 
 /// Returns a directory name.
@@ -73,15 +65,11 @@ fn number(n: usize) -> Result<CString> {
 impl SysfsTree {
     /// Creates the directory without nodes below `parent`.
     pub(super) fn new(parent: &device::Device, generation: &'static Atomic<u32>) -> Result<Self> {
-        let mut files = KVec::new();
-        files.push(
+        let oem = acpi::oem();
+        let files = kvec![
             File::new(c"generation_id", move |out: &mut Text<'_>| {
                 put(out, format_args!("{}\n", generation.load(Relaxed)))
             })?,
-            GFP_KERNEL,
-        )?;
-        let oem = acpi::oem();
-        files.push(
             File::new(c"system_properties", move |out: &mut Text<'_>| {
                 put(
                     out,
@@ -91,8 +79,7 @@ impl SysfsTree {
                     ),
                 )
             })?,
-            GFP_KERNEL,
-        )?;
+        ]?;
         let root = Dir::new(&Parent::Device(parent), c"topology", files)?;
         let nodes_dir = Dir::new(&Parent::Dir(&root), c"nodes", KVec::new())?;
         Ok(Self {
@@ -122,26 +109,10 @@ impl NodeDirs {
             groups.push(Dir::new(&Parent::Dir(&dir), name, KVec::new())?, GFP_KERNEL)?;
         }
         let mut leaves = KVec::new();
-        for i in 0..node.banks.len() {
-            let files = text(c"properties", node, move |n| n.banks.get(i))?;
-            let leaf = Dir::new(&Parent::Dir(&groups[0]), &number(i)?, files)?;
-            leaves.push(leaf, GFP_KERNEL)?;
-        }
-        for i in 0..node.caches.len() {
-            let files = text(c"properties", node, move |n| n.caches.get(i))?;
-            let leaf = Dir::new(&Parent::Dir(&groups[1]), &number(i)?, files)?;
-            leaves.push(leaf, GFP_KERNEL)?;
-        }
-        for i in 0..node.io_links.len() {
-            let files = text(c"properties", node, move |n| n.io_links.get(i))?;
-            let leaf = Dir::new(&Parent::Dir(&groups[2]), &number(i)?, files)?;
-            leaves.push(leaf, GFP_KERNEL)?;
-        }
-        for i in 0..node.p2p_links.len() {
-            let files = text(c"properties", node, move |n| n.p2p_links.get(i))?;
-            let leaf = Dir::new(&Parent::Dir(&groups[3]), &number(i)?, files)?;
-            leaves.push(leaf, GFP_KERNEL)?;
-        }
+        add_leaves(&mut leaves, &groups[0], node, |n| &n.banks[..])?;
+        add_leaves(&mut leaves, &groups[1], node, |n| &n.caches[..])?;
+        add_leaves(&mut leaves, &groups[2], node, |n| &n.io_links[..])?;
+        add_leaves(&mut leaves, &groups[3], node, |n| &n.p2p_links[..])?;
         Ok(Self {
             _leaves: leaves,
             _groups: groups,
@@ -150,32 +121,36 @@ impl NodeDirs {
     }
 }
 
-/// Returns the files of every node; reading fails with `EPERM` if the task may not use it.
+/// Appends a directory below `group` for each element of a list of the node, with a file that
+/// prints the element.
+fn add_leaves<T: Display + 'static>(
+    leaves: &mut KVec<Dir>,
+    group: &Dir,
+    node: &Arc<Node>,
+    list: fn(&Node) -> &[T],
+) -> Result {
+    for i in 0..list(node).len() {
+        let files = kvec![file(c"properties", node, move |node, out| {
+            let element = list(node).get(i).ok_or(ENODEV)?;
+            put(out, format_args!("{element}"))
+        })?]?;
+        let leaf = Dir::new(&Parent::Dir(group), &number(i)?, files)?;
+        leaves.push(leaf, GFP_KERNEL)?;
+    }
+    Ok(())
+}
+
+/// Returns the files of every node.
 fn node_files(node: &Arc<Node>) -> Result<KVec<File>> {
-    let mut files = KVec::with_capacity(3, GFP_KERNEL)?;
-    let of = node.clone();
-    files.push(
-        File::new(c"gpu_id", move |out: &mut Text<'_>| {
-            of.check_permission()?;
-            put(out, format_args!("{}\n", of.gpu_id))
+    Ok(kvec![
+        file(c"gpu_id", node, |node, out| {
+            put(out, format_args!("{}\n", node.gpu_id))
         })?,
-        GFP_KERNEL,
-    )?;
-    let of = node.clone();
-    files.push(
-        File::new(c"name", move |out: &mut Text<'_>| {
-            of.check_permission()?;
-            put(out, format_args!("{}\n", of.name))
+        file(c"name", node, |node, out| {
+            put(out, format_args!("{}\n", node.name))
         })?,
-        GFP_KERNEL,
-    )?;
-    let of = node.clone();
-    files.push(
-        File::new(c"properties", move |out: &mut Text<'_>| {
-            of.check_permission()?;
-            put(out, format_args!("{}", of.properties()))
+        file(c"properties", node, |node, out| {
+            put(out, format_args!("{}", node.properties()))
         })?,
-        GFP_KERNEL,
-    )?;
-    Ok(files)
+    ]?)
 }
