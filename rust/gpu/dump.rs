@@ -12,7 +12,7 @@ use kernel::{
 use super::{coredump::Coredump, Gpu};
 use crate::{
     asic::xcc::XccList,
-    hw::{HqdDump, HqdSlot, SdmaQueueId},
+    hw::{write_registers, HqdSlot, SdmaQueueId},
 };
 
 /// Dwords in a line.
@@ -47,13 +47,6 @@ fn without_core(gpu: &Gpu, f: &mut fmt::Formatter<'_>) -> Result<bool, fmt::Erro
     Ok(!has_core)
 }
 
-fn registers(f: &mut fmt::Formatter<'_>, registers: &HqdDump) -> fmt::Result {
-    for (name, value) in registers {
-        writeln!(f, "    {name} {value:08x}")?;
-    }
-    Ok(())
-}
-
 /// Prints the active compute HQDs of XCCs.
 pub(crate) fn compute_hqds(gpu: &Gpu, xccs: &XccList, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     if without_core(gpu, f)? {
@@ -71,7 +64,7 @@ pub(crate) fn compute_hqds(gpu: &Gpu, xccs: &XccList, f: &mut fmt::Formatter<'_>
                     // The first register is `CP_HQD_ACTIVE`.
                     Ok(read) if read.first().is_some_and(|(_, active)| *active != 0) => {
                         writeln!(f, "  Inst {}, CP Pipe {pipe}, Queue {queue}", xcc.logical)?;
-                        registers(f, &read)?;
+                        write_registers(f, &read)?;
                     }
                     Ok(_) => {}
                     Err(e) => return writeln!(f, "  unavailable: {e:?}"),
@@ -99,7 +92,7 @@ pub(crate) fn sdma_queues(
                 Ok(Some(read)) => {
                     let index = engine - engines.start;
                     writeln!(f, "  SDMA Engine {index}, RLC {queue}")?;
-                    registers(f, &read)?;
+                    write_registers(f, &read)?;
                 }
                 Ok(None) => {}
                 Err(e) => return writeln!(f, "  unavailable: {e:?}"),

@@ -2,7 +2,7 @@
 
 //! The graphics core: HAL trait and code shared by all versions.
 
-use kernel::prelude::*;
+use kernel::{fmt, prelude::*};
 use rkfd_abi::{
     bits::{hi32 as hi, lo32 as lo},
     discovery::hwid,
@@ -48,7 +48,15 @@ pub(crate) struct WaveDebug {
 }
 
 /// Registers for debugfs: name and value.
-pub(crate) type HqdDump = KVec<(&'static str, u32)>;
+pub(crate) type RegisterDump = KVec<(&'static str, u32)>;
+
+/// Prints registers, one per line.
+pub(crate) fn write_registers(f: &mut fmt::Formatter<'_>, registers: &RegisterDump) -> fmt::Result {
+    for (name, value) in registers {
+        writeln!(f, "    {name} {value:08x}")?;
+    }
+    Ok(())
+}
 
 /// An HQD slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -112,7 +120,7 @@ pub(crate) trait GfxHal: Sync {
     fn wave_count(&self, mmio: &Mmio, xcc: Xcc, engines: u32, slot: HqdSlot) -> Result<u32>;
 
     /// Dumps the registers of an HQD slot. `ENOMEM` for the list.
-    fn dump_hqd(&self, mmio: &Mmio, xcc: Xcc, slot: HqdSlot) -> Result<HqdDump>;
+    fn dump_hqd(&self, mmio: &Mmio, xcc: Xcc, slot: HqdSlot) -> Result<RegisterDump>;
 
     /// Reads the register at dword `address`; `None` if user space may not read it
     /// (AMDGPU_INFO_READ_MMR_REG).
@@ -339,9 +347,9 @@ impl GfxNames {
         b: Block<'_>,
         slot: HqdSlot,
         extra: usize,
-    ) -> Result<HqdDump> {
+    ) -> Result<RegisterDump> {
         let regs = self.dumped();
-        let mut out = HqdDump::with_capacity(regs.len() + extra, GFP_KERNEL)?;
+        let mut out = RegisterDump::with_capacity(regs.len() + extra, GFP_KERNEL)?;
         self.with_bank(mmio, b, slot, 0, || {
             for reg in regs {
                 // Capacity is reserved before the lock: no allocation under it.
@@ -611,7 +619,7 @@ impl<T: GfxVersion> GfxHal for T {
         })
     }
 
-    fn dump_hqd(&self, mmio: &Mmio, xcc: Xcc, slot: HqdSlot) -> Result<HqdDump> {
+    fn dump_hqd(&self, mmio: &Mmio, xcc: Xcc, slot: HqdSlot) -> Result<RegisterDump> {
         T::NAMES.dump_slot(mmio, mmio.xcc(xcc)?, slot, 0)
     }
 

@@ -5,7 +5,7 @@
 use kernel::prelude::*;
 use rkfd_abi::regs::{name, Value};
 
-use super::gfx::{HqdDump, HqdSlot, WaveDebug};
+use super::gfx::{HqdSlot, RegisterDump, WaveDebug};
 use crate::asic::{config::Config, mmio::Mmio, xcc::Xcc};
 
 /// How user queues are scheduled.
@@ -187,5 +187,5 @@ pub(crate) trait MesHal: Sync {
     fn vm_context_control(&self) -> u32;
 
     /// Dumps the registers of a pipe and its ring's HQD slot, for debugfs. `ENOMEM` for the list.
-    fn dump(&self, mmio: &Mmio, pipe: MesPipe) -> Result<HqdDump>;
+    fn dump(&self, mmio: &Mmio, pipe: MesPipe) -> Result<RegisterDump>;
 }

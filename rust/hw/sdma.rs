@@ -14,7 +14,7 @@ use rkfd_abi::{
 
 use super::{
     dma::{DmaPacketHal, HdpFlush, RegValue},
-    gfx::HqdDump,
+    gfx::RegisterDump,
     gmc::{FlushType, HubNames},
     names::names,
     nbio::{self, NbioNames},
@@ -92,7 +92,7 @@ pub(crate) trait SdmaHal: Sync {
     fn packets(&self) -> &'static dyn DmaPacketHal;
 
     /// Dumps the registers of an engine, for debugfs. `ENOMEM` for the list.
-    fn dump(&self, mmio: &Mmio, engine: u32) -> Result<HqdDump>;
+    fn dump(&self, mmio: &Mmio, engine: u32) -> Result<RegisterDump>;
 }
 
 names! { $
@@ -230,8 +230,8 @@ impl<'a> Engine<'a> {
     }
 
     /// Reads these registers, `index` dwords further on. `ENOMEM` for the list.
-    pub(super) fn dump(self, regs: &[Reg<Untyped>], index: u32) -> Result<HqdDump> {
-        let mut dump = HqdDump::with_capacity(regs.len(), GFP_KERNEL)?;
+    pub(super) fn dump(self, regs: &[Reg<Untyped>], index: u32) -> Result<RegisterDump> {
+        let mut dump = RegisterDump::with_capacity(regs.len(), GFP_KERNEL)?;
         for reg in regs {
             let name = reg.name.strip_prefix("reg").unwrap_or(reg.name);
             dump.push((name, self.rd_at(*reg, index)?.raw()), GFP_KERNEL)?;
@@ -367,7 +367,7 @@ impl<T: SdmaVersion> SdmaHal for T {
         T::PACKETS
     }
 
-    fn dump(&self, mmio: &Mmio, engine: u32) -> Result<HqdDump> {
+    fn dump(&self, mmio: &Mmio, engine: u32) -> Result<RegisterDump> {
         T::engine(mmio, engine)?.dump(T::DUMPED, 0)
     }
 }

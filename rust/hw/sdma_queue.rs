@@ -9,7 +9,7 @@ use rkfd_abi::{
 };
 
 use super::{
-    gfx::HqdDump,
+    gfx::RegisterDump,
     mqd::{order, QueueSpec, SdmaQueueId},
     names::names,
     sdma::{RingNames, SdmaVersion},
@@ -29,7 +29,7 @@ pub(crate) trait SdmaQueueHal: Sync {
     fn held_doorbell(&self, mmio: &Mmio, place: SdmaQueueId) -> Result<Option<u32>>;
 
     /// Dumps the queue registers of a place if its ring is enabled. `ENOMEM` for the list.
-    fn dump(&self, mmio: &Mmio, place: SdmaQueueId) -> Result<Option<HqdDump>>;
+    fn dump(&self, mmio: &Mmio, place: SdmaQueueId) -> Result<Option<RegisterDump>>;
 }
 
 names! { $
@@ -122,7 +122,7 @@ impl<T: SdmaQueueVersion> SdmaQueueHal for T {
         Ok((doorbell != 0).then_some(doorbell))
     }
 
-    fn dump(&self, mmio: &Mmio, place: SdmaQueueId) -> Result<Option<HqdDump>> {
+    fn dump(&self, mmio: &Mmio, place: SdmaQueueId) -> Result<Option<RegisterDump>> {
         let e = T::Engines::engine(mmio, place.engine)?;
         let (n, at) = (T::PLACE, place.queue * T::STRIDE);
         if !n.RB_CNTL__RB_ENABLE.is_set(e.rd_at(n.RB_CNTL, at)?) {

@@ -14,7 +14,7 @@ use kernel::{
 
 use crate::{
     card::Card,
-    hw::HqdDump,
+    hw::RegisterDump,
     kapi::sched::Scheduler, //
 };
 
@@ -224,7 +224,7 @@ impl Sdma {
     }
 
     /// Returns the registers of an engine, for debugfs. `ENODEV` when the device is unplugged.
-    pub(crate) fn dump(&self, card: &Card, engine: u32) -> Result<HqdDump> {
+    pub(crate) fn dump(&self, card: &Card, engine: u32) -> Result<RegisterDump> {
         card.generation().sdma.dump(card.mmio()?, engine)
     }
 }

@@ -23,8 +23,8 @@ use crate::{
         xcc::Xcc,
     },
     hw::gfx::{
-        gfx_names, halt, start_interrupts, start_vmids, ArrayFields, GfxNames, GfxVersion, HqdDump,
-        HqdSlot,
+        gfx_names, halt, start_interrupts, start_vmids, ArrayFields, GfxNames, GfxVersion, HqdSlot,
+        RegisterDump,
     },
 };
 
@@ -45,7 +45,7 @@ const READ_TIMEOUT: u32 = 0xff;
 const MEC_US: i64 = 50;
 
 /// Dumps the registers of an HQD slot. `ENOMEM` for the list.
-pub(super) fn dump_slot(mmio: &Mmio, slot: HqdSlot, extra: usize) -> Result<HqdDump> {
+pub(super) fn dump_slot(mmio: &Mmio, slot: HqdSlot, extra: usize) -> Result<RegisterDump> {
     Gfx::NAMES.dump_slot(mmio, block(mmio)?, slot, extra)
 }
 

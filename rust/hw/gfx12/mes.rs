@@ -23,7 +23,7 @@ use super::{
 use crate::{
     asic::mmio::{Block, Mmio},
     hw::{
-        gfx::{GfxVersion, HqdDump, HqdSlot, DEQUEUE_RESET},
+        gfx::{GfxVersion, HqdSlot, RegisterDump, DEQUEUE_RESET},
         sched::{MesHal, MesPipe, MesResources, MesVersion, MES_PRIORITIES},
     },
 };
@@ -281,7 +281,7 @@ impl MesHal for Mes {
         cntl.with(&gmc::GFX.interrupts()).raw()
     }
 
-    fn dump(&self, mmio: &Mmio, pipe: MesPipe) -> Result<HqdDump> {
+    fn dump(&self, mmio: &Mmio, pipe: MesPipe) -> Result<RegisterDump> {
         const REGS: [Reg<Untyped>; 5] = [
             gc::regCP_MES_CNTL.untyped(),
             gc::regCP_MES_GP3_LO.untyped(),

@@ -5,7 +5,10 @@
 use kernel::{fmt, prelude::*};
 
 use super::{pipe::op_name, Mes};
-use crate::{card::Card, hw::MesPipe};
+use crate::{
+    card::Card,
+    hw::{write_registers, MesPipe},
+};
 
 const PIPES: [(MesPipe, &str); 2] = [
     (MesPipe::Scheduler, "mes_3.0.0"),
@@ -41,11 +44,7 @@ impl Mes {
                 .mmio()
                 .and_then(|mmio| card.generation().need_mes()?.dump(mmio, pipe));
             match registers {
-                Ok(registers) => {
-                    for (name, value) in &registers {
-                        writeln!(f, "    {name} {value:08x}")?;
-                    }
-                }
+                Ok(registers) => write_registers(f, &registers)?,
                 Err(e) => writeln!(f, "    registers unavailable: {e:?}")?,
             }
         }

@@ -5,7 +5,7 @@
 use kernel::fmt;
 
 use super::Sdma;
-use crate::card::Card;
+use crate::{card::Card, hw::write_registers};
 
 impl Sdma {
     /// Prints the rings: pointers in bytes, job counts, pending jobs, and the registers of the
@@ -28,11 +28,7 @@ impl Sdma {
                 writeln!(f, "    job {seq} in VMID {vmid}")?;
             }
             match self.dump(card, ring.engine()) {
-                Ok(registers) => {
-                    for (name, value) in &registers {
-                        writeln!(f, "    {name} {value:08x}")?;
-                    }
-                }
+                Ok(registers) => write_registers(f, &registers)?,
                 Err(e) => writeln!(f, "    registers unavailable: {e:?}")?,
             }
         }
