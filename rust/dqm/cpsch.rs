@@ -18,7 +18,7 @@ use crate::{
     mqd::Mqd,
     ring::{
         hiq::Hiq,
-        packet::{Filter, RunList, SetResources, UnmapQueues},
+        packet::{Filter, RunList, SetResources, UnmapQueues, WriteRegister},
     },
     trace,
 };
@@ -254,7 +254,7 @@ impl SchedOps for Cpsch {
             .need_kiq()?
             .dequeue_wait(gpu.mmio()?, self.node.xccs.first())?;
         let result = hiq
-            .set_resources(
+            .send(
                 gpu,
                 &SetResources {
                     hiq: true,
@@ -265,7 +265,7 @@ impl SchedOps for Cpsch {
                     xnack_chain: g.need_kiq()?.xnack_chain(gpu.config()),
                 },
             )
-            .and_then(|()| hiq.write_register(gpu, reg, value))
+            .and_then(|()| hiq.send(gpu, &WriteRegister { reg, value }))
             // Fence behind both packets: checks that the scheduler responds.
             .and_then(|()| hiq.fence(gpu, preemption_timeout()));
         if let Err(e) = result {
@@ -338,7 +338,7 @@ impl SchedOps for Cpsch {
             None => value,
         };
         let hiq = self.hiq.as_mut().ok_or(ENODEV)?;
-        hiq.write_register(gpu, reg, value)
+        hiq.send(gpu, &WriteRegister { reg, value })
     }
 
     fn map(&mut self, gpu: &Gpu, queues: &mut Queues, _scope: Scope<'_>) -> Result {
@@ -375,7 +375,7 @@ impl SchedOps for Cpsch {
             list.queues,
             list.oversubscribed,
         );
-        hiq.run_list(
+        hiq.send(
             gpu,
             &RunList {
                 addr: buffer.addr(),

@@ -8,10 +8,10 @@ use kernel::{fmt, page::PAGE_SIZE, prelude::*, sync::barrier};
 
 use super::{
     kiq::Kiqs,
-    packet::{MapHiq, QueryStatus, RunList, SetResources, UnmapQueues, WriteRegister},
+    packet::{MapHiq, QueryStatus, UnmapQueues},
     wait,
     writer::{Format, Layout, Wrap, Writer},
-    Batch,
+    Batch, Packet,
 };
 use crate::{
     asic::xcc::{Xcc, XccList},
@@ -130,30 +130,11 @@ impl Hiq {
         self.writer.show("hiq", "HIQ", f)
     }
 
-    fn send(&mut self, card: &Card, batch: &Batch) -> Result {
-        self.writer.submit(card, batch)
-    }
-
-    /// Sends SET_RESOURCES: VMIDs, queue slots and GWS entries available to the scheduler. `ENOMEM`
-    /// when the ring is full.
-    pub(crate) fn set_resources(&mut self, card: &Card, resources: &SetResources) -> Result {
+    /// Sends a packet. `ENOMEM` when the ring is full.
+    pub(crate) fn send<P: Packet>(&mut self, card: &Card, packet: &P) -> Result {
         let mut batch = Batch::new();
-        batch.push(resources)?;
-        self.send(card, &batch)
-    }
-
-    /// Sends WRITE_DATA to a register. `ENOMEM` when the ring is full.
-    pub(crate) fn write_register(&mut self, card: &Card, reg: u32, value: u32) -> Result {
-        let mut batch = Batch::new();
-        batch.push(&WriteRegister { reg, value })?;
-        self.send(card, &batch)
-    }
-
-    /// Sends RUN_LIST. `ENOMEM` when the ring is full.
-    pub(crate) fn run_list(&mut self, card: &Card, list: &RunList) -> Result {
-        let mut batch = Batch::new();
-        batch.push(list)?;
-        self.send(card, &batch)
+        batch.push(packet)?;
+        self.writer.submit(card, &batch)
     }
 
     /// Unmaps queues and waits for the fence behind that. `ETIME` when the scheduler does not
@@ -179,7 +160,7 @@ impl Hiq {
             addr: self.writer.buffer().gpu_addr() + FENCE as u64,
             value: FENCE_COMPLETED,
         })?;
-        self.send(card, &batch)?;
+        self.writer.submit(card, &batch)?;
         self.wait_fence(card, timeout_ms)
     }
 
