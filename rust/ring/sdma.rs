@@ -6,12 +6,9 @@
 //! process; [`Clients`] submits the driver's own clears, copies and PTE writes. An engine whose job
 //! times out is reset.
 
-use kernel::{
-    prelude::*,
-    sync::Arc,
-    time::{delay::fsleep, Delta, Instant, Monotonic},
-};
+use kernel::{prelude::*, sync::Arc};
 
+use super::wait;
 use crate::{
     card::Card,
     hw::RegisterDump,
@@ -38,8 +35,8 @@ pub(crate) use ring::Ib;
 use recover::Shared;
 use ring::Ring;
 
-/// Limit for jobs to end in [`Sdma::drain`].
-const DRAIN_TIMEOUT: Delta = Delta::from_secs(30);
+/// Limit for jobs to end in [`Sdma::drain`]. The job timeout is shorter.
+const DRAIN_TIMEOUT_MS: i64 = 30_000;
 
 /// One scheduler per ring.
 type Schedulers = KVec<Arc<Scheduler<Job>>>;
@@ -164,17 +161,10 @@ impl Sdma {
 
     /// Waits until all jobs have ended. The caller prevents new ones. `ETIME` after 30 s.
     pub(crate) fn drain(&self) -> Result {
-        for ring in &self.rings {
-            let start = Instant::<Monotonic>::now();
-            while ring.oldest().is_some() {
-                // The job timeout is shorter.
-                if start.elapsed() > DRAIN_TIMEOUT {
-                    return Err(ETIME);
-                }
-                fsleep(Delta::from_millis(1));
-            }
-        }
-        Ok(())
+        self.rings.iter().try_for_each(|ring| {
+            let drained = wait(DRAIN_TIMEOUT_MS, || Ok(ring.oldest().is_none()));
+            drained.map_err(|_| ETIME)
+        })
     }
 
     /// Returns the entities of the driver's own jobs.

@@ -14,7 +14,7 @@ use kernel::{
     page::PAGE_SIZE,
     prelude::*,
     sync::{aref::ARef, Arc, CondVar, Mutex},
-    time::{delay::fsleep, msecs_to_jiffies, Delta, Instant, Monotonic},
+    time::msecs_to_jiffies,
     workqueue::{impl_has_work, new_work, Work, WorkItem},
 };
 
@@ -29,7 +29,10 @@ use crate::{
         },
         workqueue::{Builder, OwnedQueue},
     },
-    ring::writer::{Format, Layout, Wrap, Writer},
+    ring::{
+        wait,
+        writer::{Format, Layout, Wrap, Writer},
+    },
     trace, uapi,
 };
 
@@ -270,15 +273,13 @@ impl Up {
         self.writer.buffer().write32(TEST, TEST_BEFORE)?;
         self.writer.buffer().publish()?;
         self.writer.send(&self.card, &self.test, c"ring test")?;
-        let start = Instant::<Monotonic>::now();
-        while self.writer.buffer().read32(TEST)? != TEST_AFTER {
-            self.card.check_usable()?;
-            if start.elapsed() > Delta::from_millis(TEST_TIMEOUT_MS) {
-                return Err(ETIMEDOUT);
+        wait(TEST_TIMEOUT_MS, || {
+            let done = self.writer.buffer().read32(TEST)? == TEST_AFTER;
+            if !done {
+                self.card.check_usable()?;
             }
-            fsleep(Delta::from_micros(20));
-        }
-        Ok(())
+            Ok(done)
+        })
     }
 
     /// Stops the engine and waits until it is idle; resets it after 100 ms. Nothing to do for an
@@ -290,14 +291,10 @@ impl Up {
         let hal = self.card.generation().sdma;
         let mmio = self.card.mmio()?;
         hal.stop(mmio, engine)?;
-        let start = Instant::<Monotonic>::now();
-        while !hal.is_idle(mmio, engine)? {
-            if start.elapsed() > Delta::from_millis(IDLE_TIMEOUT_MS) {
-                return hal.reset(mmio, engine);
-            }
-            fsleep(Delta::from_micros(20));
+        match wait(IDLE_TIMEOUT_MS, || hal.is_idle(mmio, engine)) {
+            Err(e) if e == ETIMEDOUT => hal.reset(mmio, engine),
+            result => result,
         }
-        Ok(())
     }
 }
 
