@@ -600,7 +600,7 @@ impl Dqm {
     /// the GPU is hung.
     pub(crate) fn set_runtime(&self, slot: &Arc<DqmProcess>, enabled: bool) -> Result {
         let mut inner = self.lock();
-        if enabled & inner.running {
+        if enabled && inner.running {
             self.gpu.check_usable()?;
             inner.sched.set_runtime(&self.gpu, slot)?;
         }

@@ -4,7 +4,7 @@
 //! when its doorbell is rung. A change takes one frame per affected queue, regardless of the number
 //! of other queues.
 
-use kernel::{prelude::*, sync::Arc};
+use kernel::prelude::*;
 use rkfd_abi::mes as abi;
 
 mod hung;
@@ -178,31 +178,18 @@ impl Mes {
             result => result,
         }
     }
-
-    /// Adds the active queues of a process.
-    fn add_process(&self, gpu: &Gpu, queues: &mut Queues, process: &DqmProcess) -> Result {
-        let mut at = 0;
-        while let Some(queue) = process.queue(at) {
-            self.add_or_lose(gpu, queues, &queue)?;
-            at += 1;
-        }
-        Ok(())
-    }
-
-    /// Continues after a failure with one queue, unless the GPU hangs.
-    fn remove_process(&self, gpu: &Gpu, queues: &mut Queues, process: &DqmProcess) -> Result {
-        let mut at = 0;
-        while let Some(queue) = process.queue(at) {
-            self.remove(gpu, queues, &queue)?;
-            at += 1;
-        }
-        Ok(())
-    }
 }
 
 impl DqmProcess {
-    fn queue(&self, at: usize) -> Option<Arc<DqmQueue>> {
-        self.state.lock().queues.get(at).cloned()
+    /// Calls `f` with each queue, until it fails.
+    fn for_each_queue(&self, mut f: impl FnMut(&DqmQueue) -> Result) -> Result {
+        let queue = |at: usize| self.state.lock().queues.get(at).cloned();
+        let mut at = 0;
+        while let Some(queue) = queue(at) {
+            f(&queue)?;
+            at += 1;
+        }
+        Ok(())
     }
 }
 
@@ -267,13 +254,13 @@ impl SchedOps for Mes {
                 })
             }
             Scope::Process(process) => {
-                self.remove_process(gpu, queues, process)?;
+                process.for_each_queue(|queue| self.remove(gpu, queues, queue))?;
                 // MES does not invalidate TLBs, and the memory is about to be freed.
                 flush_pasid(gpu, process.pasid(), FlushType::Heavyweight)
             }
-            Scope::All => {
-                queues.for_each_process(|queues, process| self.remove_process(gpu, queues, process))
-            }
+            Scope::All => queues.for_each_process(|queues, process| {
+                process.for_each_queue(|queue| self.remove(gpu, queues, queue))
+            }),
         }
     }
 
@@ -298,10 +285,12 @@ impl SchedOps for Mes {
             Scope::Queues(some) => some
                 .iter()
                 .try_for_each(|queue| self.add_or_lose(gpu, queues, queue)),
-            Scope::Process(process) => self.add_process(gpu, queues, process),
-            Scope::All => {
-                queues.for_each_process(|queues, process| self.add_process(gpu, queues, process))
+            Scope::Process(process) => {
+                process.for_each_queue(|queue| self.add_or_lose(gpu, queues, queue))
             }
+            Scope::All => queues.for_each_process(|queues, process| {
+                process.for_each_queue(|queue| self.add_or_lose(gpu, queues, queue))
+            }),
         }
     }
 

@@ -391,8 +391,7 @@ impl Queues {
         }
     }
 
-    /// Returns whether another queue can be created. `EPERM` when the GPU has the maximum number of
-    /// queues.
+    /// Fails with `EPERM` when the GPU has the maximum number of queues.
     pub(super) fn check_total(&mut self, gpu: &Gpu) -> Result {
         let limit = crate::module_parameters::max_num_of_queues_per_device.value();
         if self.total >= limit as usize {
@@ -407,7 +406,7 @@ impl Queues {
         Ok(())
     }
 
-    /// Returns whether a queue can be added. `EPERM` for a compute queue if oversubscription is
+    /// Fails with `EPERM` if a queue cannot be added: for a compute queue if oversubscription is
     /// off, and as many processes have queues as there are VMIDs, or as many queues are active as
     /// firmware has slots (`pqm_create_queue`).
     pub(super) fn check_subscription(&self, queue: &DqmQueue, vmids: Vmids) -> Result {

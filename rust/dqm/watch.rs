@@ -114,7 +114,7 @@ impl Watch {
     }
 
     /// Resets the count of checks without progress: the queue is busy, or not mapped.
-    pub(super) fn is_busy(&mut self) {
+    pub(super) fn restart(&mut self) {
         self.still = 0;
     }
 

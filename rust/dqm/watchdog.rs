@@ -183,7 +183,7 @@ pub(super) fn check(
         };
         let mut watch = queue.watch.lock();
         if !(active && stands) {
-            watch.is_busy();
+            watch.restart();
         } else if watch.stands(CHECKS) && !reported {
             watch.set_reported();
             drop(watch);
