@@ -140,7 +140,8 @@ pub(super) fn debug_trap(process: &Arc<Process>, data: &mut [u8]) -> Result<isiz
     drop(lock(&target, op)?);
     match op {
         KFD_IOC_DBG_TRAP_DISABLE => {
-            target.detach_debugger(&mut lock(&target, op)?);
+            let state = lock(&target, op)?;
+            target.detach_debugger(&state);
         }
         KFD_IOC_DBG_TRAP_SEND_RUNTIME_EVENT => {
             let args: &mut kfd_ioctl_dbg_trap_send_runtime_event_args = args(data)?;
@@ -163,7 +164,8 @@ pub(super) fn debug_trap(process: &Arc<Process>, data: &mut [u8]) -> Result<isiz
             if !LAUNCH_MODES.contains(&mode.into()) {
                 return Err(EINVAL);
             }
-            target.change_waves(&lock(&target, op)?, |waves| waves.launch_mode = mode)?;
+            let state = lock(&target, op)?;
+            target.change_waves(&state, |waves| waves.launch_mode = mode)?;
         }
         KFD_IOC_DBG_TRAP_SET_NODE_ADDRESS_WATCH => {
             let args: &mut kfd_ioctl_dbg_trap_set_node_address_watch_args = args(data)?;
@@ -264,9 +266,9 @@ fn enable(
     args.rinfo_size = u32::try_from(size_of::<kfd_runtime_info>())?;
     write_part(args.rinfo_ptr, size, runtime_info(runtime).as_bytes()).inspect_err(|_| {
         // Not one that was started after the end of this one.
-        if let Ok(mut state) = target.lock() {
+        if let Ok(state) = target.lock() {
             if target.session() == Some(session) {
-                target.detach_debugger(&mut state);
+                target.detach_debugger(&state);
             }
         }
     })

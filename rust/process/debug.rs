@@ -91,7 +91,7 @@ impl Process {
     /// [`Self::wait_for_debugger`] and without the process lock.
     pub(crate) fn set_runtime(
         self: &Arc<Self>,
-        state: &MutexGuard<'_, ProcessState>,
+        state: &ProcessState,
         runtime: Runtime,
         notify: bool,
     ) -> bool {
@@ -177,7 +177,7 @@ impl Process {
     /// memory.
     pub(crate) fn attach_debugger(
         self: &Arc<Self>,
-        _state: &MutexGuard<'_, ProcessState>,
+        _state: &ProcessState,
         debugger: &Process,
         file: Notified,
         enabled: Exceptions,
@@ -203,14 +203,14 @@ impl Process {
 
     /// Ends the session, if there is one: resumes the queues, clears all exceptions, and ends waits
     /// for the debugger.
-    pub(crate) fn detach_debugger(&self, state: &mut MutexGuard<'_, ProcessState>) {
+    pub(crate) fn detach_debugger(&self, state: &ProcessState) {
         let Some(session) = self.debug().lock().session.take() else {
             return;
         };
         table::unlist_debugged(session.debugger, self);
         self.resume_suspended(state);
         for (_, queue) in state.queues.iter() {
-            queue.exceptions().clear(Exceptions(u64::MAX));
+            queue.exceptions().clear(Exceptions::ALL);
         }
         let mut debug = self.debug().lock();
         debug.status = Exceptions::default();
@@ -234,12 +234,12 @@ impl Process {
     /// Ends the sessions in which this process is the debugger.
     pub(super) fn detach_from_debugged(&self) {
         while let Some(target) = table::debugged_by(self.mm()) {
-            target.detach_debugger(&mut target.inspect());
+            target.detach_debugger(&target.inspect());
         }
     }
 
     /// Resumes the queues that a debugger has suspended.
-    fn resume_suspended(&self, state: &MutexGuard<'_, ProcessState>) {
+    fn resume_suspended(&self, state: &ProcessState) {
         for device in self.devices() {
             let suspended = || state.queues.suspended_on(device.node());
             let mut list = KVec::new();
@@ -308,7 +308,7 @@ impl Process {
     /// they have. Errors as [`Dqm::set_wave_debug`](crate::dqm::Dqm::set_wave_debug).
     pub(crate) fn change_waves(
         &self,
-        _state: &MutexGuard<'_, ProcessState>,
+        _state: &ProcessState,
         mut f: impl FnMut(&mut WaveDebug),
     ) -> Result {
         for device in self.devices() {
@@ -327,18 +327,14 @@ impl Process {
     }
 
     /// Sets the exceptions that the debugger is notified of; notifies it if there is one.
-    pub(crate) fn enable_exceptions(
-        self: &Arc<Self>,
-        state: &MutexGuard<'_, ProcessState>,
-        enabled: Exceptions,
-    ) {
+    pub(crate) fn enable_exceptions(self: &Arc<Self>, state: &ProcessState, enabled: Exceptions) {
         let mut debug = self.debug().lock();
         let mut raised = debug.status;
         for device in &debug.devices {
-            raised = raised | device.status;
+            raised |= device.status;
         }
         for (_, queue) in state.queues.iter() {
-            raised = raised | queue.exceptions().status();
+            raised |= queue.exceptions().status();
         }
         if let Some(session) = debug.session.as_mut() {
             session.enabled = enabled;
@@ -382,14 +378,7 @@ impl Process {
         device: &ProcessDevice,
         exceptions: Exceptions,
     ) -> bool {
-        let mut debug = self.debug().lock();
-        if debug.session.is_none() {
-            return false;
-        }
-        if let Some(entry) = self.status_of(&mut debug, device.id()) {
-            entry.status = entry.status | exceptions;
-        }
-        self.notify(debug, exceptions)
+        self.raise_on(device, exceptions, |_| {})
     }
 
     /// Raises a VM fault. Returns whether the debugger is notified: the driver does not handle the
@@ -399,20 +388,32 @@ impl Process {
         device: &ProcessDevice,
         fault: MemoryException,
     ) -> bool {
+        self.raise_on(device, Exceptions::MEMORY_VIOLATION, |entry| {
+            entry.fault.get_or_insert(fault);
+        })
+    }
+
+    /// Raises exceptions of a GPU, and records them by `record`, too.
+    fn raise_on(
+        self: &Arc<Self>,
+        device: &ProcessDevice,
+        exceptions: Exceptions,
+        record: impl FnOnce(&mut DeviceStatus),
+    ) -> bool {
         let mut debug = self.debug().lock();
         if debug.session.is_none() {
             return false;
         }
         if let Some(entry) = self.status_of(&mut debug, device.id()) {
-            entry.status = entry.status | Exceptions::MEMORY_VIOLATION;
-            entry.fault.get_or_insert(fault);
+            entry.status |= exceptions;
+            record(entry);
         }
-        self.notify(debug, Exceptions::MEMORY_VIOLATION)
+        self.notify(debug, exceptions)
     }
 
     fn raise_of_process(self: &Arc<Self>, exceptions: Exceptions) {
         let mut debug = self.debug().lock();
-        debug.status = debug.status | exceptions;
+        debug.status |= exceptions;
         self.notify(debug, exceptions);
     }
 
@@ -428,8 +429,11 @@ impl Process {
 
     /// Returns the exceptions of the GPU with this id, and clears some.
     pub(crate) fn take_device_status(&self, gpu_id: u32, clear: Exceptions) -> Exceptions {
-        let mut debug = self.debug().lock();
-        let Some(entry) = self.status_of(&mut debug, gpu_id) else {
+        self.take_status(&mut self.debug().lock(), gpu_id, clear)
+    }
+
+    fn take_status(&self, debug: &mut DebugState, gpu_id: u32, clear: Exceptions) -> Exceptions {
+        let Some(entry) = self.status_of(debug, gpu_id) else {
             return Exceptions::default();
         };
         let status = entry.status;
@@ -445,17 +449,13 @@ impl Process {
             return;
         }
         if let Some(entry) = self.status_of(&mut debug, gpu_id) {
-            entry.status = entry.status | exceptions;
+            entry.status |= exceptions;
         }
     }
 
     /// Returns the exceptions of a queue, a GPU, or the process of which one is enabled, and clears
     /// some of them. `EAGAIN` without one.
-    pub(crate) fn take_event(
-        &self,
-        state: &MutexGuard<'_, ProcessState>,
-        clear: Exceptions,
-    ) -> Result<DebugEvent> {
+    pub(crate) fn take_event(&self, state: &ProcessState, clear: Exceptions) -> Result<DebugEvent> {
         let mut debug = self.debug().lock();
         for (id, queue) in state.queues.iter() {
             let status = queue.exceptions().status();
@@ -468,19 +468,14 @@ impl Process {
                 });
             }
         }
-        for (at, device) in self.devices().iter().enumerate() {
-            let status = debug
-                .devices
-                .get(at)
-                .map_or_else(Exceptions::default, |d| d.status);
-            if debug.is_enabled(status) {
-                debug.devices[at].status = status.without(clear);
-                return Ok(DebugEvent {
-                    exceptions: status,
-                    queue: 0,
-                    gpu: device.id(),
-                });
-            }
+        let mut devices = debug.devices.iter();
+        let raised = devices.position(|entry| debug.is_enabled(entry.status));
+        if let Some(device) = raised.and_then(|at| self.devices().get(at)) {
+            return Ok(DebugEvent {
+                exceptions: self.take_status(&mut debug, device.id(), clear),
+                queue: 0,
+                gpu: device.id(),
+            });
         }
         let status = debug.status;
         if !debug.is_enabled(status) {
@@ -499,7 +494,7 @@ impl Process {
     /// or source, `ENODATA` if it was not raised.
     pub(crate) fn take_exception(
         &self,
-        state: &MutexGuard<'_, ProcessState>,
+        state: &ProcessState,
         code: u32,
         source: u32,
         clear: bool,
@@ -545,7 +540,7 @@ impl Process {
     fn clear_exception(
         &self,
         debug: &mut DebugState,
-        state: &MutexGuard<'_, ProcessState>,
+        state: &ProcessState,
         exception: Exceptions,
         source: u32,
     ) {
@@ -575,10 +570,10 @@ impl Process {
         }
         match taken.info {
             ExceptionInfo::None => {}
-            ExceptionInfo::Runtime(_) => debug.status = debug.status | taken.exception,
+            ExceptionInfo::Runtime(_) => debug.status |= taken.exception,
             ExceptionInfo::Memory(fault) => {
                 if let Some(entry) = self.status_of(&mut debug, taken.source) {
-                    entry.status = entry.status | taken.exception;
+                    entry.status |= taken.exception;
                     entry.fault = Some(fault);
                 }
             }
@@ -589,7 +584,7 @@ impl Process {
     /// RUNTIME_ENABLE, exceptions of a queue. `ENODEV` without such a GPU.
     pub(crate) fn send_to_runtime(
         self: &Arc<Self>,
-        state: &MutexGuard<'_, ProcessState>,
+        state: &ProcessState,
         gpu_id: u32,
         queue_id: u32,
         exceptions: Exceptions,

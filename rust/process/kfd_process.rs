@@ -524,7 +524,7 @@ impl Process {
             self.detach_memory(index, device);
         }
         self.end_profile(None);
-        self.detach_debugger(&mut state);
+        self.detach_debugger(&state);
         drop(state);
         if self.is_primary() {
             self.detach_from_debugged();

@@ -6,7 +6,7 @@
 //! The interrupt thread records exceptions here, without allocation and without a lock that is held
 //! across hardware access.
 
-use core::ops::BitOr;
+use core::ops::{BitOr, BitOrAssign};
 
 use kernel::{
     num::casts::u32_as_usize,
@@ -24,6 +24,8 @@ use crate::uapi;
 pub(crate) struct Exceptions(pub(crate) u64);
 
 impl Exceptions {
+    /// All exceptions.
+    pub(crate) const ALL: Self = Self(u64::MAX);
     /// A new queue, until the debugger clears the exception.
     pub(crate) const QUEUE_NEW: Self = Self::one(uapi::EC_QUEUE_NEW);
     /// A queue was destroyed, an exception of the GPU.
@@ -92,6 +94,12 @@ impl BitOr for Exceptions {
 
     fn bitor(self, other: Self) -> Self {
         Self(self.0 | other.0)
+    }
+}
+
+impl BitOrAssign for Exceptions {
+    fn bitor_assign(&mut self, other: Self) {
+        *self = *self | other;
     }
 }
 
