@@ -146,10 +146,7 @@ fn save_area(process: &Process, device: &ProcessDevice, doorbell: u32) -> Option
     if !process.runtime_enabled() {
         return None;
     }
-    let (_, queue) = state
-        .queues
-        .iter()
-        .find(|(_, queue)| queue.node().id() == device.id() && queue.doorbell_id() == doorbell)?;
+    let queue = state.queues.by_doorbell(device.node(), doorbell)?;
     Some(queue.spec().cwsr_va)
 }
 

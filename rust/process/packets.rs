@@ -64,10 +64,7 @@ fn take(
     if !table.take_invalid(doorbell) {
         return None;
     }
-    let (_, queue) = state
-        .queues
-        .iter()
-        .find(|(_, queue)| queue.node().id() == device.id() && queue.doorbell_id() == doorbell)?;
+    let queue = state.queues.by_doorbell(device.node(), doorbell)?;
     Some(queue.hw().clone())
 }
 

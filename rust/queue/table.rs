@@ -118,6 +118,12 @@ impl QueueTable {
         queues.filter(|queue| queue.is_suspended())
     }
 
+    /// Returns the queue on a node with this doorbell of the process.
+    pub(crate) fn by_doorbell<'a>(&'a self, node: &'a Node, doorbell: u32) -> Option<&'a Queue> {
+        let mut queues = self.on_node(node).map(|(_, queue)| queue);
+        queues.find(|queue| queue.doorbell_id() == doorbell)
+    }
+
     /// Iterates over the queues on a node.
     fn on_node<'a>(&'a self, node: &'a Node) -> impl Iterator<Item = (u32, &'a Queue)> {
         self.iter().filter(|(_, q)| q.node().id() == node.id())
