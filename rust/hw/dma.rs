@@ -157,6 +157,31 @@ pub(super) fn put(out: &mut [u32], shape: &Packet, fields: &[(DwField, u32)]) ->
     Ok(shape.dwords)
 }
 
+/// Encodes POLL_REGMEM without flags, which waits until some bits have a value. `addr` are the two
+/// halves of the address.
+fn poll(
+    out: &mut [u32; DMA_PACKET_DWORDS],
+    addr: (u32, u32),
+    value: u32,
+    mask: u32,
+    interval: u32,
+) -> Result<usize> {
+    use sdma::poll_regmem as p;
+    put(
+        out,
+        &p::PACKET,
+        &[
+            (p::FUNC, p::FUNC_EQUAL),
+            (p::ADDR_LO, addr.0),
+            (p::ADDR_HI, addr.1),
+            (p::VALUE, value),
+            (p::MASK, mask),
+            (p::INTERVAL, interval),
+            (p::RETRY_COUNT, p::RETRY_FOR_EVER),
+        ],
+    )
+}
+
 /// Encodes a packet for SDMA 4.4.2; later versions keep the positions of its fields. Errors as
 /// [`DmaPacketHal::emit`].
 pub(super) fn emit(packet: &DmaPacket, out: &mut [u32; DMA_PACKET_DWORDS]) -> Result<usize> {
@@ -201,54 +226,17 @@ pub(super) fn emit(packet: &DmaPacket, out: &mut [u32; DMA_PACKET_DWORDS]) -> Re
             *out.get_mut(p::ADDR.dw).ok_or(EINVAL)? = r.reg;
             Ok(len)
         }
-        DmaPacket::WaitReg(r) => {
-            use sdma::poll_regmem as p;
-            put(
-                out,
-                &p::PACKET,
-                &[
-                    (p::FUNC, p::FUNC_EQUAL),
-                    (p::ADDR_LO, r.reg << 2),
-                    (p::VALUE, r.value),
-                    (p::MASK, r.value),
-                    (p::INTERVAL, POLL_INTERVAL),
-                    (p::RETRY_COUNT, p::RETRY_FOR_EVER),
-                ],
-            )
-        }
+        DmaPacket::WaitReg(r) => poll(out, (r.reg << 2, 0), r.value, r.value, POLL_INTERVAL),
         DmaPacket::WaitMem { addr, value } => {
-            use sdma::poll_regmem as p;
-            put(
-                out,
-                &p::PACKET,
-                &[
-                    (p::FUNC, p::FUNC_EQUAL),
-                    (p::MEM_POLL, 1),
-                    (p::ADDR_LO, lo(addr)),
-                    (p::ADDR_HI, hi(addr)),
-                    (p::VALUE, value),
-                    (p::MASK, !0),
-                    (p::INTERVAL, MEM_POLL_INTERVAL),
-                    (p::RETRY_COUNT, p::RETRY_FOR_EVER),
-                ],
-            )
+            let len = poll(out, (lo(addr), hi(addr)), value, !0, MEM_POLL_INTERVAL)?;
+            sdma::poll_regmem::MEM_POLL.set(out, 1);
+            Ok(len)
         }
         DmaPacket::HdpFlush(flush) => {
-            use sdma::poll_regmem as p;
-            put(
-                out,
-                &p::PACKET,
-                &[
-                    (p::HDP_FLUSH, 1),
-                    (p::FUNC, p::FUNC_EQUAL),
-                    (p::ADDR_LO, flush.done << 2),
-                    (p::ADDR_HI, flush.request << 2),
-                    (p::VALUE, flush.mask),
-                    (p::MASK, flush.mask),
-                    (p::INTERVAL, POLL_INTERVAL),
-                    (p::RETRY_COUNT, p::RETRY_FOR_EVER),
-                ],
-            )
+            let registers = (flush.done << 2, flush.request << 2);
+            let len = poll(out, registers, flush.mask, flush.mask, POLL_INTERVAL)?;
+            sdma::poll_regmem::HDP_FLUSH.set(out, 1);
+            Ok(len)
         }
         DmaPacket::Indirect { vmid, addr, dwords } => {
             use sdma::indirect as p;
