@@ -11,14 +11,12 @@ use kernel::{
     prelude::*,
     sync::{Arc, Mutex},
 };
+use rkfd_abi::doorbell::{PER_PROCESS, PROCESS_SLICE};
 
 use crate::{
     card::{aperture::BYTES, Card},
     hw::SdmaQueueId,
 };
-
-/// Doorbells of a slice.
-pub(crate) const PER_SLICE: usize = 1024;
 
 /// Pages of the doorbell BAR of a card. Dropping it frees them.
 pub(crate) struct DoorbellPages {
@@ -32,7 +30,7 @@ pub(crate) struct DoorbellPages {
 impl DoorbellPages {
     /// Takes pages of `bytes` bytes. `ENOMEM` when there are not as many in a row.
     pub(crate) fn new(card: &Arc<Card>, bytes: usize) -> Result<Arc<Self>> {
-        let count = bytes.div_ceil(card.doorbells().slice_bytes());
+        let count = bytes.div_ceil(PROCESS_SLICE);
         let first = card.doorbells().take_slices(count)?;
         let pages = Self {
             card: card.clone(),
@@ -98,7 +96,7 @@ impl Slice {
     /// Takes a slice of the card's BAR. `ENOMEM` when there is none.
     pub(crate) fn new(card: &Arc<Card>) -> Result<Arc<Self>> {
         let caps = card.generation().caps;
-        let mut used = BitmapVec::new(PER_SLICE, GFP_KERNEL)?;
+        let mut used = BitmapVec::new(PER_PROCESS, GFP_KERNEL)?;
         let (first, last) = caps.non_cp_doorbells;
         for half in 0..2 {
             let shift = half * caps.doorbell_mirror;
@@ -106,7 +104,7 @@ impl Slice {
                 used.set_bit(id as usize);
             }
         }
-        let pages = DoorbellPages::new(card, card.doorbells().slice_bytes())?;
+        let pages = DoorbellPages::new(card, PROCESS_SLICE)?;
         Arc::pin_init(
             pin_init!(Self {
                 card: card.clone(),

@@ -57,8 +57,6 @@ pub(crate) struct Caps {
     pub(crate) kernel_queues_per_pipe: u32,
     /// Queues that a process may have on one GPU (`pqm_create_queue`).
     pub(crate) process_queues: usize,
-    /// Bytes of a process's doorbell slice.
-    pub(crate) doorbell_slice: u32,
     /// First and last 64-bit doorbell index of the non-CP window; it repeats at
     /// [`Caps::doorbell_mirror`].
     pub(crate) non_cp_doorbells: (u32, u32),

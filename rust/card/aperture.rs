@@ -16,19 +16,20 @@ use kernel::{
     ptr::Alignment,
     sync::Mutex, //
 };
+use rkfd_abi::doorbell::{self, PROCESS_SLICE};
 
 use crate::{asic::caps::Caps, kapi::bitmap::BitmapRanges};
 
 /// The BAR of the doorbells.
 const BAR: u32 = 2;
 /// Bytes of a doorbell.
-pub(crate) const BYTES: u32 = 8;
+pub(crate) const BYTES: u32 = doorbell::SIZE as u32;
+
 /// The doorbell BAR.
 #[pin_data]
 pub(crate) struct Aperture {
     bar: DevresLt<pci::Bar<'static>>,
     phys: u64,
-    slice_bytes: usize,
     /// Bytes at the start of the BAR for queues of the kernel.
     kernel_bytes: usize,
     /// First doorbell index (dwords) of the scheduler's page: the HIQ, or the aggregated doorbells
@@ -52,9 +53,8 @@ impl Aperture {
         // (amdgpu_doorbell_init()).
         let engines = (caps.max_kernel_doorbell as usize + 1) * BYTES as usize;
         let engines = (engines + 0x400 * 4).next_multiple_of(PAGE_SIZE);
-        let slice_bytes = caps.doorbell_slice as usize;
-        let kernel_bytes = (engines + PAGE_SIZE).next_multiple_of(slice_bytes);
-        let count = size.saturating_sub(kernel_bytes) / slice_bytes;
+        let kernel_bytes = (engines + PAGE_SIZE).next_multiple_of(PROCESS_SLICE);
+        let count = size.saturating_sub(kernel_bytes) / PROCESS_SLICE;
         if count == 0 {
             dev_err!(
                 pdev,
@@ -67,7 +67,6 @@ impl Aperture {
         Ok(try_pin_init!(Self {
             bar,
             phys,
-            slice_bytes,
             kernel_bytes,
             kernel_page: (engines / 4) as u32,
             slices <- new_mutex!(slices),
@@ -96,14 +95,9 @@ impl Aperture {
         self.kernel_page + index * (BYTES / 4)
     }
 
-    /// Returns the bytes of a slice.
-    pub(crate) fn slice_bytes(&self) -> usize {
-        self.slice_bytes
-    }
-
     /// Returns the byte offset of slice `number` in the BAR.
     pub(crate) fn slice_offset(&self, number: usize) -> usize {
-        self.kernel_bytes + number * self.slice_bytes
+        self.kernel_bytes + number * PROCESS_SLICE
     }
 
     /// Returns the CPU physical address of the BAR.

@@ -11,6 +11,7 @@ use kernel::{
     task::Pid,
     transmute::AsBytes,
 };
+use rkfd_abi::doorbell::PER_PROCESS;
 
 use super::{
     event::memory_data,
@@ -29,8 +30,6 @@ use crate::{
     uapi::*,
 };
 
-/// Queues that one call may suspend (`KFD_MAX_NUM_OF_QUEUES_PER_PROCESS`).
-const MAX_QUEUES: u32 = 1024;
 /// In a queue id: the queue does not exist, is new, or is being destroyed.
 const INVALID: u32 = 1 << KFD_DBG_QUEUE_INVALID_BIT;
 /// In a queue id: the scheduler failed.
@@ -374,7 +373,7 @@ fn set_flags(target: &Process, op: u32, args: &mut kfd_ioctl_dbg_trap_set_flags_
 /// Reads the queue ids of SUSPEND_QUEUES and RESUME_QUEUES, and marks them as invalid. `EINVAL` for
 /// too many, `EFAULT` if they cannot be read.
 fn read_ids(at: u64, count: u32) -> Result<KVec<u32>> {
-    if count > MAX_QUEUES || at == 0 && count != 0 {
+    if u32_as_usize(count) > PER_PROCESS || at == 0 && count != 0 {
         return Err(EINVAL);
     }
     let mut ids = user::read_u32s(at, u32_as_usize(count))?;

@@ -9,6 +9,7 @@ use kernel::{
     prelude::*,
     sync::Arc,
 };
+use rkfd_abi::doorbell::PROCESS_SLICE;
 
 use super::user;
 use crate::{
@@ -93,7 +94,7 @@ pub(super) fn alloc(
     device.check_acquired()?;
     let is_mmio = flags.has(KFD_IOC_ALLOC_MEM_FLAGS_MMIO_REMAP);
     if flags.has(KFD_IOC_ALLOC_MEM_FLAGS_DOORBELL) {
-        if args.size != u64::from(device.gpu().generation().caps.doorbell_slice) {
+        if args.size != usize_as_u64(PROCESS_SLICE) {
             return Err(EINVAL);
         }
         device.doorbells()?;

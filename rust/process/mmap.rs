@@ -2,7 +2,8 @@
 
 //! mmap() of `/dev/kfd`: encoding of offsets, doorbell and MMIO remap pages.
 
-use kernel::{num::casts::u32_as_usize, page::PAGE_SIZE, prelude::*};
+use kernel::{page::PAGE_SIZE, prelude::*};
+use rkfd_abi::doorbell::PROCESS_SLICE;
 
 use super::kfd_process::Process;
 
@@ -44,7 +45,7 @@ impl Process {
         match offset & TYPE_MASK {
             TYPE_DOORBELL => {
                 let device = device?;
-                if len != u32_as_usize(device.gpu().generation().caps.doorbell_slice) {
+                if len != PROCESS_SLICE {
                     return Err(EINVAL);
                 }
                 Ok(MmapTarget {

@@ -5,7 +5,6 @@
 use kernel::{
     fs::File,
     new_mutex,
-    num::casts::u32_as_usize,
     prelude::*,
     sync::{
         aref::ARef,
@@ -13,6 +12,7 @@ use kernel::{
         Arc, Mutex, SetOnce,
     },
 };
+use rkfd_abi::doorbell::PER_PROCESS;
 
 use super::{
     apertures::Apertures,
@@ -37,9 +37,6 @@ use crate::{
     node::Node,
     queue::ExceptionTable,
 };
-
-/// Bytes of a doorbell.
-const DOORBELL_BYTES: u32 = 8;
 
 /// The address space of a render node file, and the partition for which its memory is allocated.
 pub(crate) struct FileVm {
@@ -270,9 +267,8 @@ impl ProcessDevice {
             .new_process(pids, self.map_process(&vm, &trap, xnack), xnack)?;
         let evictor = Evictor::new(&self.node, &slot, None)?;
         let owner = VmEvictor::new(&evictor)?;
-        let doorbells = self.gpu().generation().caps.doorbell_slice / DOORBELL_BYTES;
         let retries = RetryFaults::new(self.gpu())?;
-        let exceptions = ExceptionTable::new(u32_as_usize(doorbells))?;
+        let exceptions = ExceptionTable::new(PER_PROCESS)?;
         user.join(&self.node, &slot)?;
         // The address space outlives a failed call: a claim cannot be undone and comes last.
         let claimed = trap.map(&vm).and_then(|()| {

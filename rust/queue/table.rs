@@ -9,6 +9,7 @@ use kernel::{
     rbtree::{RBTree, RBTreeNodeReservation},
     sync::Arc,
 };
+use rkfd_abi::doorbell::PER_PROCESS;
 
 use super::{
     buffers::QueueBuffers,
@@ -20,9 +21,6 @@ use crate::{
     node::Node,
     trace::Steps,
 };
-
-/// Queues that a process may have on all GPUs (`KFD_MAX_NUM_OF_QUEUES_PER_PROCESS`).
-const MAX_QUEUES: usize = 1024;
 
 /// Id in trace events of steps that precede the allocation of the queue id.
 pub(crate) const NO_ID: u32 = u32::MAX;
@@ -47,7 +45,7 @@ impl QueueTable {
     /// Returns an empty table.
     pub(crate) fn new() -> Result<Self> {
         Ok(Self {
-            ids: IdPool::with_capacity(MAX_QUEUES, GFP_KERNEL)?,
+            ids: IdPool::with_capacity(PER_PROCESS, GFP_KERNEL)?,
             queues: RBTree::new(),
         })
     }

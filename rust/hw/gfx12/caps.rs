@@ -50,7 +50,6 @@ pub(super) static CAPS: Caps = Caps {
     queues_per_pipe: 4,
     kernel_queues_per_pipe: 2,
     process_queues: 127,
-    doorbell_slice: db::PROCESS_SLICE as u32,
     non_cp_doorbells: (db::navi10::FIRST_NON_CP, db::navi10::LAST_NON_CP),
     doorbell_mirror: db::MIRROR,
     hdp_remap: mmio::REMAP_OFFSET_NBIF_6_3_1,

@@ -51,7 +51,6 @@ pub(super) static CAPS: Caps = Caps {
     queues_per_pipe: 8,
     kernel_queues_per_pipe: 2,
     process_queues: 255,
-    doorbell_slice: db::PROCESS_SLICE as u32,
     non_cp_doorbells: (db::layout1::FIRST_NON_CP, db::layout1::LAST_NON_CP),
     doorbell_mirror: db::MIRROR,
     hdp_remap: mmio::REMAP_OFFSET,
