@@ -16,6 +16,7 @@ use kernel::{
         Arc, Mutex,
     },
 };
+use rkfd_abi::bits::{hi32, lo32};
 
 use crate::{
     asic::{
@@ -437,8 +438,8 @@ fn make_id(config: &Config, xccs: &XccList, vram: u64, siblings: &[Arc<Node>]) -
         pci.domain,
         u32::from(pci.device),
         u32::from(pci.bdf >> 8),
-        vram as u32,
-        (vram >> 32) as u32,
+        lo32(vram),
+        hi32(vram),
         u32::from(xccs.first().logical) | xccs.count() << 16,
     ];
     let mut crc = 0;

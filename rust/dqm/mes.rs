@@ -5,7 +5,7 @@
 //! of other queues.
 
 use kernel::prelude::*;
-use rkfd_abi::mes as abi;
+use rkfd_abi::{mes as abi, pte::PAGE_SHIFT};
 
 mod hung;
 
@@ -23,9 +23,6 @@ use crate::{
     },
     trace,
 };
-
-/// GPU page size in log2 bytes.
-const PAGE_BITS: u32 = 12;
 
 /// The MES scheduler.
 pub(super) struct Mes {
@@ -56,7 +53,7 @@ fn add_frame(gpu: &Gpu, queue: &DqmQueue) -> Result<AddQueue> {
         queue_type: hung::queue_type(&spec),
         pasid: map.pasid,
         root: map.root,
-        last_page: (1 << (g.caps.va_bits - PAGE_BITS)) - 1,
+        last_page: (1 << (g.caps.va_bits - PAGE_SHIFT)) - 1,
         vm_context_control: g.need_mes()?.vm_context_control(),
         tba: map.tba,
         tma: map.tma,

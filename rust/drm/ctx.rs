@@ -18,7 +18,7 @@ use super::{
     ctx_entity::{CtxEntity, Spent},
     partition::FilePartition,
 };
-use crate::{gpu::Gpu, kapi::sched::Priority, uapi};
+use crate::{gpu::Gpu, kapi::sched::Priority, ring::sdma::MAX_IBS, uapi};
 
 /// Rings of each engine type, by `AMDGPU_HW_IP_*` (`amdgpu_ctx_num_entities`, `amdgpu_ctx.c`).
 const RINGS: [u32; uapi::AMDGPU_HW_IP_NUM as usize] = {
@@ -32,7 +32,7 @@ const RINGS: [u32; uapi::AMDGPU_HW_IP_NUM as usize] = {
 pub(super) const DMA_RINGS: usize = 2;
 
 /// Limit of IBs of one submission to an SDMA ring.
-pub(super) const DMA_MAX_IBS: u32 = 49;
+pub(super) const DMA_MAX_IBS: u32 = MAX_IBS as u32;
 
 /// A ring as user space names it.
 #[derive(Clone, Copy)]

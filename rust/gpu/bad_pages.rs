@@ -3,17 +3,15 @@
 //! Bad pages of VRAM: reads the table in the EEPROM of the board, and keeps the pages from being
 //! allocated.
 
-use kernel::{prelude::*, sizes::*};
+use kernel::prelude::*;
 use rkfd_abi::{
     eeprom::{header, info, record, NPS_SHIFT, PFN, SIZE, VERSION_1, VERSION_2_1, VERSION_3},
     psp::ras_block,
+    pte::PAGE_SIZE,
 };
 
 use super::Gpu;
 use crate::{asic::bytes::array_at, hw::ras::RasHal};
-
-/// Bytes of a page.
-const PAGE: u64 = SZ_4K as u64;
 
 /// Returns the dword at byte `at`.
 fn dword(bytes: &[u8], at: usize) -> Option<usize> {
@@ -71,7 +69,7 @@ impl Gpu {
                 continue;
             }
             let device = self.config().pci.device;
-            for page in ras.row(mmio, device, (page & PFN) * PAGE) {
+            for page in ras.row(mmio, device, (page & PFN) * PAGE_SIZE) {
                 match self.vram().retire(page) {
                     Ok(new) => retired += u64::from(new),
                     Err(e) => {

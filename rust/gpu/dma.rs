@@ -14,7 +14,7 @@ use crate::{
 pub(crate) use crate::ring::sdma::PteRun;
 
 /// Bytes copied through one GART mapping.
-const CHUNK: u64 = 16 * SZ_1M as u64;
+pub(super) const CHUNK: u64 = 16 * SZ_1M as u64;
 
 /// Waits until `fence` has signaled and returns its result. Bounded by the job timeout.
 fn wait(fence: &Fence) -> Result {

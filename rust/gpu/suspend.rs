@@ -6,7 +6,7 @@
 //! again. Registers, rings and firmware are not saved: the device is brought up as after power-on.
 //! Queues are unmapped and user space is frozen.
 
-use kernel::{device::Core, pci, prelude::*, sizes::*, sync::Arc};
+use kernel::{device::Core, pci, prelude::*, sync::Arc};
 
 use super::{
     dma,
@@ -17,9 +17,6 @@ use crate::kapi::{
     dma::{Contents, Pages},
     meminfo,
 };
-
-/// Bytes copied by one request.
-const CHUNK: u64 = 16 * SZ_1M as u64;
 
 /// Copies all allocated VRAM. `ENOMEM` when system memory is too small.
 fn save_vram(gpu: &Gpu) -> Result<VramImage> {
@@ -40,7 +37,7 @@ fn save_vram(gpu: &Gpu) -> Result<VramImage> {
     for (start, len) in held {
         let mut done = 0;
         while done < len {
-            let (offset, len) = (start + done, CHUNK.min(len - done));
+            let (offset, len) = (start + done, dma::CHUNK.min(len - done));
             let pages = Pages::new(gpu.dma(), usize::try_from(len)?, Contents::Undefined)?;
             dma::save(gpu, offset, &pages, len)?;
             done += len;

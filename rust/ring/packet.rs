@@ -4,17 +4,12 @@
 //! the C driver (`kfd_packet_manager_v9.c`, `amdgpu_gfx.c`).
 
 use kernel::prelude::*;
-use rkfd_abi::pm4;
+use rkfd_abi::{
+    bits::{hi32 as hi, lo32 as lo},
+    pm4,
+};
 
 use super::Packet;
-
-const fn lo(value: u64) -> u32 {
-    value as u32
-}
-
-const fn hi(value: u64) -> u32 {
-    (value >> 32) as u32
-}
 
 /// SET_RESOURCES: declares the sending queue and the resources of the scheduler.
 pub(crate) struct SetResources {

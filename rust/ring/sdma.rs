@@ -30,7 +30,7 @@ pub(crate) use client::{Clients, Move};
 pub(crate) use host::SdmaHost;
 pub(crate) use job::{Job, JobVm};
 pub(crate) use pte_run::PteRun;
-pub(crate) use ring::Ib;
+pub(crate) use ring::{Ib, MAX_IBS};
 
 use recover::Shared;
 use ring::Ring;

@@ -456,7 +456,7 @@ fn copy(to: &mut [u8], text: &[u8]) {
     to[..size].copy_from_slice(&text[..size]);
 }
 
-/// Returns the limits of IBs of one submission, by ring type.
+/// Returns the limits of IBs of one submission, by ring type (`amdgpu_ring_max_ibs()`).
 fn max_ibs() -> [u32; uapi::AMDGPU_HW_IP_NUM as usize] {
     core::array::from_fn(|kind| match kind as u32 {
         uapi::AMDGPU_HW_IP_GFX => 192,

@@ -17,6 +17,7 @@ use kernel::{
     time::msecs_to_jiffies,
     workqueue::{impl_has_work, new_work, Work, WorkItem},
 };
+use rkfd_abi::bits::{hi32, lo32};
 
 use super::{group::Group, host::SdmaHost, packet::Words};
 use crate::{
@@ -484,8 +485,8 @@ impl Ring {
         }
         let body = body..words.len();
         if let Some((addr, value)) = frame.user_fence {
-            words.fence(addr, value as u32)?;
-            words.fence(addr + 4, (value >> 32) as u32)?;
+            words.fence(addr, lo32(value))?;
+            words.fence(addr + 4, hi32(value))?;
         }
         words.fence(up.addr(FENCE), seq)?;
         words.trap(seq & CONTEXT_MASK)?;
