@@ -239,30 +239,22 @@ impl Mes {
         self.version.scheduler >= HAS_HUNG_QUEUES
     }
 
-    /// Lists the compute queues that were not preempted, for [`Mes::hung_queue`]. Errors as
-    /// [`Failure`].
-    pub(crate) fn find_hung_queues(&self, card: &Card) -> Result<(), Failure> {
-        let hqds = Self::hqds(card)?;
+    /// Lists the compute queues that were not preempted, for [`Mes::hung_queue`]. Returns the
+    /// entries of the list, one per slot that MES assigns. Errors as [`Failure`].
+    pub(crate) fn find_hung_queues(&self, card: &Card) -> Result<usize, Failure> {
+        let resources = card.generation().need_mes()?.resources(card.mmio()?)?;
+        let hqds = resources.hqds();
         again(|| {
             let mut ring = self.scheduler.lock();
             let list = ring.clear_hung(hqds)?;
             ring.submit(card, &FindHung { list })
-        })
+        })?;
+        Ok(hqds)
     }
 
-    /// Returns entry `n` of that list: `None` if it is not used, `ERANGE` behind the last one.
-    pub(crate) fn hung_queue(&self, card: &Card, n: usize) -> Result<Option<HungQueue>> {
-        let hqds = Self::hqds(card)?;
-        if n >= hqds {
-            return Err(ERANGE);
-        }
+    /// Returns entry `n` of that list of `hqds` entries; `None` if it is not used.
+    pub(crate) fn hung_queue(&self, hqds: usize, n: usize) -> Result<Option<HungQueue>> {
         self.scheduler.lock().hung(hqds, n)
-    }
-
-    /// Returns the number of slots that MES assigns.
-    fn hqds(card: &Card) -> Result<usize> {
-        let resources = card.generation().need_mes()?.resources(card.mmio()?)?;
-        Ok(resources.hqds())
     }
 
     /// Invalidates the TLB entries of a PASID; complete on return. Does nothing after

@@ -121,16 +121,9 @@ fn remove_suspended(
 /// does not use their slots meanwhile.
 fn reset_hung(gpu: &Gpu, queues: &mut Queues) -> Result {
     let mes = gpu.mes()?;
-    mes.find_hung_queues(gpu)?;
-    let mut n = 0;
-    loop {
-        let hung = match mes.hung_queue(gpu, n) {
-            Ok(hung) => hung,
-            Err(e) if e == ERANGE => return Ok(()),
-            Err(e) => return Err(e),
-        };
-        n += 1;
-        let Some(hung) = hung else {
+    let hqds = mes.find_hung_queues(gpu)?;
+    for n in 0..hqds {
+        let Some(hung) = mes.hung_queue(hqds, n)? else {
             continue;
         };
         let queue = queues.find_doorbell(hung.doorbell);
@@ -144,6 +137,7 @@ fn reset_hung(gpu: &Gpu, queues: &mut Queues) -> Result {
         set_unmapped(gpu, &queue);
         lose(gpu, queues, &queue);
     }
+    Ok(())
 }
 
 /// Counts the reset of a queue, and marks it as lost, which ends its fences.
