@@ -2,12 +2,25 @@
 
 //! Bitmaps over the pages of VRAM.
 
-use core::ops::Range;
+use core::{iter, ops::Range};
 
 use kernel::{new_mutex, prelude::*, sizes::SZ_4K, sync::Mutex};
 
 /// Bytes of a page, the unit of allocation of VRAM.
 pub(super) const PAGE: u64 = SZ_4K as u64;
+
+/// Returns first bit and length of each run of set bits.
+fn runs(mut word: u64) -> impl Iterator<Item = (u32, u32)> {
+    iter::from_fn(move || {
+        if word == 0 {
+            return None;
+        }
+        let bit = word.trailing_zeros();
+        let count = (word >> bit).trailing_ones();
+        word &= !((!0u64 >> (64 - count)) << bit);
+        Some((bit, count))
+    })
+}
 
 /// A bitmap with one bit per page of VRAM.
 #[pin_data]
@@ -68,11 +81,7 @@ impl PageMap {
         let mut pieces: KVVec<(u64, u64)> = KVVec::new();
         let inner = self.inner.lock();
         for (i, word) in inner.words.iter().enumerate() {
-            let mut left = *word;
-            while left != 0 {
-                let bit = left.trailing_zeros();
-                let count = (left >> bit).trailing_ones();
-                left &= !((!0u64 >> (64 - count)) << bit);
+            for (bit, count) in runs(*word) {
                 let start = (i as u64 * 64 + u64::from(bit)) * PAGE;
                 let len = u64::from(count) * PAGE;
                 match pieces.last_mut() {
@@ -102,13 +111,9 @@ impl PageMap {
             for_words(*start, *len, |words, mask| {
                 for i in words {
                     let word_at = i as u64 * 64 * PAGE;
-                    let mut held = inner.words[i] & mask;
-                    while held != 0 && result.is_ok() {
-                        let bit = held.trailing_zeros();
-                        let count = (held >> bit).trailing_ones();
-                        held &= !((!0u64 >> (64 - count)) << bit);
+                    for (bit, count) in runs(inner.words[i] & mask) {
                         let first = word_at + u64::from(bit) * PAGE;
-                        if from < first {
+                        if from < first && result.is_ok() {
                             result = missing(from, first - from);
                         }
                         from = first + u64::from(count) * PAGE;
