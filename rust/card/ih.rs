@@ -233,20 +233,33 @@ impl Ih {
         Ok(wptr)
     }
 
+    /// Calls `dispatch` with the entries of a ring of `size` bytes from `rptr`, which it advances,
+    /// to `wptr`.
+    fn read(
+        &self,
+        ring: &Coherent,
+        size: u32,
+        rptr: &mut u32,
+        wptr: u32,
+        dispatch: &mut impl FnMut(&IhEntry),
+    ) -> Result {
+        barrier::dma_mb(barrier::Read);
+        while *rptr != wptr {
+            let mut raw = [0u32; IH_ENTRY_DWORDS];
+            ring.read32s(*rptr as usize, &mut raw)?;
+            *rptr = (*rptr + ENTRY_BYTES) & (size - 1);
+            dispatch(&self.hub.generation().ih.decode(self.hub.mmio()?, &raw));
+        }
+        Ok(())
+    }
+
     /// Reads all entries, calls `dispatch` with each, and returns them to the hardware by a
     /// doorbell. `ENODEV` when the device is unplugged.
     pub(crate) fn drain(&self, doorbells: &Aperture, mut dispatch: impl FnMut(&IhEntry)) -> Result {
-        let g = self.hub.generation();
         let mut rptr = self.rptr.lock();
         let mut wptr = self.wptr(&mut rptr)?;
         loop {
-            barrier::dma_mb(barrier::Read);
-            while *rptr != wptr {
-                let mut raw = [0u32; IH_ENTRY_DWORDS];
-                self.mem.read32s(*rptr as usize, &mut raw)?;
-                *rptr = (*rptr + ENTRY_BYTES) & (RING_SIZE - 1);
-                dispatch(&g.ih.decode(self.hub.mmio()?, &raw));
-            }
+            self.read(&self.mem, RING_SIZE, &mut rptr, wptr, &mut dispatch)?;
             // Also of an empty ring: the interrupt may be late, and there is none before this.
             self.ring(doorbells, 0, *rptr)?;
             wptr = self.wptr(&mut rptr)?;
@@ -278,13 +291,7 @@ impl Ih {
             if wptr == *rptr {
                 return Ok(());
             }
-            barrier::dma_mb(barrier::Read);
-            while *rptr != wptr {
-                let mut raw = [0u32; IH_ENTRY_DWORDS];
-                self.retry.read32s(*rptr as usize, &mut raw)?;
-                *rptr = (*rptr + ENTRY_BYTES) & (RETRY_RING_SIZE - 1);
-                dispatch(&g.ih.decode(self.hub.mmio()?, &raw));
-            }
+            self.read(&self.retry, RETRY_RING_SIZE, &mut rptr, wptr, &mut dispatch)?;
             self.ring(doorbells, RETRY_RING_DOORBELL, *rptr)?;
         }
     }
