@@ -716,6 +716,12 @@ bool rkfd_helper_userfaultfd_armed(struct mm_struct *mm, unsigned long start, un
 	return false;
 }
 
+/* Whether a userfaultfd may write-protect pages of an area, or remove the access to them. */
+bool rkfd_helper_vma_reports_writes(struct vm_area_struct *vma)
+{
+	return userfaultfd_protected(vma);
+}
+
 /* Whether a fault may be repeated: at its first attempt. */
 bool rkfd_helper_fault_may_retry(const struct vm_fault *vmf)
 {
@@ -806,6 +812,30 @@ void *rkfd_helper_page_device_data(const struct page *page)
 void *rkfd_helper_folio_take_device_data(struct folio *folio)
 {
 	return xchg(&folio->page.zone_device_data, NULL);
+}
+
+/*
+ * Whether a device private page is mapped once, as anonymous memory: it is not shared by a fork().
+ * False for a page that is free or being migrated.
+ */
+bool rkfd_helper_device_page_is_exclusive(unsigned long pfn)
+{
+	struct page *page = pfn_to_page(pfn);
+	struct folio *folio = page_folio(page);
+	bool exclusive = false;
+
+	if (!folio_try_get(folio))
+		return false;
+	if (folio_test_anon(folio)) {
+		exclusive = PageAnonExclusive(page);
+		/* Migration entries of other processes do not count; they exist under the lock. */
+		if (!exclusive && folio_trylock(folio)) {
+			exclusive = !folio_test_large(folio) && folio_mapcount(folio) == 1;
+			folio_unlock(folio);
+		}
+	}
+	folio_put(folio);
+	return exclusive;
 }
 
 /*

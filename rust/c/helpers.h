@@ -129,6 +129,7 @@ struct rkfd_run {
 void rkfd_helper_mmu_interval_set_seq(struct mmu_interval_notifier *notifier, unsigned long seq);
 bool rkfd_helper_range_is_blockable(const struct mmu_notifier_range *range);
 bool rkfd_helper_userfaultfd_armed(struct mm_struct *mm, unsigned long start, unsigned long end);
+bool rkfd_helper_vma_reports_writes(struct vm_area_struct *vma);
 bool rkfd_helper_fault_may_retry(const struct vm_fault *vmf);
 bool rkfd_helper_fault_unlock(struct vm_fault *vmf);
 long rkfd_helper_fault_nowait(struct mm_struct *mm, unsigned long addr, bool write);
@@ -136,6 +137,7 @@ void rkfd_helper_mark_dirty(const struct rkfd_run *runs, size_t count);
 
 void *rkfd_helper_page_device_data(const struct page *page);
 void *rkfd_helper_folio_take_device_data(struct folio *folio);
+bool rkfd_helper_device_page_is_exclusive(unsigned long pfn);
 bool rkfd_helper_device_page_init(unsigned long pfn, void *data);
 unsigned long rkfd_helper_alloc_locked_page(struct vm_area_struct *vma, unsigned long addr);
 void rkfd_helper_unlock_put_page(struct page *page);

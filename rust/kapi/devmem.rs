@@ -178,6 +178,33 @@ impl<T: Owner> Drop for Filling<T> {
     }
 }
 
+/// A page of a region that a walk has found. Unless it was not invalidated since, it may be free,
+/// or in use by another block or process.
+///
+/// # Invariants
+///
+/// `pfn` is that of a page of a region that exists during `'a`.
+pub(crate) struct Located<'a, T: Owner> {
+    pfn: c_ulong,
+    at: u64,
+    _region: PhantomData<&'a Region<T>>,
+}
+
+impl<T: Owner> Located<'_, T> {
+    /// Returns the offset in the memory.
+    pub(crate) fn offset(&self) -> u64 {
+        self.at
+    }
+
+    /// Returns whether no other process maps the page: it does not have to be copied before a
+    /// write. It stays so until an invalidation.
+    pub(crate) fn is_exclusive(&self) -> bool {
+        // SAFETY: By the type invariant the PFN is that of a device private page of a chunk that is
+        // registered.
+        unsafe { ours::rkfd_helper_device_page_is_exclusive(self.pfn) }
+    }
+}
+
 /// `struct page`s of a part of a region.
 ///
 /// # Invariants
@@ -380,9 +407,8 @@ impl<T: Owner> Region<T> {
         Ok(())
     }
 
-    /// Calls `f` with the index and the offset in the memory of each found page that belongs to the
-    /// region.
-    pub(crate) fn locate(&self, found: &[FoundPage], mut f: impl FnMut(usize, u64)) {
+    /// Calls `f` with the index of each found page that belongs to the region.
+    pub(crate) fn locate(&self, found: &[FoundPage], mut f: impl FnMut(usize, &Located<'_, T>)) {
         let chunks = self.chunks.lock();
         // PFNs below that of the lowest chunk are of system memory.
         let Some(lowest) = chunks.iter().map(|chunk| chunk.first).min() else {
@@ -395,7 +421,13 @@ impl<T: Owner> Region<T> {
                 continue;
             }
             if let Some(at) = Self::find(&chunks, &mut last, |chunk| chunk.offset(pfn)) {
-                f(index, at);
+                // INVARIANT: The PFN is one of a chunk, which exists as long as the region.
+                let located = Located {
+                    pfn,
+                    at,
+                    _region: PhantomData,
+                };
+                f(index, &located);
             }
         }
     }

@@ -48,6 +48,12 @@ pub(crate) fn is_heap_or_stack(area: &VmaRef) -> bool {
     unsafe { ours::rkfd_helper_vma_is_heap_or_stack(area.as_ptr()) }
 }
 
+/// Returns whether a userfaultfd may write-protect pages of an area.
+pub(crate) fn reports_writes(area: &VmaRef) -> bool {
+    // SAFETY: The area exists, and its mmap lock or its own lock is held, by its type.
+    unsafe { ours::rkfd_helper_vma_reports_writes(area.as_ptr()) }
+}
+
 /// An area whose mmap lock is held. A [`VmaRef`] may be held by its own lock only.
 ///
 /// # Invariants

@@ -33,7 +33,7 @@ use crate::{
     hw::PteAttrs,
     kapi::{
         hmm::{FoundPage, Key, Mapped, Wanted},
-        task,
+        task, vma,
     },
     mmu::{Pages, BLOCK_PAGES},
     uapi,
@@ -301,6 +301,7 @@ impl Svm {
                         end: in_block(next),
                         gpus,
                         writable,
+                        reported: vma::reports_writes(area),
                         attrs: PteAttrs {
                             system: true,
                             read: true,
@@ -418,19 +419,15 @@ impl Svm {
             };
             let how = (wanted, owner);
             Self::find_run(at_block, all, how, strict, found, &mut missing)?;
-            // A page in VRAM is found also if it has to be copied before a write, as after a
-            // fork: without its owner it is migrated to system memory and copied.
-            let mut at = segment.first;
-            while segment.writable && at < segment.end {
-                let shared = |page: &FoundPage| page.is_some() && !page.is_writable();
-                let rest = found.pages_mut(at..segment.end)?;
-                let count = rest.iter().take_while(|page| shared(page)).count();
-                if count > 0 {
-                    let how = (wanted, None);
-                    Self::find_run(at_block, at..at + count, how, strict, found, &mut missing)?;
-                }
-                at += count.max(1);
-            }
+            // Without their owner they are migrated to system memory, and copied.
+            let shared = match &card {
+                Some(gpu) if segment.writable => Self::shared(gpu, segment, found)?,
+                _ => Pages::NONE,
+            };
+            shared.runs(|first, end| {
+                let how = (wanted, None);
+                Self::find_run(at_block, first..end, how, strict, found, &mut missing)
+            })?;
             let (pages, places) = found.parts_mut(segment.first..segment.end)?;
             for (place, page) in places.iter_mut().zip(pages.iter()) {
                 *place = if page.is_some() {
@@ -440,14 +437,32 @@ impl Svm {
                 };
             }
             if let Some(gpu) = card {
-                gpu.migrated().locate(pages, |page, offset| {
-                    if let Some(place) = places.get_mut(page) {
-                        *place = Where::Vram(offset);
+                gpu.migrated().locate(pages, |index, page| {
+                    if let Some(place) = places.get_mut(index) {
+                        *place = Where::Vram(page.offset());
                     }
                 });
             }
         }
         Ok(missing)
+    }
+
+    /// Returns the pages of a segment in the VRAM of a card that have to be copied before a write:
+    /// the process shares them with others, as after a fork, or a userfaultfd may report the write.
+    ///
+    /// Other read-only pages, as after a change of the protection, a scan of NUMA balancing, or the
+    /// exit of the other process, are written to where they are. If that changes before they are
+    /// mapped, they are invalidated.
+    fn shared(gpu: &Gpu, segment: &Segment, found: &mut Found) -> Result<Pages> {
+        let mut shared = Pages::NONE;
+        let pages: &[FoundPage] = found.pages_mut(segment.first..segment.end)?;
+        gpu.migrated().locate(pages, |index, page| {
+            let is_writable = pages.get(index).is_some_and(|found| found.is_writable());
+            if !is_writable && (segment.reported || !page.is_exclusive()) {
+                shared.add(segment.first + index);
+            }
+        });
+        Ok(shared)
     }
 
     /// Returns the card of all `gpus`; `None` if there are several.

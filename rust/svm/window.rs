@@ -368,6 +368,8 @@ pub(super) struct Segment {
     pub(super) gpus: u64,
     /// Whether the process may write to them, and GPUs.
     pub(super) writable: bool,
+    /// Writes may have to be reported to user space (userfaultfd).
+    pub(super) reported: bool,
     /// Attributes of the PTEs.
     pub(super) attrs: PteAttrs,
     /// The pages stay mapped.

@@ -310,6 +310,54 @@ TEST_TIMEOUT(gpu_write_after_fork_is_private, 120)
 	compare(words + 3072, 3072, size / 4);
 }
 
+/* Memory whose protection has changed is not shared: the GPU writes to it in VRAM. */
+TEST_TIMEOUT(protection_changes_in_vram, 120)
+{
+	const size_t size = 2 * MIB;
+	struct fixture f;
+	uint32_t *words;
+
+	svm_launch(&f);
+	words = words_in_vram(&f, size);
+	ASSERT(mprotect(words, size, PROT_READ | PROT_WRITE | PROT_EXEC) == 0);
+	ASSERT_OK(fixture_fill(&f, &f.q, words + 2048, 1024, 0xe1));
+	EXPECT_EQ(process_number(&f.k, "counters", "page_out"), 0);
+	ASSERT(mprotect(words, size, PROT_READ) == 0);
+	ASSERT(mprotect(words, size, PROT_READ | PROT_WRITE) == 0);
+	ASSERT_OK(fixture_fill(&f, &f.q, words + 3072, 1024, 0xe2));
+	EXPECT_EQ(process_number(&f.k, "counters", "page_out"), 0);
+	for (size_t i = 2048; i < 4096; i++)
+		ASSERT_EQ(words[i], i < 3072 ? 0xe1 : 0xe2);
+	compare(words, 0, 2048);
+	compare(words + 4096, 4096, size / 4);
+}
+
+/* Nor is memory that a fork() has shared, once the child has ended. */
+TEST_TIMEOUT(shared_before_the_move, 120)
+{
+	const size_t size = 2 * MIB;
+	uint32_t *words = (uint32_t *)anonymous(size);
+	struct fixture f;
+	int status;
+	pid_t child;
+
+	svm_launch(&f);
+	for (size_t i = 0; i < size / 4; i++)
+		words[i] = word_of(i);
+	child = fork_child();
+	if (!child)
+		_exit(0);
+	ASSERT(waitpid(child, &status, 0) == child);
+	ASSERT_OK(svm_to_vram(&f.k, words, size));
+	ASSERT_OK(fixture_fill(&f, &f.q, words + 2048, 1024, 0xe3));
+	EXPECT_EQ(process_number(&f.k, "counters", "page_in"), size / KFD_PAGE);
+	EXPECT_EQ(process_number(&f.k, "counters", "page_out"), 0);
+	for (size_t i = 2048; i < 3072; i++)
+		ASSERT_EQ(words[i], 0xe3);
+	compare(words, 0, 2048);
+	compare(words + 3072, 3072, size / 4);
+}
+
 /* Threads of the CPU touch pages while they are moved to VRAM. */
 struct toucher {
 	uint32_t *words;

@@ -163,6 +163,56 @@ TEST_TIMEOUT(faults_on_scattered_pages, 5400)
 		  seconds_now() - start);
 }
 
+static int numa_nodes(void)
+{
+	return access("/sys/devices/system/node/node1", F_OK) ? 1 : 2;
+}
+
+/* Returns how often NUMA balancing has scanned the memory of the process. */
+static long numa_scans(void)
+{
+	FILE *f = fopen("/proc/self/sched", "r");
+	char line[256];
+	long scans = -1;
+
+	ASSERT(f != NULL);
+	while (scans < 0 && fgets(line, sizeof(line), f))
+		if (sscanf(line, "mm->numa_scan_seq : %ld", &scans) != 1)
+			scans = -1;
+	fclose(f);
+	return scans;
+}
+
+/* Memory in VRAM stays there while NUMA balancing scans it. */
+TEST_TIMEOUT(scanned_in_vram, 240)
+{
+	const size_t size = 2 * MIB;
+	struct fixture f;
+	uint32_t *words;
+	long before;
+	double end;
+
+	if (numa_nodes() < 2)
+		SKIP("one NUMA node");
+	svm_launch(&f);
+	if (numa_scans() < 0)
+		SKIP("no NUMA balancing");
+	words = anonymous_huge();
+	memset(words, 0x11, size);
+	ASSERT_OK(svm_to_vram(&f.k, words, size));
+	before = numa_scans();
+	/* Processes that run are scanned, after a second. */
+	end = seconds_now() + 100;
+	while (numa_scans() < before + 2 && seconds_now() < end)
+		;
+	ktap_note("%ld scans", numa_scans() - before);
+	ASSERT(numa_scans() >= before + 2);
+	ASSERT_OK(fixture_fill(&f, &f.q, words + 2048, 1024, 0xe4));
+	EXPECT_EQ(process_number(&f.k, "counters", "page_out"), 0);
+	EXPECT_EQ(words[2048], 0xe4);
+	EXPECT_EQ(words[0], 0x11111111);
+}
+
 enum change { DROP, PROTECT, REPLACE, MOVE, MERGE, COLLAPSE, CHANGES };
 static const char *const change_names[] = { "madvise(MADV_DONTNEED)",
 					    "mprotect()",
@@ -178,11 +228,6 @@ struct changes {
 	bool stop;
 	unsigned int count, failures;
 };
-
-static int numa_nodes(void)
-{
-	return access("/sys/devices/system/node/node1", F_OK) ? 1 : 2;
-}
 
 static bool change(struct changes *c, unsigned int *seed)
 {
