@@ -110,16 +110,14 @@ pub(crate) enum Change {
 }
 
 impl Change {
-    /// Returns whether PTEs depend on the attribute.
-    pub(super) fn concerns_mapping(&self) -> bool {
-        matches!(
-            self,
-            Self::Access(_)
-                | Self::InPlace(_)
-                | Self::NoAccess(_)
-                | Self::SetFlags(_)
-                | Self::ClearFlags(_)
-        )
+    /// Returns whether pages are to be mapped after the change. With retry faults a change of the
+    /// access has an effect at the next one.
+    pub(super) fn concerns_mapping(&self, retries: bool) -> bool {
+        match self {
+            Self::Access(_) | Self::InPlace(_) | Self::NoAccess(_) => !retries,
+            Self::SetFlags(_) | Self::ClearFlags(_) => true,
+            Self::Preferred(_) | Self::Prefetch(_) | Self::Granularity(_) => false,
+        }
     }
 }
 

@@ -150,12 +150,12 @@ impl Missing {
 
 impl Svm {
     /// Returns the GPUs on which pages with these attributes are to be mapped now; `mapped` map
-    /// some of them.
-    fn wanted(&self, attributes: &Attributes, mapped: u64) -> u64 {
+    /// some of them, and `near` are those of the VRAM with the pages.
+    fn wanted(&self, attributes: &Attributes, mapped: u64, near: u64) -> u64 {
         if !self.retries() {
             return attributes.gpus();
         }
-        let gpus = mapped & attributes.gpus() | attributes.in_place;
+        let gpus = mapped & attributes.gpus() | attributes.in_place | near & attributes.access;
         if gpus == 0 && attributes.has(uapi::KFD_IOCTL_SVM_FLAG_GPU_ALWAYS_MAPPED) {
             return attributes.access;
         }
@@ -699,7 +699,8 @@ impl Svm {
         changes: &[Change],
     ) -> Result {
         let attributes = &state.attributes;
-        let concerned = changes.iter().any(Change::concerns_mapping);
+        let retries = self.retries();
+        let concerned = changes.iter().any(|c| c.concerns_mapping(retries));
         let prefetches = changes.iter().any(|c| matches!(c, Change::Prefetch(_)));
         let mut result = Ok(());
         for range in attributes.overlapping(pages.start, pages.end) {
@@ -720,12 +721,15 @@ impl Svm {
                     })
             };
             let (first, end) = (part.start, part.end);
-            let moved_to = if prefetches {
+            let moved = if prefetches {
                 self.prefetch(mm, &range.attributes, part.clone())
             } else {
-                Ok(0)
+                Ok(None)
             };
-            let near = *moved_to.as_ref().unwrap_or(&0);
+            let moved_to = moved.ok().flatten();
+            // Without retry faults the worker maps what was mapped before.
+            let concerned = concerned || retries && moved_to.is_some();
+            let near = moved_to.unwrap_or(0);
             let mut removed = 0;
             let mapped = Self::for_blocks(part, |base, first, end| {
                 let (from, to) = (base + first as u64, base + end as u64);
@@ -753,9 +757,8 @@ impl Svm {
                     self.hide(base, target.pages, lost);
                 }
                 if concerned {
-                    target.gpus |= self.wanted(&range.attributes, mapped & !lost);
+                    target.gpus = self.wanted(&range.attributes, mapped & !lost, near);
                 }
-                target.gpus |= near;
                 if target.gpus == 0 {
                     return Ok(());
                 }
@@ -770,29 +773,32 @@ impl Svm {
             if mapped.is_err() {
                 result = mapped;
             }
-            if let Err(e) = moved_to {
+            if let Err(e) = moved {
                 result = Err(e);
             }
         }
         result
     }
 
-    /// Migrates pages to their prefetch location. Returns the GPUs on which to map them afterwards:
-    /// with retry faults, that of the VRAM if it has access. Errors of a migration to system
-    /// memory.
-    fn prefetch(&self, mm: &MmWithUser, attributes: &Attributes, pages: Range<u64>) -> Result<u64> {
+    /// Migrates pages to their prefetch location. Returns the GPU of the VRAM, 0 for system memory,
+    /// or `None` if they were not moved. Errors of a migration to system memory.
+    fn prefetch(
+        &self,
+        mm: &MmWithUser,
+        attributes: &Attributes,
+        pages: Range<u64>,
+    ) -> Result<Option<u64>> {
         let to = self.prefetch_target(attributes);
         let moved = self.move_pages(mm, attributes, pages, &to, MoveTrigger::Prefetch);
         let Destination::Vram(to) = to else {
-            return moved.map(|()| 0);
+            return moved.map(|moved| moved.then_some(0));
         };
         // As in the C driver, the memory is used where it is after an error.
         if let Err(e) = moved {
             pr_debug!("memory was not moved to VRAM: {e:?}\n");
-            return Ok(0);
+            return Ok(None);
         }
-        let gpus = attributes.access & 1 << to.index;
-        Ok(if self.retries() { gpus } else { 0 })
+        Ok(Some(1 << to.index))
     }
 
     /// Returns those of some pages of a block, whose attributes have not changed, that `gpus` map

@@ -96,7 +96,8 @@ impl Svm {
         }
     }
 
-    /// Moves pages to their destination. Errors and locks as of [`Self::move_to_vram`] and
+    /// Moves pages to their destination. Returns whether there was a migration, also if all pages
+    /// were in that VRAM. Errors and locks as of [`Self::move_to_vram`] and
     /// [`Self::move_to_system`].
     pub(super) fn move_pages(
         &self,
@@ -105,13 +106,16 @@ impl Svm {
         pages: Range<u64>,
         to: &Destination,
         trigger: MoveTrigger,
-    ) -> Result {
+    ) -> Result<bool> {
         match to {
-            Destination::Anywhere => Ok(()),
+            Destination::Anywhere => Ok(false),
             Destination::System => {
                 self.move_to_system(mm, attributes, pages, self.joined(), trigger)
             }
-            Destination::Vram(to) => self.move_to_vram(mm, attributes, pages, to, trigger),
+            Destination::Vram(to) => {
+                self.move_to_vram(mm, attributes, pages, to, trigger)?;
+                Ok(true)
+            }
         }
     }
 
@@ -165,9 +169,9 @@ impl Svm {
         Ok(runs)
     }
 
-    /// Migrates pages in the VRAM of the cards of `gpus` to system memory. `EIO` when a device is
-    /// hung, `ENODEV` when it is unplugged, `ENOMEM` without memory. Locks as for
-    /// [`Self::move_to_vram`].
+    /// Migrates pages in the VRAM of the cards of `gpus` to system memory. Returns whether there
+    /// were any. `EIO` when a device is hung, `ENODEV` when it is unplugged, `ENOMEM` without
+    /// memory. Locks as for [`Self::move_to_vram`].
     fn move_to_system(
         &self,
         mm: &MmWithUser,
@@ -175,8 +179,9 @@ impl Svm {
         pages: Range<u64>,
         gpus: u64,
         trigger: MoveTrigger,
-    ) -> Result {
+    ) -> Result<bool> {
         let mut left = gpus;
+        let mut any = false;
         let mut result = Ok(());
         while left != 0 {
             let index = left.trailing_zeros() as usize;
@@ -198,8 +203,9 @@ impl Svm {
             if begun {
                 place.report.end(&info, count, moved);
             }
+            any |= begun;
             result = result.and(moved);
         }
-        result
+        result.map(|()| any)
     }
 }

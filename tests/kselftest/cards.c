@@ -203,6 +203,30 @@ TEST_TIMEOUT(svm_on_both, 120)
 	EXPECT(fixture_works(&f[1]));
 }
 
+/* With retry faults, access in place may precede ACQUIRE_VM of the GPU. */
+TEST_TIMEOUT(access_before_the_vm_of_the_other, 120)
+{
+	struct kfd_node nodes[2];
+	struct fixture f;
+	char *p;
+
+	if (cards_find(nodes, 2) < 2)
+		SKIP("one GPU");
+	fixture_use_node(nodes[0].index);
+	fixture_load(&f);
+	svm_mode_needed(&f.k, true);
+	ASSERT_OK(svm_xnack(&f.k, 1));
+	p = anonymous(4 * KFD_PAGE);
+	EXPECT_OK(svm_set(&f.k, p, 4 * KFD_PAGE,
+			  { KFD_IOCTL_SVM_ATTR_ACCESS_IN_PLACE, nodes[1].gpu_id }));
+	/* The C driver dereferences a null pointer (svm_range_reserve_bos). */
+	if (!ktap_is_rkfd())
+		return;
+	ASSERT_OK(svm_xnack(&f.k, 0));
+	EXPECT_RET(svm_set(&f.k, p, 4 * KFD_PAGE, { KFD_IOCTL_SVM_ATTR_ACCESS, nodes[1].gpu_id }),
+		   -EINVAL);
+}
+
 /* Pages that one card has to map again stay invalid when the other one's part changes. */
 TEST_TIMEOUT(svm_of_each_in_one_block, 120)
 {

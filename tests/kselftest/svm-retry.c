@@ -485,6 +485,73 @@ TEST_TIMEOUT(locations, 120)
 	close(fd);
 }
 
+/* Returns how many of the pages of some memory are present. */
+static size_t present(void *p, size_t size)
+{
+	unsigned char *pages = malloc(size / KFD_PAGE);
+	size_t count = 0;
+
+	ASSERT(pages != NULL && mincore(p, size, pages) == 0);
+	for (size_t i = 0; i < size / KFD_PAGE; i++)
+		count += pages[i] & 1;
+	free(pages);
+	return count;
+}
+
+/* Access is a permission: it maps nothing, and no page is faulted in for it. */
+TEST_TIMEOUT(access_maps_nothing, 120)
+{
+	static const uint32_t types[] = { KFD_IOCTL_SVM_ATTR_ACCESS_IN_PLACE,
+					  KFD_IOCTL_SVM_ATTR_ACCESS,
+					  KFD_IOCTL_SVM_ATTR_NO_ACCESS,
+					  KFD_IOCTL_SVM_ATTR_ACCESS_IN_PLACE };
+	int fd = memfd_create("svm", 0);
+	const size_t size = 64 * MIB;
+	struct fixture f;
+	char *p;
+
+	svm_launch_mode(&f, true);
+	p = anonymous(size);
+	for (int i = 0; i < 4; i++) {
+		ASSERT_OK(svm_set(&f.k, p, size, { types[i], f.k.node.gpu_id }));
+		EXPECT_EQ(present(p, size), 0);
+	}
+	EXPECT(svm_works(&f, p + MIB, 2 * KFD_PAGE, 0x100));
+	EXPECT(present(p, size) <= 2 * MIB / KFD_PAGE);
+	/* Also memory without pages, behind the end of a file. */
+	ASSERT(ftruncate(fd, KFD_PAGE) == 0);
+	p = mmap(NULL, 8 * KFD_PAGE, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	ASSERT(p != MAP_FAILED);
+	EXPECT_OK(svm_set(&f.k, p, 8 * KFD_PAGE,
+			  { KFD_IOCTL_SVM_ATTR_ACCESS_IN_PLACE, f.k.node.gpu_id }));
+	close(fd);
+}
+
+/* A prefetch maps what it has moved on the GPUs with access in place, too. */
+TEST_TIMEOUT(prefetch_maps_in_place, 120)
+{
+	const size_t size = 64 * KFD_PAGE;
+	struct fixture f;
+	uint32_t *words;
+	uint64_t before;
+
+	svm_launch_mode(&f, true);
+	words = (uint32_t *)anonymous(size);
+	memset(words, 0x11, size);
+	ASSERT_OK(svm_set(&f.k, words, size,
+			  { KFD_IOCTL_SVM_ATTR_ACCESS_IN_PLACE, f.k.node.gpu_id }));
+	for (int round = 0; round < 2; round++) {
+		uint32_t to = round ? 0 : f.k.node.gpu_id;
+
+		ASSERT_OK(svm_set(&f.k, words, size, { KFD_IOCTL_SVM_ATTR_PREFETCH_LOC, to }));
+		before = settled_faults(&f.k);
+		ASSERT_OK(fixture_fill(&f, &f.q, words, 64, 0x200 + (uint32_t)round));
+		EXPECT_EQ(settled_faults(&f.k), before);
+	}
+	EXPECT_EQ(words[63], 0x201);
+	EXPECT_EQ(words[64], 0x11111111);
+}
+
 /* 1 MiB of words that are their numbers; the GPU has written 0xf0 to those of the second page. */
 static uint32_t *words_in_vram(struct fixture *f)
 {
