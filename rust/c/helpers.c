@@ -814,6 +814,19 @@ void *rkfd_helper_folio_take_device_data(struct folio *folio)
 	return xchg(&folio->page.zone_device_data, NULL);
 }
 
+/* Returns a device private page with a reference; NULL if it is free. */
+struct page *rkfd_helper_device_page_get(unsigned long pfn)
+{
+	struct page *page = pfn_to_page(pfn);
+
+	return folio_try_get(page_folio(page)) ? page : NULL;
+}
+
+void rkfd_helper_put_page(struct page *page)
+{
+	put_page(page);
+}
+
 /*
  * Whether a device private page is mapped once, as anonymous memory: it is not shared by a fork().
  * False for a page that is free or being migrated.

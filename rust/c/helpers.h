@@ -137,6 +137,8 @@ void rkfd_helper_mark_dirty(const struct rkfd_run *runs, size_t count);
 
 void *rkfd_helper_page_device_data(const struct page *page);
 void *rkfd_helper_folio_take_device_data(struct folio *folio);
+struct page *rkfd_helper_device_page_get(unsigned long pfn);
+void rkfd_helper_put_page(struct page *page);
 bool rkfd_helper_device_page_is_exclusive(unsigned long pfn);
 bool rkfd_helper_device_page_init(unsigned long pfn, void *data);
 unsigned long rkfd_helper_alloc_locked_page(struct vm_area_struct *vma, unsigned long addr);

@@ -84,6 +84,11 @@ pub(crate) trait EvictableBo: Send + Sync {
         false
     }
 
+    /// Returns whether its contents were lost in a reset of the card: an eviction only frees VRAM.
+    fn is_lost(&self) -> bool {
+        false
+    }
+
     /// Moves the BO to system memory, with `wait` after the jobs that use it. `EBUSY` when it is in
     /// use, `ENOMEM` without system memory, `ERESTARTSYS` after a signal.
     fn evict(self: Arc<Self>, wait: bool) -> Result;
@@ -100,6 +105,9 @@ pub(crate) enum Victims {
     NoUserQueues,
     /// Of those, the ones that no job uses: nothing waits for jobs of others.
     Idle,
+    /// As [`Self::NoUserQueues`], for memory of a process: without such memory that was lost, whose
+    /// `struct page`s stay in use when its VRAM is freed.
+    Migration,
 }
 
 /// The user queues that access a BO.
@@ -119,9 +127,9 @@ impl Victims {
         let limit = match self {
             Self::All => QueueUse::Processes,
             Self::NoProcessQueues => QueueUse::Files,
-            Self::NoUserQueues | Self::Idle => QueueUse::Unused,
+            Self::NoUserQueues | Self::Idle | Self::Migration => QueueUse::Unused,
         };
-        bo.queue_use() <= limit
+        bo.queue_use() <= limit && !(self == Self::Migration && bo.is_lost())
     }
 }
 

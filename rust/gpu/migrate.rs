@@ -46,9 +46,17 @@ fn pieces(pages: Range<u64>) -> impl Iterator<Item = Range<u64>> {
 }
 
 impl Host for Gpu {
+    fn check_working(&self) -> Result {
+        self.check_usable()
+    }
+
+    fn is_reset_since(&self, resets: u32) -> bool {
+        self.health().resets() != resets
+    }
+
     fn check_contents(&self, resets: u32) -> Result {
         self.check_usable()?;
-        if self.health().resets() != resets {
+        if self.is_reset_since(resets) {
             return Err(EIO);
         }
         Ok(())
@@ -124,7 +132,7 @@ impl Gpu {
         let within = self.vram().usable_range(place.memory);
         // Queues of processes cannot run without their BOs in VRAM; this memory can stay in system
         // memory.
-        let victims = Victims::NoUserQueues;
+        let victims = Victims::Migration;
         let vram = self
             .lru()
             .alloc_or_evict(self.vram(), victims, &within, || {
@@ -184,8 +192,9 @@ impl Gpu {
         mut begin: impl FnMut(),
         moved: &mut u64,
     ) -> Result {
-        // The walk invalidates the PTEs of GPUs, also of pages in system memory.
-        if self.vram().used_by(VramUser::Svm) == 0 {
+        // The walk invalidates the PTEs of GPUs, also of pages in system memory. After a reset
+        // there may be pages that have no VRAM any more.
+        if self.vram().used_by(VramUser::Svm) == 0 && self.health().resets() == 0 {
             return Ok(());
         }
         let mut lost = false;
@@ -209,6 +218,12 @@ impl Gpu {
             return Err(EIO);
         }
         Ok(())
+    }
+
+    /// Returns whether contents of VRAM were lost since the card had been reset `resets` times, or
+    /// are about to be: it is hung.
+    pub(crate) fn has_lost_contents(&self, resets: u32) -> bool {
+        self.check_contents(resets) == Err(EIO)
     }
 
     /// Disables migration to VRAM permanently, and migrates all memory of processes back. Pages

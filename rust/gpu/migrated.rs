@@ -119,8 +119,13 @@ pub(super) struct Moved {
 
 /// The device of migrated memory.
 pub(super) trait Host: Send + Sync {
-    /// Returns `ENODEV` when the device is unplugged, `EIO` when it is hung, or was reset since it
-    /// had been `resets` times.
+    /// Returns `ENODEV` when the device is unplugged, `EIO` when it is hung.
+    fn check_working(&self) -> Result;
+
+    /// Returns whether the device was reset since it had been `resets` times.
+    fn is_reset_since(&self, resets: u32) -> bool;
+
+    /// As [`Self::check_working`]; `EIO` also if [`Self::is_reset_since`].
     fn check_contents(&self, resets: u32) -> Result;
 
     /// Moves collected pages to new system memory, without those whose contents were lost. `EIO`
@@ -169,7 +174,7 @@ pub(crate) struct Migrated {
     stamp: Atomic<u64>,
     /// Offset and bytes of each part of the VRAM.
     parts: KVec<(u64, u64)>,
-    /// `None` once all pages are free. A leaf.
+    /// `None` once all pages are free, or after an eviction of lost contents. A leaf.
     vram: Pin<KBox<Mutex<Option<Counted>>>>,
     freed: Pin<KBox<Completion>>,
 }
@@ -201,6 +206,11 @@ impl Migrated {
     /// Returns how often the card had been reset when the memory was migrated.
     pub(super) fn resets(&self) -> u32 {
         self.resets
+    }
+
+    /// Returns whether the contents were lost in a reset, or are about to be: the card is hung.
+    pub(crate) fn is_lost(&self) -> bool {
+        self.host.check_contents(self.resets) == Err(EIO)
     }
 
     /// Returns the first page of the process.
@@ -268,9 +278,14 @@ impl EvictableBo for Block<Migrated> {
         true
     }
 
-    /// Migrates all pages to system memory, in all processes that map them. No job uses them.
+    fn is_lost(&self) -> bool {
+        self.host.is_reset_since(self.resets)
+    }
+
+    /// Migrates all pages to system memory, in all processes that map them. No job uses them. Lost
+    /// pages stay what they are, without VRAM.
     fn evict(self: Arc<Self>, _wait: bool) -> Result {
-        self.host.check_contents(self.resets)?;
+        self.host.check_working()?;
         let info = self
             .place
             .info(self.pages.clone(), false, MoveTrigger::Eviction);
@@ -278,6 +293,17 @@ impl EvictableBo for Block<Migrated> {
             return Err(EINVAL);
         }
         let migration = Migration::evict(self.host.region(), self.count(), self.offsets())?;
+        if self.host.is_reset_since(self.resets) {
+            // All are unmapped from GPUs, and are not mapped there again.
+            if migration.count() != self.users() {
+                return Err(EBUSY);
+            }
+            let vram = self.vram.lock().take();
+            drop(migration);
+            drop(vram);
+            self.host.evictable().count_eviction();
+            return Ok(());
+        }
         if migration.is_empty() && self.is_used() {
             return Err(EBUSY);
         }

@@ -119,7 +119,12 @@ impl<T: Owner> WorkItem for Block<T> {
 impl<T: Owner> Block<T> {
     /// Returns whether pages of the block are in use.
     pub(crate) fn is_used(&self) -> bool {
-        self.users.load(Relaxed) != 0
+        self.users() != 0
+    }
+
+    /// Returns the number of pages of the block that are in use, and one more for a [`Filling`].
+    pub(crate) fn users(&self) -> usize {
+        self.users.load(Relaxed)
     }
 
     /// Ends a use. Does not sleep.
@@ -194,6 +199,20 @@ impl<T: Owner> Located<'_, T> {
     /// Returns the offset in the memory.
     pub(crate) fn offset(&self) -> u64 {
         self.at
+    }
+
+    /// Returns the result of `f` for the block of the page; `None` if the page is free.
+    pub(crate) fn with_block<R>(&self, f: impl FnOnce(&T) -> R) -> Option<R> {
+        // SAFETY: By the type invariant the PFN is that of a device private page of a chunk that is
+        // registered.
+        let page = unsafe { ours::rkfd_helper_device_page_get(self.pfn) };
+        let page = NonNull::new(page)?;
+        // SAFETY: The page is one of the region by the type invariant. It is in use as long as it
+        // has the reference.
+        let result = unsafe { Region::block_of(page, f) };
+        // SAFETY: The reference is that of above, and given up once.
+        unsafe { ours::rkfd_helper_put_page(page.as_ptr()) };
+        result
     }
 
     /// Returns whether no other process maps the page: it does not have to be copied before a
@@ -464,8 +483,8 @@ impl<T: Owner> Region<T> {
     }
 
     /// Takes the page of the memory at each of `at`, locked and with one reference, and calls
-    /// `taken` with its number and PFN. `EBUSY` if one is in use, `EINVAL` for memory without
-    /// `struct page`s; those before it are taken.
+    /// `taken` with its number and PFN. Pages in use are left out: those of a block that has given
+    /// up its memory. `EINVAL` for memory without `struct page`s; those before it are taken.
     pub(super) fn take(
         &self,
         block: &Filling<T>,
@@ -484,7 +503,7 @@ impl<T: Owner> Region<T> {
             // taken only if it is free.
             if !unsafe { ours::rkfd_helper_device_page_init(pfn, data) } {
                 block.users.fetch_sub(1, Relaxed);
-                return Err(EBUSY);
+                continue;
             }
             taken(index, pfn);
         }

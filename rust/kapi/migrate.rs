@@ -196,6 +196,11 @@ impl<'a> Migration<'a> {
         Ok(this)
     }
 
+    /// Returns the number of pages that were collected.
+    pub(crate) fn count(&self) -> usize {
+        (0..self.len()).filter(|index| self.has(*index)).count()
+    }
+
     /// Returns the number of addresses.
     pub(crate) fn len(&self) -> usize {
         self.src.len()
@@ -213,7 +218,8 @@ impl<'a> Migration<'a> {
     }
 
     /// Makes the memory of `block` at each of `at` the destination of the page of an address, if it
-    /// was collected. `EINVAL` if they have one, otherwise as [`Region::take`].
+    /// was collected and that memory has a free page. `EINVAL` if they have one, otherwise as
+    /// [`Region::take`].
     pub(crate) fn take<T: Owner>(
         &mut self,
         region: &Region<T>,

@@ -95,12 +95,14 @@ impl Target {
     }
 }
 
-/// Pages that cannot be faulted in.
+/// Pages that cannot be faulted in, and the cards that others were found on.
 struct Missing {
     /// Pages that are looked for again when they are invalidated, and by the worker.
     refused: Pages,
     /// Pages that another thread of the process provides without an invalidation (userfaultfd).
     awaited: Pages,
+    /// Cards in whose VRAM there are pages, with the number of their resets before.
+    cards: KVec<(Arc<Gpu>, u32)>,
 }
 
 /// Pages that do not have to be mapped again after they were mapped.
@@ -124,7 +126,14 @@ impl Missing {
         Self {
             refused: Pages::NONE,
             awaited: Pages::NONE,
+            cards: KVec::new(),
         }
+    }
+
+    /// Returns whether a card has lost contents since the pages were found.
+    fn is_outdated(&self) -> bool {
+        let mut cards = self.cards.iter();
+        cards.any(|(gpu, resets)| gpu.has_lost_contents(*resets))
     }
 
     /// Adds a page, with the error of its walk.
@@ -437,11 +446,27 @@ impl Svm {
                 };
             }
             if let Some(gpu) = card {
+                let resets = gpu.health().resets();
+                let (mut any, mut lost) = (false, Pages::NONE);
                 gpu.migrated().locate(pages, |index, page| {
+                    let is_lost = page.with_block(|block| block.is_lost()) == Some(true);
                     if let Some(place) = places.get_mut(index) {
-                        *place = Where::Vram(page.offset());
+                        *place = if is_lost {
+                            lost.add(segment.first + index);
+                            Where::Nowhere
+                        } else {
+                            any = true;
+                            Where::Vram(page.offset())
+                        };
                     }
                 });
+                if !lost.and(strict).is_empty() {
+                    return Err(EIO);
+                }
+                missing.refused = missing.refused.or(lost);
+                if any {
+                    missing.cards.push((gpu, resets), GFP_KERNEL)?;
+                }
             }
         }
         Ok(missing)
@@ -505,11 +530,11 @@ impl Svm {
     /// Maps pages of a block on GPUs with access, with a window. The caller holds the lock of
     /// `attributes`, and not the mmap lock.
     ///
-    /// `EFAULT` if the process does not map them, `EAGAIN` if they keep changing or, in a kernel
-    /// thread, wait for a userfaultfd, `EADDRINUSE` if a BO is mapped there, `EINVAL` for a GPU
-    /// without an address space, `ENOMEM` without memory. With [`Holes::Skip`] only the page of the
-    /// access causes `EFAULT` or `EADDRINUSE`, and all pages that can be mapped are before
-    /// `EAGAIN`.
+    /// `EFAULT` if the process does not map them, `EIO` if they were lost in a reset of the card,
+    /// `EAGAIN` if they keep changing or, in a kernel thread, wait for a userfaultfd, `EADDRINUSE`
+    /// if a BO is mapped there, `EINVAL` for a GPU without an address space, `ENOMEM` without
+    /// memory. With [`Holes::Skip`] only the page of the access causes `EFAULT`, also if it was
+    /// lost, or `EADDRINUSE`, and all pages that can be mapped are before `EAGAIN`.
     pub(super) fn map_block(
         &self,
         mm: &MmWithUser,
@@ -570,7 +595,7 @@ impl Svm {
             let missing = match missing.and_then(of_access) {
                 // The memory changes: look at it again.
                 Err(e) if e == EBUSY => continue,
-                Err(e) if e == EFAULT || e == EPERM => {
+                Err(e) if e == EFAULT || e == EPERM || e == EIO => {
                     let mut state = window.watch().lock();
                     if state.block(index).is_none_or(|b| b.has_changed(wanted)) {
                         continue;
@@ -593,7 +618,7 @@ impl Svm {
                     refused: missing.refused.without(kept),
                 },
                 &segments,
-                &found,
+                (&found, &missing),
                 &mut prepared,
             )? {
                 return if missing.awaited.is_empty() {
@@ -616,7 +641,7 @@ impl Svm {
         target: &Target,
         settled: Settled,
         segments: &[Segment],
-        found: &Found,
+        (found, missing): (&Found, &Missing),
         prepared: &mut [Prepared],
     ) -> Result<bool> {
         // DMA mappings that are unused now: dropped after the lock is released.
@@ -626,6 +651,10 @@ impl Svm {
         let Some(block) = state.block(index).filter(unchanged) else {
             return Ok(false);
         };
+        // After a reset from here on the worker zaps the PTEs.
+        if missing.is_outdated() {
+            return Ok(false);
+        }
         Block::mark_dirty(segments, found);
         let mut result = Ok(());
         for new in prepared.iter_mut().filter(|new| !self.has_left(new.gpu)) {

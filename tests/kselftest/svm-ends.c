@@ -163,6 +163,66 @@ TEST_TIMEOUT(lost_beside_other_memory, 180)
 	kfd_queue_destroy(&f.q);
 }
 
+/* Allocates all VRAM that is available, for ktap_in_child. */
+static void takes_vram(void *unused)
+{
+	uint64_t available = 0;
+	struct kfd_bo *bo;
+	struct kfd k;
+
+	(void)unused;
+	fixture_open(&k);
+	ASSERT_OK(kfd_available(&k, &available));
+	ktap_note("%llu MiB available", (unsigned long long)available >> 20);
+	for (uint64_t left = available / (2 * MIB); left; left -= left > 4 ? 4 : left)
+		ASSERT_OK(kfd_bo_create(&k, (left > 4 ? 4 : left) * 2 * MIB, KFD_FLAGS_VRAM, &bo));
+	ktap_end();
+}
+
+/* VRAM whose contents a reset has lost is available to others, and no GPU accesses it. */
+TEST_TIMEOUT(lost_memory_is_free, 240)
+{
+	struct kfd_event_data event = { 0 };
+	uint64_t available = 0;
+	uint32_t *words, *last;
+	struct fixture f;
+	size_t size;
+	int rc;
+
+	device_need_reset();
+	fixture_launch(&f);
+	svm_needed(&f.k);
+	ASSERT_OK(kfd_available(&f.k, &available));
+	if (available > 1ull << 30)
+		SKIP("%llu MiB of VRAM", (unsigned long long)available >> 20);
+	/* More than fits: all VRAM is in use. */
+	size = available * 3 / (2 * MIB) * 2 * MIB;
+	last = words = (uint32_t *)anonymous(size);
+	for (size_t at = 0; at < size; at += 2 * MIB) {
+		last = words + at / 4;
+		ASSERT_OK(svm_to_vram(&f.k, last, 2 * MIB));
+	}
+	ASSERT_OK(kfd_queue_destroy(&f.q));
+	reset_with_event(&f.k);
+	/* No fork() before: the memory is not shared. */
+	do {
+		usleep(10000);
+		rc = kfd_queue_create(&f.k, &f.q, 64);
+	} while (rc == -EIO);
+	ASSERT_OK(rc);
+	EXPECT_RET(svm_to_vram(&f.k, last, 2 * MIB), -EIO);
+	signal(SIGSEGV, SIG_IGN);
+	ASSERT_OK(kfd_event_create(&f.k, KFD_IOC_EVENT_MEMORY, true, &event.event_id));
+	fixture_fill_start(&f, &f.q, &f.signal, 0, last, 64, 1);
+	EXPECT_EQ(event_result(&f.k, event.event_id, WAIT_MS), KFD_IOC_WAIT_RESULT_COMPLETE);
+	EXPECT_EQ(f.signal.s->value, 1);
+	EXPECT_EQ(ktap_in_child(takes_vram, NULL), 0);
+	ASSERT(signal(SIGBUS, faulted) != SIG_ERR);
+	EXPECT(is_lost(last));
+	ASSERT(munmap(words, size) == 0);
+	kfd_queue_destroy(&f.q);
+}
+
 /* The GPU does not preempt queues (model knob hws.no_preempt) and is reset. */
 TEST_TIMEOUT(reset_after_a_hang, 180)
 {
