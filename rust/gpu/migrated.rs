@@ -289,13 +289,16 @@ impl EvictableBo for Block<Migrated> {
         let info = self
             .place
             .info(self.pages.clone(), false, MoveTrigger::Eviction);
-        if !self.is_in_vram() {
-            return Err(EINVAL);
+        if self.is_filling() {
+            return Err(EBUSY);
         }
+        // Else the memory may be that of another block already.
+        let held = Block::hold(&self).filter(|_| self.is_in_vram());
+        let held = held.ok_or(EINVAL)?;
         let migration = Migration::evict(self.host.region(), self.count(), self.offsets())?;
         if self.host.is_reset_since(self.resets) {
             // All are unmapped from GPUs, and are not mapped there again.
-            if migration.count() != self.users() {
+            if migration.count() + 1 != self.users() {
                 return Err(EBUSY);
             }
             let vram = self.vram.lock().take();
@@ -304,12 +307,13 @@ impl EvictableBo for Block<Migrated> {
             self.host.evictable().count_eviction();
             return Ok(());
         }
-        if migration.is_empty() && self.is_used() {
+        if migration.is_empty() && self.users() > 1 {
             return Err(EBUSY);
         }
         self.place.report.begin(&info);
         let moved = self.host.bring_back(migration);
         self.place.end(&info, moved)?;
+        drop(held);
         if self.is_used() {
             return Err(EBUSY);
         }

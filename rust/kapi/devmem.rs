@@ -29,7 +29,7 @@ use kernel::{
     page::PAGE_SIZE,
     prelude::*,
     sync::{
-        atomic::{Atomic, Full, Relaxed},
+        atomic::{ordering, Atomic, AtomicFlag, Full, Relaxed},
         Arc, Mutex,
     },
     types::Opaque,
@@ -84,14 +84,16 @@ impl CpuFault<'_> {
 ///
 /// # Invariants
 ///
-/// `users` is 1 for the [`Filling`], if there is one, plus the number of pages with a pointer to
-/// the block as their data. While it is not 0 there is a reference to the block that nobody else
-/// drops.
+/// `users` is the number of [`Use`]s, one of which is in the [`Filling`] if there is one, plus that
+/// of pages with a pointer to the block as their data. While it is not 0 there is a reference to
+/// the block that nobody else drops.
 #[pin_data]
 pub(crate) struct Block<T: Owner> {
     #[pin]
     work: Work<Self>,
     users: Atomic<usize>,
+    /// There is a [`Filling`].
+    filling: AtomicFlag,
     queue: Reaper,
     item: T,
 }
@@ -122,9 +124,29 @@ impl<T: Owner> Block<T> {
         self.users() != 0
     }
 
-    /// Returns the number of pages of the block that are in use, and one more for a [`Filling`].
+    /// Returns the number of pages of the block that are in use, and of [`Use`]s.
     pub(crate) fn users(&self) -> usize {
         self.users.load(Relaxed)
+    }
+
+    /// Returns whether the block gets its pages: they are not to be locked. It does not get any
+    /// after that.
+    pub(crate) fn is_filling(&self) -> bool {
+        self.filling.load(ordering::Acquire)
+    }
+
+    /// Returns a use of the block, which is not released before that was dropped. `None` if all
+    /// pages are free: others may use its memory.
+    pub(crate) fn hold(this: &Arc<Self>) -> Option<Use<T>> {
+        let mut users = this.users();
+        while users != 0 {
+            match this.users.cmpxchg(users, users + 1, Full) {
+                // INVARIANT: Added above, while there were others.
+                Ok(_) => return Some(Use(this.clone())),
+                Err(now) => users = now,
+            }
+        }
+        None
     }
 
     /// Ends a use. Does not sleep.
@@ -146,8 +168,22 @@ impl<T: Owner> Block<T> {
     }
 }
 
+/// A use of a block.
+///
+/// # Invariants
+///
+/// It is one of the users of the block.
+pub(crate) struct Use<T: Owner>(Arc<Block<T>>);
+
+impl<T: Owner> Drop for Use<T> {
+    fn drop(&mut self) {
+        // SAFETY: The use is that of this object by its invariant.
+        unsafe { Block::put(NonNull::from(&*self.0)) }
+    }
+}
+
 /// A block that gets its pages. It is released after this was dropped and all pages are free.
-pub(crate) struct Filling<T: Owner>(Arc<Block<T>>);
+pub(crate) struct Filling<T: Owner>(Use<T>);
 
 impl<T: Owner> Filling<T> {
     /// Returns a block without pages. `ENOMEM` without memory, `ENODEV` when the module is about to
@@ -157,14 +193,16 @@ impl<T: Owner> Filling<T> {
             try_pin_init!(Block {
                 work <- new_work!("rkfd_devmem"),
                 users: Atomic::new(1),
+                filling: AtomicFlag::new(true),
                 queue: Reaper::new()?,
                 item,
             }),
             GFP_KERNEL,
         )?;
-        // INVARIANT: The reference that is given up here is that of the users.
+        // INVARIANT: The reference that is given up here is that of the users, of which the object
+        // is the first one.
         let _ = Arc::into_raw(block.clone());
-        Ok(Self(block))
+        Ok(Self(Use(block)))
     }
 }
 
@@ -172,14 +210,14 @@ impl<T: Owner> Deref for Filling<T> {
     type Target = Arc<Block<T>>;
 
     fn deref(&self) -> &Arc<Block<T>> {
-        &self.0
+        &self.0 .0
     }
 }
 
 impl<T: Owner> Drop for Filling<T> {
     fn drop(&mut self) {
-        // SAFETY: The use is that of this object by the invariant of the block.
-        unsafe { Block::put(NonNull::from(&*self.0)) }
+        // The pages that it has got are not locked any more.
+        self.filling.store(false, ordering::Release);
     }
 }
 
@@ -329,7 +367,8 @@ pub(crate) struct Region<T: Owner> {
     /// Held while a chunk is added. Outside of `chunks`.
     #[pin]
     growing: Mutex<()>,
-    /// In the order of their memory. A leaf, taken with pages locked.
+    /// In the order of their memory. A leaf, taken with pages locked. Pages that are taken are
+    /// locked under it: nobody else locks them, see [`Block::is_filling`].
     #[pin]
     chunks: Mutex<KVVec<Chunk>>,
     _owner: PhantomData<fn(T)>,
@@ -494,7 +533,7 @@ impl<T: Owner> Region<T> {
         // The lock serializes calls for the same page.
         let chunks = self.chunks.lock();
         let mut last = None;
-        let data = Arc::as_ptr(&block.0).cast_mut().cast();
+        let data = Arc::as_ptr(&block.0 .0).cast_mut().cast();
         for (index, at) in at {
             let pfn = Self::find(&chunks, &mut last, |chunk| chunk.pfn(at)).ok_or(EINVAL)?;
             // INVARIANT: The block gets a user before the page has it as its data.
