@@ -773,33 +773,46 @@ long rkfd_helper_fault_nowait(struct mm_struct *mm, unsigned long addr, bool wri
 	return provided && count == -EFAULT ? 0 : count;
 }
 
-static void mark_dirty(struct page *page, unsigned long count)
+/* Marks pages of one folio from @pfn on, @count at most. Returns how many. */
+static unsigned long mark_dirty(unsigned long pfn, unsigned long count)
 {
-	while (count) {
-		struct folio *folio = page_folio(page);
-		unsigned long step = 1;
+	struct page *page = pfn_to_online_page(pfn);
+	unsigned long done = 1;
+	struct folio *folio;
 
+	if (!page)
+		return done;
+	folio = page_folio(page);
+	if (!folio_try_get(folio))
+		return done;
+	/* It may have been freed and allocated with others. */
+	if (page_folio(page) == folio) {
 		if (count > 1)
-			step = min(count, folio_nr_pages(folio) - folio_page_idx(folio, page));
+			done = min(count, folio_nr_pages(folio) - folio_page_idx(folio, page));
 		/* It stays dirty while it is mapped: the kernel cleans pages after an unmap. */
 		if (!folio_test_dirty(folio) &&
 		    (folio_test_anon(folio) || folio_test_swapbacked(folio)))
 			folio_mark_dirty(folio);
-		page += step;
-		count -= step;
 	}
+	folio_put(folio);
+	return done;
 }
 
 /*
  * Marks the pages of @count runs at physical addresses as dirty, as far as they are of anonymous
- * memory or shmem. Pages of file systems are writable only while they are dirty. Does not sleep.
+ * memory or shmem. Pages of file systems are writable only while they are dirty. Pages may be free
+ * or in use by others, for which this has no effect but a write to swap. Does not sleep.
  */
 void rkfd_helper_mark_dirty(const struct rkfd_run *runs, size_t count)
 {
 	size_t i;
 
-	for (i = 0; i < count; i++)
-		mark_dirty(phys_to_page(runs[i].addr), runs[i].count);
+	for (i = 0; i < count; i++) {
+		unsigned long pfn = PHYS_PFN(runs[i].addr), end = pfn + runs[i].count;
+
+		while (pfn < end)
+			pfn += mark_dirty(pfn, end - pfn);
+	}
 }
 
 /* Returns the data of a device private page; NULL if it is free. */

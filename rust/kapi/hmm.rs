@@ -249,7 +249,7 @@ impl<T: Watch> Interval<T> {
     /// `ESRCH` if the process is exiting, `ENOMEM` without memory, `ENODEV` after the unbind. Takes
     /// the mmap lock.
     pub(crate) fn fault(&self, dma: &Arc<dma::Device>) -> Result<Faulted> {
-        let _user = user_of(self.mm())?;
+        let user = user_of(self.mm())?;
         let pages = self.len / PAGE_SIZE;
         let mut pfns = KVVec::<c_ulong>::zeroed(pages.min(CHUNK), GFP_KERNEL)?;
         let mut runs = KVVec::new();
@@ -259,7 +259,7 @@ impl<T: Watch> Interval<T> {
             if done != 0 {
                 chunk.fill(0);
             }
-            self.fault_pages(done, chunk, Wanted::Write, None, false)?;
+            self.fault_pages(&user, done, chunk, Wanted::Write, None, false)?;
             append(&mut runs, chunk)?;
             done += chunk.len();
         }
@@ -268,24 +268,26 @@ impl<T: Watch> Interval<T> {
         Ok(Faulted { mapped, runs })
     }
 
-    /// Faults the pages from page `first` of the range on in, as far as they are `wanted`, one for
-    /// each element of `found`. Device-private pages of `owner` are found where they are, also if
-    /// they are read-only; others are migrated to system memory.
+    /// Faults the pages of `mm` from page `first` of the range on in, as far as they are `wanted`,
+    /// one for each element of `found`. Device-private pages of `owner` are found where they are,
+    /// also if they are read-only; others are migrated to system memory.
     ///
     /// In a kernel thread, pages that cannot be found are marked, see [`FoundPage::error`]; for a
     /// user task the first of them is an error, and pages of a userfaultfd are waited for.
     ///
     /// The result is valid if the pages were not invalidated since before the call. `EINVAL` beyond
-    /// the range, otherwise as [`Self::fault`]. The caller holds a user reference of the mm, and
-    /// not the mmap lock.
+    /// the range, or if `mm` is not that of the interval, otherwise as [`Self::fault`]. The caller
+    /// does not hold the mmap lock.
     pub(crate) fn find_pages(
         &self,
+        mm: &MmWithUser,
         first: usize,
         found: &mut [FoundPage],
         wanted: Wanted,
         owner: Option<Key>,
     ) -> Result {
-        if first + found.len() > self.len / PAGE_SIZE {
+        let is_within = first + found.len() <= self.len / PAGE_SIZE;
+        if !is_within || mm.as_raw() != self.mm().as_raw() {
             return Err(EINVAL);
         }
         for (i, chunk) in found.chunks_mut(CHUNK).enumerate() {
@@ -293,7 +295,7 @@ impl<T: Watch> Interval<T> {
             // SAFETY: The type is transparent, and stands for what the walk fills the array with;
             // requests are left in it by errors only, after which it is cleared.
             let pfns = unsafe { &mut *(ptr::from_mut(chunk) as *mut [c_ulong]) };
-            let walked = self.fault_pages(first + i * CHUNK, pfns, wanted, owner, true);
+            let walked = self.fault_pages(mm, first + i * CHUNK, pfns, wanted, owner, true);
             if walked.is_err() {
                 chunk.fill(FoundPage::NONE);
             }
@@ -302,13 +304,15 @@ impl<T: Watch> Interval<T> {
         Ok(())
     }
 
-    /// Walks `pfns.len()` pages from page `first` on, [`CHUNK`] at most.
+    /// Walks `pfns.len()` pages from page `first` on, [`CHUNK`] at most. `mm` is that of the
+    /// interval.
     ///
     /// A user task waits for pages that another one provides (userfaultfd), until `SIGKILL`. A
     /// kernel thread, which nothing interrupts, does not: `EAGAIN`, or with `marks` such pages are
     /// marked, and those that cannot be had.
     fn fault_pages(
         &self,
+        mm: &MmWithUser,
         first: usize,
         pfns: &mut [c_ulong],
         wanted: Wanted,
@@ -331,10 +335,10 @@ impl<T: Watch> Interval<T> {
             ..pin_init::zeroed()
         };
         if task::is_kthread() {
-            return self.fault_locked(&mut range, pfns.len(), wanted, marks);
+            return self.fault_locked(mm, &mut range, pfns.len(), wanted, marks);
         }
         // SAFETY: The array has an entry for each page of the range, which is part of the
-        // notifier's; the caller holds a user reference of its mm. The timeout is in jiffies.
+        // notifier's; its mm has users by its type. The timeout is in jiffies.
         let result = unsafe {
             let timeout = bindings::__msecs_to_jiffies(FAULT_TIMEOUT_MS);
             ours::hmm_range_fault_unlocked_timeout(&mut range, timeout)
@@ -346,6 +350,7 @@ impl<T: Watch> Interval<T> {
     /// [`Self::fault_pages`].
     fn fault_locked(
         &self,
+        mm: &MmWithUser,
         range: &mut ours::hmm_range,
         len: usize,
         wanted: c_ulong,
@@ -359,12 +364,10 @@ impl<T: Watch> Interval<T> {
         loop {
             // SAFETY: The notifier is registered by the type invariant.
             range.notifier_seq = unsafe { bindings::mmu_interval_read_begin(range.notifier) };
-            // SAFETY: The caller of `fault_pages` holds a user reference.
-            let locked = unsafe { MmWithUser::from_raw(self.mm().as_raw()) }.mmap_read_lock();
+            let locked = mm.mmap_read_lock();
             // SAFETY: The mm is valid, and its mmap lock held.
-            let armed = unsafe {
-                ours::rkfd_helper_userfaultfd_armed(self.mm().as_raw(), range.start, range.end)
-            };
+            let armed =
+                unsafe { ours::rkfd_helper_userfaultfd_armed(mm.as_raw(), range.start, range.end) };
             let mut result = Ok(());
             let mut missing = Missing::default();
             let probed = wanted != 0 && (armed || singly);
@@ -688,7 +691,8 @@ impl Runs for Faulted {
 
 /// Marks pages that a walk found as dirty, see [`FoundPage::mark_dirty`].
 fn mark_dirty(runs: &[Run]) {
-    // SAFETY: The walk found the pages, and a `struct page` outlives the use of its page.
+    // SAFETY: The runs exist. The function takes a reference to each page that is in use, whoever
+    // uses it.
     unsafe { ours::rkfd_helper_mark_dirty(runs.as_ptr(), runs.len()) }
 }
 

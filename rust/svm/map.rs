@@ -364,6 +364,7 @@ impl Svm {
     /// Faults some pages of a block in. Those of `strict` cause an error, others are added to
     /// `missing`.
     fn find_run(
+        mm: &MmWithUser,
         (window, index): (&WindowRef, usize),
         run: Range<usize>,
         (wanted, owner): (Wanted, Option<Key>),
@@ -383,7 +384,7 @@ impl Svm {
             let end = others.next(at).unwrap_or(BLOCK_PAGES);
             let end = end.min(run.end).min(at + size);
             let pages = found.pages_mut(at..end)?;
-            match window.find_pages(index * BLOCK_PAGES + at, pages, wanted, owner) {
+            match window.find_pages(mm, index * BLOCK_PAGES + at, pages, wanted, owner) {
                 Ok(()) => {
                     for (page, found) in (at..).zip(pages.iter()) {
                         match found.error() {
@@ -411,6 +412,7 @@ impl Svm {
     /// is missing of the others.
     fn find(
         &self,
+        mm: &MmWithUser,
         at_block: (&WindowRef, usize),
         segments: &[Segment],
         strict: Pages,
@@ -427,7 +429,7 @@ impl Svm {
                 Wanted::Read
             };
             let how = (wanted, owner);
-            Self::find_run(at_block, all, how, strict, found, &mut missing)?;
+            Self::find_run(mm, at_block, all, how, strict, found, &mut missing)?;
             // Without their owner they are migrated to system memory, and copied.
             let shared = match &card {
                 Some(gpu) if segment.writable => Self::shared(gpu, segment, found)?,
@@ -435,7 +437,7 @@ impl Svm {
             };
             shared.runs(|first, end| {
                 let how = (wanted, None);
-                Self::find_run(at_block, first..end, how, strict, found, &mut missing)
+                Self::find_run(mm, at_block, first..end, how, strict, found, &mut missing)
             })?;
             let (pages, places) = found.parts_mut(segment.first..segment.end)?;
             for (place, page) in places.iter_mut().zip(pages.iter()) {
@@ -587,7 +589,7 @@ impl Svm {
             }
             let (first, end) = target.pages.bounds();
             let mut found = Found::new(first..end)?;
-            let missing = self.find((&window, index), &segments, strict, &mut found);
+            let missing = self.find(mm, (&window, index), &segments, strict, &mut found);
             let of_access = |missing: Missing| match target.accessed() {
                 Some(page) => missing.error_of(page).map(|()| missing),
                 None => Ok(missing),

@@ -141,7 +141,7 @@ impl Svm {
         let place = self.place(attributes, to.id, to.vm.memory());
         let info = place.info(pages.clone(), true, trigger);
         place.report.begin(&info);
-        let outside = |pages| self.outside_vram(to.gpu(), pages);
+        let outside = |pages| self.outside_vram(mm, to.gpu(), pages);
         let mut count = 0;
         let moved = to
             .gpu()
@@ -151,14 +151,19 @@ impl Svm {
     }
 
     /// Returns the runs of pages of a block that are not in the VRAM of a card, at present.
-    fn outside_vram(&self, gpu: &Gpu, pages: Range<u64>) -> Result<KVec<Range<u64>>> {
+    fn outside_vram(
+        &self,
+        mm: &MmWithUser,
+        gpu: &Gpu,
+        pages: Range<u64>,
+    ) -> Result<KVec<Range<u64>>> {
         let window = self.window(pages.start).ok_or(EINVAL)?;
         let count = (pages.end - pages.start) as usize;
         let mut found = KVec::<FoundPage>::zeroed(count, GFP_KERNEL)?;
         let first = (pages.start - window.watch().first()) as usize;
         let owner = Some(gpu.migrated().key());
         // After an error no page is found: the migration skips those that are there.
-        let _ = window.find_pages(first, &mut found, Wanted::Nothing, owner);
+        let _ = window.find_pages(mm, first, &mut found, Wanted::Nothing, owner);
         let mut there = Pages::NONE;
         gpu.migrated().locate(&found, |page, _| there.add(page));
         let mut runs = KVec::new();
