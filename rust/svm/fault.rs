@@ -36,7 +36,7 @@ pub(crate) trait FaultReport {
     /// Pages are being mapped.
     fn begin(&self);
 
-    /// The handling has ended; `moved`: a migration to VRAM was tried.
+    /// The handling has ended; `moved`: a migration to VRAM was tried, or one from there succeeded.
     fn end(&self, moved: bool);
 }
 
@@ -125,7 +125,8 @@ impl Svm {
         let first = (page / size * size).max(range.first);
         let end = (page / size * size).saturating_add(size).min(range.end);
         // After an error they are used where they are.
-        if let Err(e) = this.move_pages(mm, attributes, first..end, &to, MoveTrigger::GpuFault) {
+        let moved = this.move_pages(mm, attributes, first..end, &to, MoveTrigger::GpuFault);
+        if let Err(e) = &moved {
             pr_debug!("memory was not moved: {e:?}\n");
         }
         // The block of the page counts; a failure in another one is not that of the access.
@@ -148,7 +149,7 @@ impl Svm {
             }
             mapped
         });
-        report.end(matches!(to, Destination::Vram(_)));
+        report.end(matches!(to, Destination::Vram(_)) || moved == Ok(true));
         if others.is_err() {
             pr_debug!("pages around {page:#x} are not mapped\n");
         }

@@ -552,6 +552,37 @@ TEST_TIMEOUT(prefetch_maps_in_place, 120)
 	EXPECT_EQ(words[64], 0x11111111);
 }
 
+/* The end of a fault that has moved memory back to system memory says so. */
+TEST_TIMEOUT(fault_that_moves_back, 120)
+{
+	const size_t size = 4 * KFD_PAGE;
+	const char *text;
+	struct fixture f;
+	char wanted[96];
+	uint32_t *words;
+	int fd;
+
+	svm_launch_mode(&f, true);
+	words = (uint32_t *)anonymous(size);
+	memset(words, 0x22, size);
+	ASSERT_OK(svm_to_vram(&f.k, words, size));
+	ASSERT_OK(svm_set(&f.k, words, size, { KFD_IOCTL_SVM_ATTR_NO_ACCESS, f.k.node.gpu_id }));
+	ASSERT_OK(svm_set(&f.k, words, size, { KFD_IOCTL_SVM_ATTR_PREFERRED_LOC, 0 },
+			  { KFD_IOCTL_SVM_ATTR_ACCESS, f.k.node.gpu_id }));
+	fd = listen_to_svm(&f.k);
+	ASSERT_OK(fixture_fill(&f, &f.q, words, 64, 0x300));
+	text = listen_lines(fd, 500);
+	snprintf(wanted, sizeof(wanted), "%x->0 %d 0\n", f.k.node.gpu_id,
+		 KFD_MIGRATE_TRIGGER_PAGEFAULT_GPU);
+	EXPECT(strstr(text, wanted) != NULL, "no '%s' in '%s'", wanted, text);
+	snprintf(wanted, sizeof(wanted), "-%d @%lx(%x) M\n", getpid(), kfd_va(words) >> 12,
+		 f.k.node.gpu_id);
+	EXPECT(strstr(text, wanted) != NULL, "no '%s' in '%s'", wanted, text);
+	EXPECT_EQ(words[63], 0x300);
+	EXPECT_EQ(words[64], 0x22222222);
+	close(fd);
+}
+
 /* 1 MiB of words that are their numbers; the GPU has written 0xf0 to those of the second page. */
 static uint32_t *words_in_vram(struct fixture *f)
 {
