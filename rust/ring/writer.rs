@@ -24,6 +24,8 @@ use crate::{
 pub(crate) struct Format {
     /// NOP packet of one dword.
     nop: u32,
+    /// Returns the header of a NOP packet with so many dwords behind it, which are skipped.
+    long_nop: Option<fn(u32) -> u32>,
     /// Increment of the pointers per dword.
     step: u64,
 }
@@ -32,11 +34,13 @@ impl Format {
     /// PM4, command processor: pointers in dwords.
     pub(crate) const PM4: Self = Self {
         nop: pm4::NOP_SINGLE,
+        long_nop: Some(|body| pm4::header(pm4::op::NOP, body)),
         step: 1,
     };
     /// SDMA: pointers in bytes.
     pub(crate) const SDMA: Self = Self {
         nop: sdma::NOP_SINGLE,
+        long_nop: None,
         step: 4,
     };
 }
@@ -225,13 +229,17 @@ impl Writer {
         Ok(())
     }
 
-    /// Writes `count` NOPs, which end at the end of the ring or before.
+    /// Writes `count` dwords of NOPs, which end at the end of the ring or before. One packet of
+    /// PM4 covers all of them: its body is not written.
     fn fill(&self, buffer: &BufferAccess<'_>, wptr: &mut u64, count: usize) -> Result {
         if count == 0 {
             return Ok(());
         }
-        let at = *wptr as usize & (self.layout.dwords - 1);
-        buffer.fill32(self.layout.ring + at * 4, count, self.format.nop)?;
+        let at = self.layout.ring + (*wptr as usize & (self.layout.dwords - 1)) * 4;
+        match self.format.long_nop {
+            Some(header) if count > 1 => buffer.write32(at, header(count as u32 - 1))?,
+            _ => buffer.fill32(at, count, self.format.nop)?,
+        }
         *wptr += count as u64;
         Ok(())
     }
