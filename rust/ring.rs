@@ -27,7 +27,7 @@ pub(crate) fn lockup_ms() -> Option<u32> {
 }
 
 /// Maximum dwords of a [`Batch`].
-const MAX_BATCH: usize = 64;
+const MAX_BATCH: usize = 16;
 
 /// Busy-poll this long before sleeping: most replies arrive sooner than a wakeup, and all replies
 /// of working hardware arrive within this time.
@@ -37,9 +37,10 @@ const SPIN: Delta = Delta::from_millis(1);
 const NAPS: i64 = 32;
 const LONGEST_NAP: Delta = Delta::from_millis(5);
 
-/// Polls until `done` returns true. `ETIMEDOUT` after `timeout_ms`; errors of `done` are passed on.
+/// Polls until `done` returns true. `ETIMEDOUT` `timeout_ms` after the first poll; errors of `done`
+/// are passed on.
 fn wait(timeout_ms: i64, mut done: impl FnMut() -> Result<bool>) -> Result {
-    let start = Instant::<Monotonic>::now();
+    let mut start = None;
     let mut waited = Delta::ZERO;
     loop {
         if done()? {
@@ -48,6 +49,7 @@ fn wait(timeout_ms: i64, mut done: impl FnMut() -> Result<bool>) -> Result {
         if waited > Delta::from_millis(timeout_ms) {
             return Err(ETIMEDOUT);
         }
+        let start = *start.get_or_insert_with(Instant::<Monotonic>::now);
         if waited < SPIN {
             cpu_relax();
         } else {
@@ -89,7 +91,7 @@ impl Batch {
         }
     }
 
-    /// Appends a packet. `EINVAL` if the batch would exceed 64 dwords.
+    /// Appends a packet. `EINVAL` if the batch would exceed 16 dwords.
     pub(crate) fn push<P: Packet>(&mut self, packet: &P) -> Result {
         let end = self.len + P::DWORDS;
         let words = self.words.get_mut(self.len..end).ok_or(EINVAL)?;

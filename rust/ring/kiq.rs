@@ -3,12 +3,7 @@
 //! The kernel interface queues (KIQ), the only queues that are loaded through registers. Each XCC
 //! has one. They map the HIQ and invalidate TLBs by PASID.
 
-use kernel::{
-    fmt,
-    page::PAGE_SIZE,
-    prelude::*,
-    time::{Instant, Monotonic},
-};
+use kernel::{fmt, page::PAGE_SIZE, prelude::*};
 
 use super::{
     packet::{
@@ -120,22 +115,37 @@ impl Kiqs {
     /// `ETIMEDOUT` when a KIQ does not respond within 10 seconds, `EIO` when the card is hung.
     pub(crate) fn invalidate_tlbs(&mut self, card: &Card, pasid: u32, kind: FlushType) -> Result {
         // All KIQs flush at the same time, also after an error of one of them.
-        let start = Instant::<Monotonic>::now();
         let mut result = Ok(());
         for kiq in &mut self.0 {
             result = result.and(kiq.send_invalidate_tlbs(card, pasid, kind));
         }
-        for kiq in &self.0 {
-            let left = FLUSH_TIMEOUT_MS - start.elapsed().as_millis();
-            result = result.and(kiq.wait_fence(card, left.max(0)));
-        }
-        result
+        result.and(wait_fences(card, &self.0, FLUSH_TIMEOUT_MS))
     }
 
     /// Prints the rings, for debugfs.
     pub(crate) fn show(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.iter().try_for_each(|kiq| kiq.show(f))
     }
+}
+
+/// Waits for the last fence of each KIQ. `ETIMEDOUT` after `timeout_ms`, `EIO` when the card is
+/// hung.
+fn wait_fences(card: &Card, mut kiqs: &[Kiq], timeout_ms: i64) -> Result {
+    let done = || {
+        while let [kiq, rest @ ..] = kiqs {
+            if !kiq.is_idle(card)? {
+                return Ok(false);
+            }
+            kiqs = rest;
+        }
+        Ok(true)
+    };
+    let waited = wait(timeout_ms, done);
+    if let (Err(ETIMEDOUT), [kiq, ..]) = (waited, kiqs) {
+        let (fence, xcc) = (kiq.fence, kiq.xcc.logical);
+        dev_err!(card.dev(), "KIQ fence {fence} of XCC {xcc} timed out\n");
+    }
+    waited
 }
 
 /// The KIQ of an XCC, mapped.
@@ -267,29 +277,18 @@ impl Kiq {
         Ok(())
     }
 
-    /// Waits for the last fence sent. `ETIMEDOUT` after `timeout_ms`, `EIO` when the card is hung.
-    fn wait_fence(&self, card: &Card, timeout_ms: i64) -> Result {
-        let buffer = self.writer.buffer();
-        let done = || match card.is_hung() {
+    /// Returns whether the last fence sent is written. `EIO` when the card is hung.
+    fn is_idle(&self, card: &Card) -> Result<bool> {
+        match card.is_hung() {
             true => Err(EIO),
-            false => Ok(buffer.read32(FENCE)? == self.fence),
-        };
-        wait(timeout_ms, done).inspect_err(|e| {
-            if *e == ETIMEDOUT {
-                dev_err!(
-                    card.dev(),
-                    "KIQ fence {} of XCC {} timed out\n",
-                    self.fence,
-                    self.xcc.logical
-                );
-            }
-        })
+            false => Ok(self.writer.buffer().read32(FENCE)? == self.fence),
+        }
     }
 
     /// Sends packets with a fence and waits for it. `ETIMEDOUT` after a second.
     fn run(&mut self, card: &Card, batch: &mut Batch) -> Result {
         self.send(card, batch)?;
-        self.wait_fence(card, FENCE_TIMEOUT_MS)
+        wait_fences(card, core::slice::from_ref(self), FENCE_TIMEOUT_MS)
     }
 
     /// Maps the HIQ. `ETIMEDOUT` when the KIQ does not respond.
