@@ -32,8 +32,10 @@ pub(crate) fn flush_pasid(gpu: &Gpu, pasid: u32, kind: FlushType) -> Result {
     }
     // VMIDs of render node jobs are assigned by the driver. Running jobs must not access unmapped
     // memory either.
-    let vmids = dma::vmids_of(gpu, pasid);
-    for vmid in (1..u32::BITS).filter(|n| vmids & 1 << n != 0) {
+    let mut vmids = dma::vmids_of(gpu, pasid);
+    while vmids != 0 {
+        let vmid = vmids.trailing_zeros();
+        vmids &= vmids - 1;
         gpu.hub().flush_vmid(vmid, kind).inspect_err(|_| {
             gpu.wedge("TLBs were not invalidated");
         })?;
