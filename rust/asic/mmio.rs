@@ -365,10 +365,12 @@ impl Mmio {
         written.map(|_| ())
     }
 
-    /// Writes the register at `byte` of the BAR, which need not belong to a block.
-    pub(crate) fn write_byte_offset(&self, byte: u32, value: u32) -> Result {
+    /// Writes the register at `byte` of the BAR, which need not belong to a block, and reads the
+    /// one with absolute dword address `reg`, which is in the BAR.
+    pub(crate) fn write_then_read(&self, byte: u32, value: u32, reg: u32) -> Result<u32> {
         let bar = self.bar()?;
-        (&*bar).try_write32(value, byte as usize)
+        (&*bar).try_write32(value, byte as usize)?;
+        (&*bar).try_read32(reg as usize * 4)
     }
 }
 

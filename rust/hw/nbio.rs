@@ -203,10 +203,10 @@ impl<T: NbioVersion> NbioHal for T {
     fn hdp_flush(&self, mmio: &Mmio, remap: u32) -> Result {
         // Stores to the BAR may be write-combined.
         barrier::mb(barrier::Full);
-        mmio.write_byte_offset(remap + abi::REMAP_HDP_MEM_FLUSH_CNTL, 0)?;
         // A read waits for the flush. Of another register, as in the C driver: that of the flush
         // cannot be read on all platforms.
-        mmio.read(abi::RCC_CONFIG_MEMSIZE)?;
+        let flush = remap + abi::REMAP_HDP_MEM_FLUSH_CNTL;
+        mmio.write_then_read(flush, 0, abi::RCC_CONFIG_MEMSIZE)?;
         Ok(())
     }
 }
