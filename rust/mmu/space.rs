@@ -89,6 +89,9 @@ impl Mapping {
     }
 }
 
+/// A mapping that was removed from the page tables.
+pub(super) type Removed = RBTreeNode<u64, Mapping>;
+
 /// Former state of changed PTEs. TLBs cache valid entries only.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Before {
@@ -380,17 +383,19 @@ impl Space {
         Ok(true)
     }
 
-    /// Invalidates all PTEs of a range; the caller flushes the TLBs.
-    fn invalidate(&self, tree: &mut Tree, update: &mut Update<'_>, va: u64, len: u64) -> Result {
-        update.set_zapped(self.zap_mapped(va)?);
-        tree.unmap(update, va, len)
+    /// Invalidates all PTEs of a mapping; the caller flushes the TLBs.
+    fn invalidate(&self, tree: &mut Tree, update: &mut Update<'_>, mapping: &Mapping) -> Result {
+        let is_user = mapping.bo.is_user();
+        update.set_zapped(is_user && self.zap_mapped(mapping.va)?);
+        tree.unmap(update, mapping.va, mapping.len)
     }
 
     /// Invalidates all PTEs of a range and flushes the TLBs. Returns the page tables that became
     /// empty.
     fn clear(&self, tree: &mut Tree, va: u64, len: u64) -> Result<Spare> {
         let mut update = Update::new(&self.gpu, len);
-        self.invalidate(tree, &mut update, va, len)?;
+        update.set_zapped(self.zap_mapped(va)?);
+        tree.unmap(&mut update, va, len)?;
         self.finish(tree, &mut update, Before::Valid)?;
         Ok(tree.spare_of(update))
     }
@@ -417,7 +422,7 @@ impl Space {
 
     /// Unmaps exactly these ranges, with one flush of the TLBs. `EINVAL` when one is not a mapping,
     /// `EBUSY` when one is pinned: nothing has changed.
-    pub(super) fn unmap(&self, ranges: [Option<(u64, u64)>; 2]) -> Result<[Option<Mapping>; 2]> {
+    pub(super) fn unmap(&self, ranges: [Option<(u64, u64)>; 2]) -> Result<[Option<Removed>; 2]> {
         let mut guard = self.inner.lock();
         let inner: &mut Option<Inner> = &mut guard;
         let Inner { tree, mappings, .. } = inner.as_mut().ok_or(EINVAL)?;
@@ -430,18 +435,18 @@ impl Space {
         }
         if !self.gpu.is_unplugged() {
             let mut update = Update::new(&self.gpu, all().map(|(_, len)| len).sum());
-            let done =
-                all().try_for_each(|(va, len)| self.invalidate(tree, &mut update, *va, *len));
+            let mut all = all().filter_map(|(va, _)| mappings.get(va));
+            let done = all.try_for_each(|mapping| self.invalidate(tree, &mut update, mapping));
             let finished = self.finish(tree, &mut update, Before::Valid);
             done.and(finished)?;
         }
-        Ok(ranges.map(|range| range.and_then(|(va, _)| mappings.remove(&va))))
+        Ok(ranges.map(|range| range.and_then(|(va, _)| mappings.remove_node(&va))))
     }
 
     /// Unmaps ranges as [`Space::unmap`], with one flush of the TLBs, and adds the mappings to
     /// `removed`, which has capacity for them. Returns the first error; ranges that failed stay
     /// mapped.
-    pub(super) fn unmap_all(&self, ranges: &[(u64, u64)], removed: &mut KVec<Mapping>) -> Result {
+    pub(super) fn unmap_all(&self, ranges: &[(u64, u64)], removed: &mut KVec<Removed>) -> Result {
         let mut guard = self.inner.lock();
         let inner: &mut Option<Inner> = &mut guard;
         let inner = inner.as_mut().ok_or(EINVAL)?;
@@ -455,7 +460,7 @@ impl Space {
         &self,
         inner: &mut Inner,
         ranges: &[(u64, u64)],
-        mut removed: impl FnMut(Mapping) -> Result,
+        mut removed: impl FnMut(Removed) -> Result,
     ) -> Result {
         let Inner { tree, mappings, .. } = inner;
         let usable = !self.gpu.is_unplugged();
@@ -463,14 +468,14 @@ impl Space {
         let mut result = Ok(());
         for (va, len) in ranges {
             let mapping = mappings.get(va).filter(|m| m.len == *len);
-            let done = match mapping.map(|m| m.pins) {
+            let done = match mapping {
                 None => Err(EINVAL),
-                Some(1..) => Err(EBUSY),
-                Some(0) if usable => self.invalidate(tree, &mut update, *va, *len),
-                Some(0) => Ok(()),
+                Some(mapping) if mapping.pins > 0 => Err(EBUSY),
+                Some(mapping) if usable => self.invalidate(tree, &mut update, mapping),
+                Some(_) => Ok(()),
             };
             if done.is_ok() {
-                if let Some(mapping) = mappings.remove(va) {
+                if let Some(mapping) = mappings.remove_node(va) {
                     removed(mapping)?;
                 }
             }
@@ -484,7 +489,7 @@ impl Space {
 
     /// Drops a pin of the mapping at `va`. Unmaps a [closed](Mapping::closed) mapping with its last
     /// pin, and returns it.
-    pub(super) fn unpin(&self, va: u64) -> Option<Mapping> {
+    pub(super) fn unpin(&self, va: u64) -> Option<Removed> {
         let mut guard = self.inner.lock();
         let inner: &mut Option<Inner> = &mut guard;
         let inner = inner.as_mut()?;

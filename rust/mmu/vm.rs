@@ -12,7 +12,7 @@ use super::{
     peer::PeerUse,
     pgtable::Spare,
     placement::{Access, BoKind, Placement, SystemPages},
-    space::{Inner, Mapping, Space},
+    space::{Inner, Mapping, Removed, Space},
 };
 use crate::{
     card::gart::GartMapping,
@@ -196,9 +196,6 @@ impl Vm {
     /// Unmaps ranges as [`Vm::unmap`], with one flush of the TLBs. When one is not a mapping, or is
     /// pinned, the other one stays mapped throughout.
     pub(crate) fn unmap_both(&self, ranges: [Option<(u64, u64)>; 2]) -> Result {
-        for (va, len) in ranges.iter().flatten() {
-            self.space.check_range(*va, *len)?;
-        }
         let removed = self.space.unmap(ranges)?;
         for mapping in removed.into_iter().flatten() {
             self.forget(mapping);
@@ -207,8 +204,9 @@ impl Vm {
     }
 
     /// Drops a mapping that was removed from the page tables.
-    fn forget(&self, mapping: Mapping) {
-        let (va, len) = (mapping.va, mapping.len());
+    fn forget(&self, removed: Removed) {
+        let (va, mapping) = removed.to_key_value();
+        let len = mapping.len();
         mapping.bo.inner().remove_mapping(&*self.space, va);
         drop(mapping);
         trace::vm_map(self.space.gpu.id(), self.pasid(), va, len, 0, false);
