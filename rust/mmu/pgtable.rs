@@ -33,6 +33,11 @@ const fn span(level: Level) -> u64 {
     1 << (PAGE_BITS + level * ENTRY_BITS)
 }
 
+/// Returns the end of the part of `at..end` that the entry for `at` at `level` maps.
+fn part_end(level: Level, at: u64, end: u64) -> u64 {
+    ((at | (span(level) - 1)) + 1).min(end)
+}
+
 /// Returns the index of the entry for `va` in a table at `level`.
 fn index(level: Level, va: u64) -> usize {
     (va >> (PAGE_BITS + level * ENTRY_BITS)) as usize % ENTRIES
@@ -202,10 +207,9 @@ impl Table {
         if self.level == 0 {
             return Ok(());
         }
-        let step = span(self.level);
         let mut at = range.start;
         while at < range.end {
-            let next = ((at / step + 1) * step).min(range.end);
+            let next = part_end(self.level, at, range.end);
             let i = index(self.level, at);
             if let Some(child) = self.child(i).filter(|child| !child.linked) {
                 self.write_pde(gpu, i, child)?;
@@ -313,7 +317,7 @@ impl Table {
         let step = span(self.level);
         let mut at = va;
         while at < end {
-            let next = ((at / step + 1) * step).min(end);
+            let next = part_end(self.level, at, end);
             let i = index(self.level, at);
             if self.level == BLOCK && next - at == step {
                 let (phys, run) = source.run(at)?;
@@ -377,19 +381,19 @@ impl Table {
     /// Clears the entries from `va` to `end`. `EINVAL` for a 2 MiB page that is only partly within:
     /// mappings are removed as they were made.
     fn unmap(&mut self, cx: &mut Update<'_>, va: u64, end: u64) -> Result {
-        let empty = cx.gpu.generation().gmc.empty(self.level);
-        let step = span(self.level);
         if self.level == 0 {
-            let (first, count) = (index(0, va), ((end - va) / step) as usize);
+            let (first, count) = (index(0, va), ((end - va) / PAGE_SIZE as u64) as usize);
             self.set_leaves(first, count, false);
+            let empty = || cx.gpu.generation().gmc.empty(0);
             return match cx.zapped {
                 true => Ok(()),
-                false => cx.ptes.row(self.offset(first), &Row::same(count, empty)),
+                false => cx.ptes.row(self.offset(first), &Row::same(count, empty())),
             };
         }
+        let step = span(self.level);
         let mut at = va;
         while at < end {
-            let next = ((at / step + 1) * step).min(end);
+            let next = part_end(self.level, at, end);
             let i = index(self.level, at);
             if self.is_leaf(i) {
                 if at % step != 0 || next - at != step {
@@ -398,13 +402,16 @@ impl Table {
                 // With those that follow: an access to the BAR costs more than an entry.
                 let most = ((end - at) / step) as usize;
                 let count = (i..i + most).take_while(|i| self.is_leaf(*i)).count();
+                let empty = cx.gpu.generation().gmc.empty(self.level);
                 pte::fill(cx.gpu, self.offset(i), count, empty)?;
                 self.set_leaves(i, count, false);
                 at += count as u64 * step;
                 continue;
             } else if let Some(child) = self.child_mut(i) {
                 child.unmap(cx, at, next)?;
-                self.detach_unused(cx, i)?;
+                if child.used == 0 {
+                    self.detach(cx, i)?;
+                }
             }
             at = next;
         }
@@ -438,17 +445,18 @@ impl Table {
         let i = index(self.level, va);
         let child = self.child_mut(i).ok_or(EINVAL)?;
         child.unpin(cx, va)?;
-        self.detach_unused(cx, i)
+        match child.used {
+            0 => self.detach(cx, i),
+            _ => Ok(()),
+        }
     }
 
     /// Detaches a child table without entries.
-    fn detach_unused(&mut self, cx: &mut Update<'_>, i: usize) -> Result {
-        if self.child(i).is_some_and(|child| child.used == 0) {
-            let empty = cx.gpu.generation().gmc.empty(self.level);
-            self.write(cx.gpu, i, empty)?;
-            if let Some(child) = self.replace_child(i, None) {
-                cx.garbage.push(child);
-            }
+    fn detach(&mut self, cx: &mut Update<'_>, i: usize) -> Result {
+        let empty = cx.gpu.generation().gmc.empty(self.level);
+        self.write(cx.gpu, i, empty)?;
+        if let Some(child) = self.replace_child(i, None) {
+            cx.garbage.push(child);
         }
         Ok(())
     }
@@ -499,11 +507,10 @@ impl Table {
         if self.level < BLOCK {
             return Ok(0);
         }
-        let step = span(self.level);
         let mut count = 0;
         let mut at = va;
         while at < end {
-            let next = ((at / step + 1) * step).min(end);
+            let next = part_end(self.level, at, end);
             let i = index(self.level, at);
             if self.is_leaf(i) {
                 count += usize::from(splits(at)?);
