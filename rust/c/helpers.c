@@ -485,12 +485,29 @@ void *rkfd_helper_phys_to_virt(phys_addr_t addr)
 void rkfd_helper_fill64_io(void __iomem *to, u64 value, size_t count)
 {
 	u64 __iomem *at = to;
-	u64 __iomem *end = at + count;
+	unsigned int i;
 
 	/* A whole page table has 512: the branch would cost as much as the store. */
-	unrolled_count(8)
-	while (at < end)
+	for (; count >= 8; count -= 8, at += 8)
+		unrolled_full
+		for (i = 0; i < 8; i++)
+			__raw_writeq(value, at + i);
+	while (count--)
 		__raw_writeq(value, at++);
+}
+
+/* As __iowrite64_copy(), with fewer branches. */
+void rkfd_helper_copy64_io(void __iomem *to, const u64 *from, size_t count)
+{
+	u64 __iomem *at = to;
+	unsigned int i;
+
+	for (; count >= 8; count -= 8, at += 8, from += 8)
+		unrolled_full
+		for (i = 0; i < 8; i++)
+			__raw_writeq(from[i], at + i);
+	while (count--)
+		__raw_writeq(*from++, at++);
 }
 
 bool rkfd_helper_dma_mapping_error(struct device *dev, dma_addr_t addr)

@@ -91,6 +91,7 @@ struct pci_bus;
 struct pci_dev;
 
 void rkfd_helper_fill64_io(void __iomem *to, u64 value, size_t count);
+void rkfd_helper_copy64_io(void __iomem *to, const u64 *from, size_t count);
 bool rkfd_helper_dma_mapping_error(struct device *dev, dma_addr_t addr);
 void rkfd_helper_sysfs_attr_init(struct attribute *attr);
 int rkfd_helper_check_render_node(u32 minor);

@@ -195,9 +195,7 @@ impl WcBar {
             self.with(at, len, |p| {
                 // SAFETY: `with()` passes the address of `len` mapped bytes, aligned as the mapping
                 // and `offset`, which are the words of `chunk`.
-                unsafe {
-                    bindings::__iowrite64_copy(p.cast(), chunk.as_ptr().cast(), chunk.len());
-                }
+                unsafe { ours::rkfd_helper_copy64_io(p.cast(), chunk.as_ptr(), chunk.len()) }
             })?;
             at += len;
         }
