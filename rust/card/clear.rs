@@ -362,13 +362,18 @@ impl Clearing {
     }
 
     fn clear_dirty(&self, pieces: &[(u64, u64)]) -> Result {
-        let mut dirty: KVVec<(u64, u64)> = KVVec::new();
+        // `None`: the drop of an empty list calls the allocator, too.
+        let mut dirty: Option<KVVec<(u64, u64)>> = None;
         let mut bytes = 0;
         self.clean.take(pieces, &mut |start, len| {
+            let dirty = dirty.get_or_insert_with(KVVec::new);
             dirty.push((start, len), GFP_KERNEL)?;
             bytes += len;
             Ok(())
         })?;
+        let Some(dirty) = dirty else {
+            return Ok(());
+        };
         if bytes > CPU_MAX {
             let engine = self
                 .state
