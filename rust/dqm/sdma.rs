@@ -62,9 +62,9 @@ pub(super) struct SdmaQueueIds {
     per_engine: u32,
     /// First queue of an engine that is available to user space.
     first: u32,
-    /// Indexed by engine, then queue.
+    /// Bitmap of the queues of each engine.
     #[pin]
-    taken: Mutex<KVec<bool>>,
+    taken: Mutex<KVec<u32>>,
 }
 
 /// An allocated SDMA queue slot. Freed on drop.
@@ -74,11 +74,13 @@ pub(crate) struct SdmaQueueSlot {
 }
 
 impl SdmaQueueIds {
-    /// Returns the free slots of `per_engine` slots on each of these engines. `ENOMEM` without
-    /// memory.
+    /// Returns the free slots of `per_engine` slots on each of these engines. `EINVAL` if these are
+    /// more than 32, `ENOMEM` without memory.
     pub(super) fn new(engines: SdmaEngines, per_engine: u32, caps: &Caps) -> Result<Arc<Self>> {
-        let count = (engines.count * per_engine) as usize;
-        let taken = KVec::from_elem(false, count, GFP_KERNEL)?;
+        if per_engine > u32::BITS {
+            return Err(EINVAL);
+        }
+        let taken = KVec::zeroed(engines.count as usize, GFP_KERNEL)?;
         Arc::pin_init(
             pin_init!(Self {
                 engines,
@@ -106,12 +108,12 @@ impl SdmaQueueIds {
         let mut taken = self.taken.lock();
         for queue in self.first..self.per_engine {
             for engine in engines.clone() {
-                let place = SdmaQueueId { engine, queue };
-                if let Some(slot @ false) = taken.get_mut(self.index(place)) {
-                    *slot = true;
+                let queues = taken.get_mut(engine as usize).ok_or(EINVAL)?;
+                if *queues & 1 << queue == 0 {
+                    *queues |= 1 << queue;
                     return Ok(SdmaQueueSlot {
                         places: self.clone(),
-                        place,
+                        place: SdmaQueueId { engine, queue },
                     });
                 }
             }
@@ -129,13 +131,20 @@ impl SdmaQueueIds {
     ) -> Result<Option<(usize, SdmaQueueId, u32)>> {
         let hal = gpu.generation().sdma_queue;
         let taken = self.taken.lock();
-        for (index, _) in taken.iter().enumerate().skip(from).filter(|(_, t)| **t) {
-            let place = self.engines.of_card(SdmaQueueId {
-                engine: index as u32 / self.per_engine,
-                queue: index as u32 % self.per_engine,
-            });
-            if let Some(doorbell) = hal.held_doorbell(gpu.mmio()?, place)? {
-                return Ok(Some((index, place, doorbell)));
+        for (engine, queues) in (0..).zip(&*taken) {
+            let mut left = *queues;
+            while left != 0 {
+                let queue = left.trailing_zeros();
+                left &= left - 1;
+                let place = SdmaQueueId { engine, queue };
+                let index = self.index(place);
+                if index < from {
+                    continue;
+                }
+                let place = self.engines.of_card(place);
+                if let Some(doorbell) = hal.held_doorbell(gpu.mmio()?, place)? {
+                    return Ok(Some((index, place, doorbell)));
+                }
             }
         }
         Ok(None)
@@ -156,9 +165,9 @@ impl SdmaQueueSlot {
 
 impl Drop for SdmaQueueSlot {
     fn drop(&mut self) {
-        let index = self.places.index(self.place);
-        if let Some(slot) = self.places.taken.lock().get_mut(index) {
-            *slot = false;
+        let SdmaQueueId { engine, queue } = self.place;
+        if let Some(queues) = self.places.taken.lock().get_mut(engine as usize) {
+            *queues &= !(1 << queue);
         }
     }
 }
