@@ -117,9 +117,15 @@ impl<F: Fn(&[u8]) -> Result + Send + Sync + 'static> Store for F {
     }
 }
 
+/// The name of a file.
+enum Name {
+    Constant(&'static CStr),
+    Copy(CString),
+}
+
 /// A file: its name, its text, and the effect of a write.
 pub(crate) struct File {
-    name: CString,
+    name: Name,
     mode: u16,
     show: KBox<dyn Show>,
     store: Option<KBox<dyn Store>>,
@@ -128,8 +134,17 @@ pub(crate) struct File {
 impl File {
     /// Makes a file that is readable by all (mode 0444). `ENOMEM` without memory.
     pub(crate) fn new(name: &CStr, show: impl Show) -> Result<Self> {
+        Self::named(Name::Copy(CString::try_from(name)?), show)
+    }
+
+    /// As [`Self::new`], without a copy of the name.
+    pub(crate) fn constant(name: &'static CStr, show: impl Show) -> Result<Self> {
+        Self::named(Name::Constant(name), show)
+    }
+
+    fn named(name: Name, show: impl Show) -> Result<Self> {
         Ok(Self {
-            name: CString::try_from(name)?,
+            name,
             mode: 0o444,
             show: KBox::new(show, GFP_KERNEL)?,
             store: None,
@@ -263,7 +278,10 @@ impl Dir {
             // With lock debugging there are more fields.
             #[allow(clippy::needless_update)]
             let raw = Opaque::new(bindings::attribute {
-                name: file.name.as_char_ptr(),
+                name: match &file.name {
+                    Name::Constant(name) => name.as_char_ptr(),
+                    Name::Copy(name) => name.as_char_ptr(),
+                },
                 mode: file.mode,
                 ..pin_init::zeroed()
             });

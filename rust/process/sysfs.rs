@@ -67,8 +67,8 @@ pub(super) struct ProcessFolder {
 }
 
 /// Returns a file that shows a number without the end of a line.
-fn value(name: &CStr, value: impl Fn() -> u64 + Send + Sync + 'static) -> Result<File> {
-    File::new(name, move |out: &mut Text<'_>| {
+fn value(name: &'static CStr, value: impl Fn() -> u64 + Send + Sync + 'static) -> Result<File> {
+    File::constant(name, move |out: &mut Text<'_>| {
         Ok(write!(out, "{}", value())?)
     })
 }
