@@ -21,6 +21,7 @@
 use core::{any::TypeId, ops::Deref, ptr::NonNull};
 
 use kernel::{
+    alloc::flags::__GFP_ZERO,
     bindings,
     error::to_result,
     fs::{self, LocalFile},
@@ -97,6 +98,7 @@ pub(crate) enum RemoteAccess<'a> {
 #[repr(C)]
 #[pin_data]
 pub(crate) struct Object<T: DriverObject> {
+    #[pin]
     raw: Opaque<bindings::drm_gem_object>,
     id: TypeId,
     #[pin]
@@ -163,11 +165,12 @@ impl<T: DriverObject> Object<T> {
         }
         let object = KBox::pin_init(
             try_pin_init!(Self {
-                raw: Opaque::zeroed(),
+                // The allocation zeroes it.
+                raw <- Opaque::ffi_init(|_| ()),
                 id: TypeId::of::<T>(),
                 payload <- payload,
             }),
-            GFP_KERNEL,
+            GFP_KERNEL | __GFP_ZERO,
         )?;
         // SAFETY: Only shared references to the object are given out, through which it is not
         // moved.
