@@ -7,7 +7,7 @@ use core::ops::Range;
 use kernel::{
     new_mutex, new_spinlock,
     prelude::*,
-    rbtree::{RBTree, RBTreeNodeReservation},
+    rbtree::{RBTree, RBTreeNode, RBTreeNodeReservation},
     sync::{
         atomic::{Atomic, Relaxed},
         Arc, Mutex, SpinLock,
@@ -141,6 +141,8 @@ type Bos = RBTree<u64, Arc<dyn EvictableBo>>;
 
 struct List {
     bos: Bos,
+    /// Memory of the last BO that was removed, for the next one: alternate calls do not allocate.
+    kept: Option<RBTreeNodeReservation<u64, Arc<dyn EvictableBo>>>,
     /// Time of the last use of any BO.
     clock: u64,
 }
@@ -171,7 +173,7 @@ pub(crate) struct EvictionLru {
 impl EvictionLru {
     pub(super) fn new() -> impl PinInit<Self> {
         pin_init!(Self {
-            list <- new_mutex!(List { bos: RBTree::new(), clock: 0 }, "rkfd_evictable"),
+            list <- new_mutex!(List { bos: RBTree::new(), kept: None, clock: 0 }, "rkfd_evictable"),
             bytes_moved: Atomic::new(0),
             move_time <- new_spinlock!(MoveTime { left: 0, at: Instant::now() }, "rkfd_moves"),
             evictions: Atomic::new(0),
@@ -190,8 +192,16 @@ impl EvictionLru {
 
     /// Adds a BO as the most recently used. `ENOMEM` without memory.
     pub(crate) fn add(&self, bo: Arc<dyn EvictableBo>) -> Result {
-        let memory = RBTreeNodeReservation::new(GFP_KERNEL)?;
         let mut list = self.list.lock();
+        let memory = match list.kept.take() {
+            Some(memory) => memory,
+            None => {
+                drop(list);
+                let memory = RBTreeNodeReservation::new(GFP_KERNEL)?;
+                list = self.list.lock();
+                memory
+            }
+        };
         let key = list.next_key(&*bo);
         bo.stamp().store(key, Relaxed);
         // Keys are unique.
@@ -204,7 +214,10 @@ impl EvictionLru {
         let mut list = self.list.lock();
         let removed = list.bos.remove_node(&bo.stamp().xchg(0, Relaxed));
         drop(list);
-        drop(removed);
+        // Drops the reference, which may be the last one.
+        let memory = removed.map(RBTreeNode::into_reservation);
+        let old = memory.and_then(|memory| self.list.lock().kept.replace(memory));
+        drop(old);
     }
 
     /// Marks a BO, if it is in the list, as the most recently used. To be called after it moved.
