@@ -74,6 +74,8 @@ pub(super) struct Mappings {
     all: RBTree<u64, Mapping>,
     /// Keys of objects, and addresses of their mappings.
     of_objects: RBTree<(usize, u64), ()>,
+    /// Memory of the last mapping that was removed, for the next one.
+    kept: Option<Nodes>,
 }
 
 impl Mappings {
@@ -82,7 +84,13 @@ impl Mappings {
         Self {
             all: RBTree::new(),
             of_objects: RBTree::new(),
+            kept: None,
         }
+    }
+
+    /// Returns memory for a mapping. `ENOMEM` without it.
+    fn nodes(&mut self) -> Result<Nodes> {
+        self.kept.take().map_or_else(Nodes::new, Ok)
     }
 
     fn insert(&mut self, nodes: Nodes, mapping: Mapping) {
@@ -122,7 +130,8 @@ impl Mappings {
 
     /// Adds a mapping. `ENOMEM` without memory, else the error of [`Vm::map`].
     pub(super) fn map(&mut self, vm: &Vm, new: Mapping) -> Result {
-        self.map_in(vm, Nodes::new()?, new)
+        let nodes = self.nodes()?;
+        self.map_in(vm, nodes, new)
     }
 
     /// Adds a mapping in place of those in its range, see [`Self::clear`]. After the errors of
@@ -149,7 +158,7 @@ impl Mappings {
         // No queue is created with the mapping meanwhile.
         vm.unmap(va, mapping.len)?;
         drop(queues);
-        self.take(va).ok_or(ENOENT)?;
+        self.kept = self.take(va);
         Ok(())
     }
 
