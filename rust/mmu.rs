@@ -22,7 +22,7 @@ mod user;
 mod userptr;
 pub(crate) mod vm;
 
-pub(crate) use bo::{validate_within, Bo, BoRef};
+pub(crate) use bo::{validate_within, Bo};
 pub(crate) use inner::{EvictedBo, EvictionHandler, QueueOwner};
 pub(crate) use mirror::Mirror;
 pub(crate) use pages::{MirrorOwner, Pages, BLOCK_PAGES};

@@ -4,12 +4,12 @@
 
 use kernel::{prelude::*, sync::Arc};
 
-use crate::mmu::BoRef;
+use crate::mmu::Bo;
 
 /// Entry of a [`BoList`].
 pub(super) struct Entry {
     /// The buffer.
-    pub(super) bo: BoRef,
+    pub(super) bo: Bo,
     /// Buffers of a higher priority are validated later.
     pub(super) priority: u32,
 }
@@ -29,10 +29,10 @@ impl BoList {
 
     /// Returns a list of the buffers of `entries`, each once, with the lowest of its priorities.
     pub(super) fn new(mut entries: KVVec<Entry>) -> Result<Arc<Self>> {
-        entries.sort_unstable_by_key(|entry| (Arc::as_ptr(&entry.bo).addr(), entry.priority));
+        entries.sort_unstable_by_key(|entry| (entry.bo.key(), entry.priority));
         let mut last = 0;
         entries.retain(|entry| {
-            let bo = Arc::as_ptr(&entry.bo).addr();
+            let bo = entry.bo.key();
             core::mem::replace(&mut last, bo) != bo
         });
         entries.sort_unstable_by_key(|entry| entry.priority);
@@ -40,7 +40,7 @@ impl BoList {
     }
 
     /// Returns the buffers, each once, in the order of ascending priority.
-    pub(super) fn bos(&self) -> impl Iterator<Item = &BoRef> {
+    pub(super) fn bos(&self) -> impl Iterator<Item = &Bo> {
         self.entries.iter().map(|entry| &entry.bo)
     }
 }

@@ -29,7 +29,7 @@ use crate::{
         },
         workqueue::{Builder, Delayed, DelayedItem, OwnedQueue},
     },
-    mmu::{Access, Bo, BoFlags, BoRef, KernelAddr, Vm},
+    mmu::{Access, Bo, BoFlags, KernelAddr, Vm},
     node::Node,
     process::Quiesce,
     ring::lockup_ms,
@@ -51,7 +51,7 @@ const SIGN: u64 = !0 << 48;
 struct FencePage {
     // Field order: the address goes before the BO.
     addr: KernelAddr,
-    bo: BoRef,
+    bo: Bo,
     number: usize,
     #[pin]
     used: Mutex<BitmapVec>,
@@ -155,10 +155,7 @@ impl FencePool {
             uncached: true,
             ..BoFlags::default()
         };
-        let bo = Arc::new(
-            Bo::gtt(gpu, usize_as_u64(PAGE_SIZE), flags, None)?,
-            GFP_KERNEL,
-        )?;
+        let bo = Bo::gtt(gpu, usize_as_u64(PAGE_SIZE), flags, None)?;
         let addr = bo.kernel_addr()?;
         let used = BitmapVec::new(SLOTS, GFP_KERNEL)?;
         let page = Arc::pin_init(

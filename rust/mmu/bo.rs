@@ -26,10 +26,8 @@ use crate::{
     },
 };
 
-/// A counted reference to a BO.
-pub(crate) type BoRef = Arc<Bo>;
-
-/// A BO. Dropping the last reference frees its memory once the GPU has stopped using it.
+/// A counted reference to a BO. Dropping the last one frees its memory once the GPU has stopped
+/// using it.
 pub(crate) struct Bo {
     inner: Arc<BoInner>,
 }
@@ -147,6 +145,11 @@ impl Bo {
         Ok(bo)
     }
 
+    /// Returns a number that is unique among the BOs that exist.
+    pub(crate) fn key(&self) -> usize {
+        Arc::as_ptr(&self.inner).addr()
+    }
+
     /// Returns the memory.
     pub(super) fn inner(&self) -> &Arc<BoInner> {
         &self.inner
@@ -256,10 +259,21 @@ impl Bo {
     }
 }
 
+impl Clone for Bo {
+    fn clone(&self) -> Self {
+        self.inner.refs.inc();
+        Self {
+            inner: self.inner.clone(),
+        }
+    }
+}
+
 impl Drop for Bo {
     fn drop(&mut self) {
-        self.inner.retire();
-        self.inner.gpu().lru().remove(&*self.inner);
+        if self.inner.refs.dec_and_test() {
+            self.inner.retire();
+            self.inner.gpu().lru().remove(&*self.inner);
+        }
     }
 }
 
@@ -270,7 +284,7 @@ fn page_up(size: u64) -> Result<u64> {
 }
 
 /// Validates a BO for a job, see [`evict::validate_for_job`], unless its BOs have moved enough.
-pub(crate) fn validate_within(bo: &BoRef, budget: &mut MoveBudget<'_>) -> Result {
+pub(crate) fn validate_within(bo: &Bo, budget: &mut MoveBudget<'_>) -> Result {
     if budget.is_spent() {
         bo.gpu().lru().touch(&**bo.inner());
         return Ok(());
@@ -285,6 +299,6 @@ pub(crate) fn validate_within(bo: &BoRef, budget: &mut MoveBudget<'_>) -> Result
 }
 
 /// See [`evict::validate_inner`].
-pub(crate) fn validate(bo: &BoRef) -> Result {
+pub(crate) fn validate(bo: &Bo) -> Result {
     evict::validate_inner(bo.inner())
 }

@@ -10,7 +10,7 @@ use kernel::{
 };
 
 use super::{
-    bo::BoRef,
+    bo::Bo,
     placement::{BoKind, CpuAccess, CpuCache},
 };
 use crate::kapi::{
@@ -49,7 +49,7 @@ impl Metadata {
 /// Driver part of a GEM object.
 #[pin_data]
 pub(crate) struct Shared {
-    bo: BoRef,
+    bo: Bo,
     partition: Option<u32>,
     /// Few BOs have any.
     #[pin]
@@ -61,7 +61,7 @@ pub(crate) type Object = gem::Object<Shared>;
 
 impl Shared {
     /// Returns the BO.
-    pub(crate) fn bo(&self) -> &BoRef {
+    pub(crate) fn bo(&self) -> &Bo {
         &self.bo
     }
 
@@ -141,7 +141,7 @@ impl DriverObject for Shared {
 }
 
 /// Returns a new GEM object of a BO of a partition. `ENOMEM` without memory.
-pub(crate) fn object(dev: &drm::Device, bo: BoRef, partition: Option<u32>) -> Result<ARef<Object>> {
+pub(crate) fn object(dev: &drm::Device, bo: Bo, partition: Option<u32>) -> Result<ARef<Object>> {
     let size = usize::try_from(bo.size())?;
     let object = Object::new(
         dev,
@@ -165,7 +165,7 @@ pub(crate) struct Gem {
 impl Gem {
     /// Permits `file`, a file of the render node of any GPU, to mmap `bo`, a BO of a partition.
     /// `EINVAL` for another file, `ENOMEM` without memory.
-    pub(crate) fn new(bo: BoRef, file: &File, partition: Option<u32>) -> Result<Self> {
+    pub(crate) fn new(bo: Bo, file: &File, partition: Option<u32>) -> Result<Self> {
         let dev = drm::device_of(file).ok_or(EINVAL)?;
         Self::of(HandleRef::new(object(dev, bo, partition)?), file)
     }
@@ -201,7 +201,7 @@ impl Gem {
     }
 
     /// Returns the BO.
-    pub(crate) fn bo(&self) -> &BoRef {
+    pub(crate) fn bo(&self) -> &Bo {
         self.object.bo()
     }
 }

@@ -14,7 +14,7 @@ use kernel::{
     prelude::*,
     sync::{
         atomic::{Atomic, AtomicFlag, Relaxed},
-        Arc, Mutex, SetOnce,
+        Arc, Mutex, Refcount, SetOnce,
     },
 };
 
@@ -124,6 +124,8 @@ struct PteUpdate {
 /// The memory of a BO. An `Arc<BoInner>` is no reference to the BO.
 #[pin_data(PinnedDrop)]
 pub(super) struct BoInner {
+    /// Number of references to the BO: the memory is [retired](Self::retire) with the last one.
+    pub(super) refs: Refcount,
     gpu: Arc<Gpu>,
     size: u64,
     flags: BoFlags,
@@ -201,6 +203,7 @@ impl BoInner {
         let in_vram = matches!(placement, Placement::Vram(_));
         Arc::pin_init(
             pin_init!(Self {
+                refs: Refcount::new(1),
                 gpu: gpu.clone(),
                 size,
                 flags,

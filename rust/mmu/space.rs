@@ -17,7 +17,7 @@ use kernel::{
 
 use super::{
     addresses,
-    bo::BoRef,
+    bo::Bo,
     inner::{BoInner, BoMapper, EvictionHandler, QueueOwner, QUEUE_OWNERS},
     pages::{MirrorOwner, Mirrored, Pages, BLOCK_BYTES},
     pasid::Pasid,
@@ -48,12 +48,12 @@ pub(super) struct Mapping {
     /// Use of the current memory of a BO of another device. Dropped after the flush of the TLBs.
     pub(super) peer: Option<Arc<PeerUse>>,
     /// Keeps the memory while the GPU can access it.
-    pub(super) bo: BoRef,
+    pub(super) bo: Bo,
 }
 
 impl Mapping {
     /// Returns a mapping of `len` bytes of `bo` from `offset` on at `va`.
-    pub(super) fn new(va: u64, len: u64, bo: &BoRef, offset: u64, access: Access) -> Self {
+    pub(super) fn new(va: u64, len: u64, bo: &Bo, offset: u64, access: Access) -> Self {
         Self {
             va,
             len,
@@ -192,7 +192,7 @@ impl Space {
 
     /// Returns the BO of the first mapping at or above `va`, and the address from which to search
     /// for the next one.
-    pub(super) fn mapping_from(&self, va: u64) -> Option<(BoRef, Option<u64>)> {
+    pub(super) fn mapping_from(&self, va: u64) -> Option<(Bo, Option<u64>)> {
         let guard = self.inner.lock();
         let inner: &Option<Inner> = &guard;
         let next = inner.as_ref()?.mappings.cursor_lower_bound(&va)?;

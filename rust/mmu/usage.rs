@@ -2,10 +2,10 @@
 
 //! Memory usage of an address space by region, for `/proc/PID/fdinfo`.
 
-use kernel::{prelude::*, sync::Arc};
+use kernel::prelude::*;
 
 use super::{
-    bo::BoRef,
+    bo::Bo,
     gem::Object,
     placement::{BoKind, Placement},
     vm::Vm,
@@ -83,7 +83,7 @@ pub(crate) struct Usage {
 }
 
 /// A BO and whether several files have it.
-type Entry = (BoRef, bool);
+type Entry = (Bo, bool);
 
 impl Usage {
     /// Returns the memory of `file`, and of BOs that KFD maps in its address space `vm`, if it has
@@ -99,20 +99,20 @@ impl Usage {
             next = after;
         }
         // A BO is counted once, as shared if one of its entries is.
-        bos.sort_unstable_by_key(|(bo, is_shared)| (Arc::as_ptr(bo), !is_shared));
+        bos.sort_unstable_by_key(|(bo, is_shared)| (bo.key(), !is_shared));
         let mut usage = Self::default();
-        let mut last = core::ptr::null();
+        let mut last = None;
         for (bo, is_shared) in &bos {
-            if Arc::as_ptr(bo) != last {
+            if last != Some(bo.key()) {
                 usage.add(bo, *is_shared);
             }
-            last = Arc::as_ptr(bo);
+            last = Some(bo.key());
         }
         Ok(usage)
     }
 
     /// Adds a BO.
-    fn add(&mut self, bo: &BoRef, is_shared: bool) {
+    fn add(&mut self, bo: &Bo, is_shared: bool) {
         let preferred = Region::preferred(bo.preferred());
         let placed = Region::of(&bo.inner().placement());
         let stats = self.region_mut(preferred);

@@ -7,7 +7,7 @@ use core::ops::Range;
 use kernel::{page::PAGE_SIZE, prelude::*, sync::Arc};
 
 use super::{
-    bo::{self, BoRef},
+    bo::{self, Bo},
     inner::{EvictionHandler, QueueOwner},
     peer::PeerUse,
     pgtable::Spare,
@@ -104,7 +104,7 @@ impl Vm {
     }
 
     /// Calls `f` for the BO of each mapping, until it returns an error.
-    fn for_each_bo(&self, f: impl Fn(&BoRef) -> Result) -> Result {
+    fn for_each_bo(&self, f: impl Fn(&Bo) -> Result) -> Result {
         let mut next = Some(0);
         while let Some((bo, after)) = next.and_then(|va| self.space.mapping_from(va)) {
             f(&bo)?;
@@ -117,14 +117,14 @@ impl Vm {
     ///
     /// `EINVAL` when the range is bad or mapped already, or for VRAM or registers of another card,
     /// `ENOMEM` without memory, `ENODEV` when the device is unplugged, `EINTR` after a signal.
-    pub(crate) fn map(&self, va: u64, bo: &BoRef, offset: u64, len: u64, access: Access) -> Result {
+    pub(crate) fn map(&self, va: u64, bo: &Bo, offset: u64, len: u64, access: Access) -> Result {
         self.space.check_range(va, len)?;
         self.map_checked(va, bo, offset, len, access)
     }
 
     /// As [`Self::map`] for the first `len` bytes of memory of the driver, in the upper half of the
     /// address space, which programs cannot map. It stays mapped.
-    pub(crate) fn map_reserved(&self, va: u64, bo: &BoRef, len: u64, access: Access) -> Result {
+    pub(crate) fn map_reserved(&self, va: u64, bo: &Bo, len: u64, access: Access) -> Result {
         self.map_checked(va, bo, 0, len, access)
     }
 
@@ -133,7 +133,7 @@ impl Vm {
     pub(crate) fn check_replace(
         &self,
         va: u64,
-        bo: &BoRef,
+        bo: &Bo,
         offset: u64,
         len: u64,
         is_replaced: impl Fn(u64) -> bool,
@@ -147,7 +147,7 @@ impl Vm {
         }
     }
 
-    fn check_bo(&self, bo: &BoRef, offset: u64, len: u64) -> Result {
+    fn check_bo(&self, bo: &Bo, offset: u64, len: u64) -> Result {
         let gpu = &self.space.gpu;
         let bo_end = offset.checked_add(len).ok_or(EINVAL)?;
         if offset % PAGE_SIZE as u64 != 0 || bo_end > bo.size() {
@@ -161,7 +161,7 @@ impl Vm {
         gpu.check_plugged()
     }
 
-    fn map_checked(&self, va: u64, bo: &BoRef, offset: u64, len: u64, access: Access) -> Result {
+    fn map_checked(&self, va: u64, bo: &Bo, offset: u64, len: u64, access: Access) -> Result {
         self.check_bo(bo, offset, len)?;
         let gpu = &self.space.gpu;
         // The reservation excludes a move until the mapping is in the BO's list.
@@ -237,7 +237,7 @@ impl Vm {
     /// stays mapped. The GPU cannot access the part on return. `EINVAL` without such a mapping,
     /// `EBUSY` when it is pinned, `ENOMEM` without memory, `EINTR` after a signal: nothing has
     /// changed.
-    pub(crate) fn cut(&self, va: u64, end: u64, bo: &BoRef, part: &Range<u64>) -> Result {
+    pub(crate) fn cut(&self, va: u64, end: u64, bo: &Bo, part: &Range<u64>) -> Result {
         let gpu = &self.space.gpu;
         // The memory does not move meanwhile.
         let _held = bo.resv().lock_interruptible()?;
@@ -271,7 +271,7 @@ impl Vm {
 
     /// Returns the BO of the first mapping at or above `va`, and the address from which to search
     /// for the next one.
-    pub(super) fn mapping_from(&self, va: u64) -> Option<(BoRef, Option<u64>)> {
+    pub(super) fn mapping_from(&self, va: u64) -> Option<(Bo, Option<u64>)> {
         self.space.mapping_from(va)
     }
 

@@ -12,7 +12,7 @@ use super::{
 };
 use crate::{
     kapi::dmabuf::DmaBuf,
-    mmu::{gem::Gem, Access, BoFlags, BoRef, CpuAccess, Vm},
+    mmu::{gem::Gem, Access, Bo, BoFlags, CpuAccess, Vm},
     uapi,
 };
 
@@ -140,11 +140,11 @@ pub(crate) struct Buffer {
 }
 
 /// The signal page in a buffer.
-pub(super) struct BufferSlots(BoRef);
+pub(super) struct BufferSlots(Bo);
 
 impl BufferSlots {
     /// Returns the signal page in `bo`. `EINVAL` if the CPU cannot access the memory.
-    pub(super) fn new(bo: BoRef) -> Result<Self> {
+    pub(super) fn new(bo: Bo) -> Result<Self> {
         bo.read64(0)?;
         Ok(Self(bo))
     }
@@ -202,7 +202,7 @@ impl Buffer {
     }
 
     /// Returns the BO.
-    pub(super) fn bo(&self) -> &BoRef {
+    pub(super) fn bo(&self) -> &Bo {
         self.gem.bo()
     }
 

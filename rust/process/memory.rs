@@ -15,7 +15,7 @@ use super::{
 use crate::{
     card::account::{self, Kind, Share},
     kapi::{uaccess, workqueue::Delayed},
-    mmu::{gem::Gem, Bo, BoFlags, BoRef},
+    mmu::{gem::Gem, Bo, BoFlags},
     uapi,
 };
 
@@ -106,7 +106,7 @@ impl ProcessDevice {
         let (bo, userptr) = create_bo(self, &owner.memory, user, request)?;
         // As in the C driver, other memory has no partition.
         let partition = request.flags.is_vram().then_some(owner.partition);
-        let gem = Gem::new(Arc::new(bo, GFP_KERNEL)?, &owner.file, partition)?;
+        let gem = Gem::new(bo, &owner.file, partition)?;
         Ok(Buffer::new(gem, userptr, request.va, request.flags))
     }
 
@@ -143,7 +143,7 @@ impl ProcessDevice {
     }
 
     /// Returns the BO of a buffer.
-    pub(super) fn bo(&self, id: u32) -> Option<BoRef> {
+    pub(super) fn bo(&self, id: u32) -> Option<Bo> {
         self.buffers().lock().get(id).map(|b| b.bo().clone())
     }
 

@@ -19,13 +19,13 @@ use crate::{
     kapi::dmabuf::DmaBuf,
     mmu::{
         gem::{Gem, Metadata, Object},
-        BoKind, BoRef, CpuAccess,
+        Bo, BoKind, CpuAccess,
     },
     uapi,
 };
 
 /// Returns the domain flag of `ALLOC_MEMORY_OF_GPU` for a buffer; `EINVAL` if it cannot be shared.
-fn domain(bo: &BoRef) -> Result<u32> {
+fn domain(bo: &Bo) -> Result<u32> {
     match bo.preferred() {
         BoKind::Vram => Ok(uapi::KFD_IOC_ALLOC_MEM_FLAGS_VRAM),
         BoKind::Gtt => Ok(uapi::KFD_IOC_ALLOC_MEM_FLAGS_GTT),

@@ -10,7 +10,7 @@ use kernel::{num::casts::usize_as_u64, page::PAGE_SIZE, prelude::*, sync::Arc};
 
 use crate::{
     gpu::Gpu,
-    mmu::{Access, Bo, BoFlags, BoRef, Vm},
+    mmu::{Access, Bo, BoFlags, Vm},
 };
 
 /// Byte offset of the TMA in the page: TBA and TMA of the second-level handler, and whether a
@@ -19,7 +19,7 @@ const TMA_OFFSET: usize = PAGE_SIZE / 2;
 
 /// The handler. It stays mapped as long as the address space exists.
 pub(super) struct TrapHandler {
-    bo: BoRef,
+    bo: Bo,
     va: u64,
 }
 
@@ -33,7 +33,7 @@ impl TrapHandler {
             coherent: true,
             ..BoFlags::default()
         };
-        let bo: BoRef = Arc::new(Bo::gtt(gpu, size, flags, None)?, GFP_KERNEL)?;
+        let bo = Bo::gtt(gpu, size, flags, None)?;
         if caps.trap_handler.len() * 4 > TMA_OFFSET {
             return Err(ENOSPC);
         }

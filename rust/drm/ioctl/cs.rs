@@ -20,7 +20,7 @@ use crate::{
         resv::{LockSet, Usage},
         sched,
     },
-    mmu::{self, BoRef, KernelAddr},
+    mmu::{self, Bo, KernelAddr},
     ring::sdma::Job,
     uapi,
 };
@@ -34,7 +34,7 @@ struct JobRefs {
     _list: Arc<BoList>,
     // Field order: the address goes before the BO.
     _fence_addr: Option<KernelAddr>,
-    _user_fence: Option<BoRef>,
+    _user_fence: Option<Bo>,
 }
 
 /// `CS`: submits IBs.
@@ -72,7 +72,7 @@ impl Handler<Render> for Submit {
 /// Adds the implicit dependencies of a job on a buffer: kernel work and jobs of other files. Jobs
 /// of the same file synchronize explicitly, and all jobs do on a buffer with `EXPLICIT_SYNC`
 /// (`amdgpu_sync_test_fence`).
-fn add_implicit(data: &FileData, bo: &BoRef, after: &mut Dependencies) -> Result {
+fn add_implicit(data: &FileData, bo: &Bo, after: &mut Dependencies) -> Result {
     for fence in bo.resv().fences(Usage::Read)? {
         let wait = match fence.owner() {
             None | Some(0) => true,

@@ -104,11 +104,7 @@ impl Handler<Render> for Create {
             input.domains,
             input.domain_flags,
         )?;
-        let object = gem::object(
-            dev,
-            Arc::new(bo, GFP_KERNEL)?,
-            file.data().partition.index(),
-        )?;
+        let object = gem::object(dev, bo, file.data().partition.index())?;
         let handle = object.create_handle(file)?;
         *arg = uapi::gem_create_out(handle);
         Ok(())

@@ -18,7 +18,7 @@ use crate::{
         user,
     },
     kapi::{drm::File, syncobj},
-    mmu::{gem, BoRef},
+    mmu::{gem, Bo},
     ring::sdma::Ib,
     uapi,
 };
@@ -45,7 +45,7 @@ fn first<T: FromBytes>(data: &[u8]) -> Result<T> {
 /// Location to which the sequence number of the job is written when it is done.
 pub(super) struct UserFence {
     /// The buffer, of one page.
-    pub(super) bo: BoRef,
+    pub(super) bo: Bo,
     /// Bytes from its start.
     pub(super) offset: u32,
 }
