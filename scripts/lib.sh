@@ -70,7 +70,7 @@ TINYGRAD_SHA256=d2a5bea33c637fdf105963632329876b3d3253d38295ac1ffd2ff81646d93be3
 ROCM7_SOURCES="rocr-runtime rocm-hipamd rocm-llvm rocdbgapi rocm-smi-lib roctracer"
 LIBRARY_SOURCES="rocblas rocrand rocprim hipcub rocthrust rocfft rocsparse hipblas-common hipblaslt"
 LIBRARY_PACKAGES="librocblas-dev librocrand-dev librocprim-dev libhipcub-dev librocthrust-dev librocfft-dev
-librocsparse-dev libhipblas-common-dev libhipblaslt-dev ocl-icd-opencl-dev rocm-opencl-icd"
+librocsparse-dev libhipblas-common-dev libhipblaslt-dev ocl-icd-opencl-dev rocm-opencl-icd clpeak python3-pyopencl"
 LIBRARY_ISAS="gfx942 gfx1201"
 
 # `podman` is the newest release with podman, which runs containers of that root's own files.
