@@ -8,27 +8,46 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "device.h"
 #include "knobs.h"
 #include "userptr.h"
 
+/*
+ * Bounds of the call that finds a queue stuck, in seconds: it waits for the timeout of the firmware
+ * (4 s), and resets the queue and perhaps its pipe, each of which is quick unless it fails.
+ */
+#define STUCK_LEAST 3.5
+#define STUCK_MOST (9.0 * ktap_time_factor())
+
 static void get_stuck(void *data)
 {
+	int log = kmsg_open();
 	struct kfd_queue second;
+	double start, took;
 	struct fixture f;
 	uint32_t event;
+	char line[64];
 
 	(void)data;
 	fixture_launch(&f);
 	ASSERT(fixture_works(&f));
 	ASSERT_OK(kfd_event_create(&f.k, KFD_IOC_EVENT_HW_EXCEPTION, false, &event));
 	/* This preempts the first queue, which ends with the firmware's timeout. */
+	start = seconds_now();
 	ASSERT_OK(kfd_queue_create(&f.k, &second, 64));
+	took = seconds_now() - start;
+	ktap_note("the queue was reset after %.1f s", took);
+	EXPECT(took > STUCK_LEAST && took < STUCK_MOST, "after %.1f s", took);
 	expect_hang_event(&f.k, event, WAIT_MS);
 	/* The other queue works. */
 	EXPECT_OK(fixture_fill(&f, &second, f.data->va, 64, 7));
 	EXPECT_EQ(((volatile uint32_t *)f.data->va)[63], 7);
 	EXPECT_RET(fixture_update_queue(&f.q, 0), -EACCES);
 	EXPECT_OK(kfd_queue_destroy(&f.q));
+	snprintf(line, sizeof(line), ": queue %u of process %d (PASID ", f.q.id, getpid());
+	if (ktap_is_rkfd())
+		EXPECT_EQ(kmsg_lines_with(log, line), 1);
+	close(log);
 }
 
 TEST_TIMEOUT(stuck_queue_is_reset, 120)

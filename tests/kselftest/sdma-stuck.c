@@ -6,6 +6,7 @@
  */
 #define _GNU_SOURCE
 #include <stdlib.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "../workloads/sdma-queue.h"
@@ -52,6 +53,27 @@ static bool works(struct sdma_queue *q, volatile uint32_t *word, uint32_t value)
 	return becomes(word, value, 20000);
 }
 
+/* Deactivates a queue that is stuck, which detects the hang and fails. */
+static void lose(struct sdma_queue *q, uint32_t event)
+{
+	int log = kmsg_open();
+	double start, took;
+	char line[64];
+
+	start = seconds_now();
+	EXPECT_RET(update(q, 0), -EACCES);
+	took = seconds_now() - start;
+	ktap_note("the queue was reset after %.1f s", took);
+	/* The timeout of the firmware is 4 s; the reset of the engine is quick unless it fails. */
+	EXPECT(took > 3.5 && took < 9 * ktap_time_factor(), "after %.1f s", took);
+	expect_hang_event(q->k, event, WAIT_MS);
+	EXPECT_RET(update(q, 100), -EACCES);
+	snprintf(line, sizeof(line), ": queue %u of process %d (PASID ", q->id, getpid());
+	if (ktap_is_rkfd())
+		EXPECT_EQ(kmsg_lines_with(log, line), 1);
+	close(log);
+}
+
 /* Polls a dword that is never written; deactivating the queue does not help. */
 static void get_stuck(void *data)
 {
@@ -70,16 +92,38 @@ static void get_stuck(void *data)
 	ASSERT_OK(sdma_queue_put(&q, packets, p));
 	sdma_queue_ring(&q);
 	usleep(50000);
-	/* The update detects the hang and fails. */
-	EXPECT_RET(update(&q, 0), -EACCES);
-	expect_hang_event(&k, event, WAIT_MS);
-	EXPECT_RET(update(&q, 100), -EACCES);
+	lose(&q, event);
 	EXPECT_OK(sdma_queue_destroy(&q));
 }
 
 TEST_TIMEOUT(stuck_queue_is_reset, 120)
 {
 	get_stuck(NULL);
+}
+
+/* A process with a compute queue and one of the engine that is reset, none of which is lost. */
+static void neighbour(int ready, int go)
+{
+	struct sdma_queue q;
+	struct kfd_bo *page;
+	struct fixture f;
+	uint32_t event;
+	char byte = 0;
+
+	fixture_launch(&f);
+	ASSERT_OK(kfd_event_create(&f.k, KFD_IOC_EVENT_HW_EXCEPTION, false, &event));
+	ASSERT_OK(kfd_bo_create(&f.k, KFD_PAGE, KFD_FLAGS_GTT, &page));
+	ASSERT_OK(sdma_queue_create(&f.k, &q, KFD_IOC_QUEUE_TYPE_SDMA_BY_ENG_ID, engine(&f.k), RING));
+	ASSERT(fixture_works(&f));
+	ASSERT(works(&q, page->va, 7));
+	ASSERT(write(ready, &byte, 1) == 1);
+	ASSERT(read(go, &byte, 1) == 1);
+	EXPECT(fixture_works(&f));
+	EXPECT(works(&q, page->va, 8));
+	EXPECT_EQ(event_result(&f.k, event, 0), KFD_IOC_WAIT_RESULT_TIMEOUT);
+	EXPECT_OK(sdma_queue_destroy(&q));
+	EXPECT_OK(kfd_queue_destroy(&f.q));
+	ktap_end();
 }
 
 static void use_engine(void *data)
@@ -94,6 +138,58 @@ static void use_engine(void *data)
 	ASSERT_OK(sdma_queue_create(&k, &q, KFD_IOC_QUEUE_TYPE_SDMA_BY_ENG_ID, engine(&k), RING));
 	for (uint32_t i = 1; i < 10; i++)
 		ASSERT(works(&q, page->va, i), "round %u", i);
+}
+
+/* Queues of its process and of another one, on all engines, and compute queues are unaffected. */
+TEST_TIMEOUT(other_queues_survive, 180)
+{
+	uint32_t packets[8] = { 0 }, *p = packets, event, value = 7;
+	struct sdma_queue stuck, other, behind;
+	struct kfd_bo *page;
+	unsigned int stalls;
+	uint32_t *words;
+	struct fixture f;
+	int ready[2], go[2], status;
+	char byte = 0;
+	pid_t child;
+	int log;
+
+	knobs_open();
+	stalls = knob_hits("sdma.stall");
+	ASSERT(!pipe(ready) && !pipe(go));
+	child = fork_child();
+	if (!child)
+		neighbour(ready[1], go[0]);
+	wait_for_byte(ready[0]);
+	log = kmsg_open();
+	fixture_launch(&f);
+	ASSERT(fixture_works(&f));
+	ASSERT_OK(kfd_event_create(&f.k, KFD_IOC_EVENT_HW_EXCEPTION, false, &event));
+	ASSERT_OK(kfd_bo_create(&f.k, KFD_PAGE, KFD_FLAGS_GTT, &page));
+	words = page->va;
+	ASSERT_OK(sdma_queue_create(&f.k, &other, KFD_IOC_QUEUE_TYPE_SDMA_BY_ENG_ID, 0, RING));
+	ASSERT_OK(sdma_queue_create(&f.k, &stuck, KFD_IOC_QUEUE_TYPE_SDMA_BY_ENG_ID, engine(&f.k), RING));
+	ASSERT_OK(sdma_queue_create(&f.k, &behind, KFD_IOC_QUEUE_TYPE_SDMA_BY_ENG_ID, engine(&f.k), RING));
+	ASSERT(works(&other, words, value) && works(&stuck, words + 1, value) &&
+	       works(&behind, words + 2, value));
+	knob_set("sdma.stall", 1);
+	sdma_copy(&p, kfd_va(words + 64), kfd_va(words + 128), 64);
+	ASSERT_OK(sdma_queue_put(&stuck, packets, p));
+	sdma_queue_ring(&stuck);
+	for (int ms = 0; knob_hits("sdma.stall") == stalls; ms++)
+		ASSERT(ms < 1000 && !usleep(1000));
+	lose(&stuck, event);
+	EXPECT(fixture_works(&f));
+	EXPECT(works(&other, words, ++value), "the queue of another engine");
+	EXPECT(works(&behind, words + 2, value), "the other queue of the engine");
+	EXPECT_EQ(kmsg_lines_with(log, " was reset ("), 0);
+	ASSERT(write(go[1], &byte, 1) == 1);
+	ASSERT(waitpid(child, &status, 0) == child);
+	EXPECT(!status, "the other process failed");
+	EXPECT_OK(sdma_queue_destroy(&stuck));
+	EXPECT_OK(sdma_queue_destroy(&other));
+	EXPECT_OK(sdma_queue_destroy(&behind));
+	close(log);
 }
 
 /* The engine works again afterwards. */
