@@ -28,9 +28,15 @@ static void expect_reset(struct kfd *k, uint32_t event)
 
 TEST_TIMEOUT(idle, 120)
 {
+	uint64_t losses;
+	struct kfd k;
+
 	device_need_reset();
-	for (int i = 0; i < 3; i++) {
+	fixture_open_only(&k);
+	losses = amdgpu_info(&k, AMDGPU_INFO_VRAM_LOST_COUNTER);
+	for (uint64_t i = 0; i < 3; i++) {
 		device_reset();
+		EXPECT_EQ(amdgpu_info(&k, AMDGPU_INFO_VRAM_LOST_COUNTER), losses + i + 1);
 		ASSERT_OK(ktap_in_child(fixture_lives, NULL));
 	}
 	device_reset();

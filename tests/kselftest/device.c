@@ -148,7 +148,11 @@ void device_need_reset(void)
 
 void device_reset(void)
 {
+	double start = seconds_now(), took;
+
 	EXPECT_OK(write_file(reset_file(), "1"));
+	took = seconds_now() - start;
+	EXPECT(took < RESET_SECONDS, "the reset took %.1f s", took);
 }
 
 void need_sleep(void)

@@ -10,6 +10,8 @@
 #include "ktap.h"
 
 #define WAIT_MS (20000u * ktap_time_factor())
+/* Bound on a reset of the GPU. */
+#define RESET_SECONDS (30.0 * ktap_time_factor())
 /* Pause after each launch of a process that runs beside the tested one until it is stopped. */
 #define PAUSE_US 5000
 /* A gpu_id that no node has: valid ones have 16 bits. */
@@ -62,11 +64,14 @@ void fixture_endless(struct fixture *f, unsigned int groups);
 void fixture_lives(void *unused);
 /* Same, but its exit destroys the queue. */
 void fixture_leaves_queue(void *unused);
-/* Waits for the end of a reset, in which no queue can be created; for ktap_in_child. */
+/*
+ * Waits for the end of a reset, in which no queue can be created, for RESET_SECONDS at most; for
+ * ktap_in_child.
+ */
 void fixture_wait_for_reset(void *unused);
 /*
- * Creates a queue and destroys it, for ktap_in_child. That may fail: it races with the loss of the
- * GPU.
+ * Creates a queue and destroys it, for ktap_in_child. That may fail with EIO or ENODEV: it races
+ * with the loss of the GPU.
  */
 void fixture_tries_queue(void *unused);
 /* Only opens the GPU and acquires its VM, for ktap_in_child. */

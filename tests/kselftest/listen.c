@@ -60,11 +60,12 @@ const char *listen_lines(int fd, int ms)
 
 bool listen_for_line(int fd, const char *wanted, const char **all)
 {
+	double end = seconds_now() + 60 * ktap_time_factor();
 	static char text[65536];
 	bool found;
 
 	text[0] = 0;
-	for (int i = 0; i < 60 && !strstr(text, wanted); i++)
+	while (!strstr(text, wanted) && seconds_now() < end)
 		strncat(text, listen_lines(fd, 1000), sizeof(text) - strlen(text) - 1);
 	found = strstr(text, wanted) != NULL;
 	EXPECT(found, "no '%s' in '%s'", wanted, text);
