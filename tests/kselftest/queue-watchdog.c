@@ -51,11 +51,22 @@ static void stall_at_doorbell(void)
 	knob_set("cp.stall", 1);
 }
 
+/* Waits until the packet processor has stalled once more. */
+static void wait_for_stall(unsigned int before)
+{
+	for (int ms = 0; knob_hits("cp.stall") == before; ms++)
+		ASSERT(ms < (int)WAIT_MS && !usleep(1000), "no stall");
+}
+
 /* Dispatches a kernel in a queue that stalls. */
 static void stall(struct fixture *f)
 {
+	unsigned int before;
+
 	stall_at_doorbell();
+	before = knob_hits("cp.stall");
 	fixture_fill_start(f, &f->q, &f->signal, 0, f->data->va, 64, 7);
+	wait_for_stall(before);
 }
 
 /* The next doorbell ends the stall. */
@@ -105,6 +116,47 @@ TEST_TIMEOUT(stalled_queue_is_reported_once, 120)
 	coredump_free_all();
 }
 
+/* Of two queues that stop, the second one is reported about 2 s after the first. */
+TEST_TIMEOUT(queues_are_reported_in_turn, 120)
+{
+	struct kfd_signal signal;
+	struct kfd_queue second;
+	unsigned int stalls, found = 0;
+	double start, at[2] = { 0 };
+	struct fixture f;
+	int log, all;
+
+	fixture_launch(&f);
+	ASSERT_OK(kfd_queue_create(&f.k, &second, 64));
+	ASSERT_OK(kfd_signal_create(&f.k, 1, &signal));
+	log = kmsg_open();
+	all = kmsg_open();
+	stall_at_doorbell();
+	knob_set("cp.stall", 3);
+	stalls = knob_hits("cp.stall");
+	fixture_fill_start(&f, &f.q, &f.signal, 0, f.data->va, 64, 7);
+	wait_for_stall(stalls);
+	fixture_fill_start(&f, &second, &signal, 1, (uint32_t *)f.data->va + 64, 64, 7);
+	wait_for_stall(stalls + 1);
+	start = seconds_now();
+	while (found < 2 && seconds_now() - start < BOUND + 4 * ktap_time_factor()) {
+		unsigned int more = (unsigned int)kmsg_lines_with(log, STALLED);
+
+		for (; more && found < 2; more--)
+			at[found++] = seconds_now() - start;
+		usleep(100000);
+	}
+	ktap_note("%u reports, after %.1f and %.1f s", found, at[0], at[1]);
+	EXPECT_EQ(found, 2);
+	EXPECT(at[0] < BOUND);
+	EXPECT(at[1] - at[0] > 1.5 && at[1] - at[0] < 4 * ktap_time_factor());
+	resume(&f);
+	kfd_queue_ring(&second, second.q->write_dispatch_id - 1);
+	EXPECT_OK(kfd_signal_wait(&f.k, &signal, WAIT_MS));
+	EXPECT_EQ(kmsg_lines_with(all, STALLED), 2);
+	coredump_free_all();
+}
+
 /* A kernel may run for ever, with others behind it. */
 TEST_TIMEOUT(long_kernel_is_not_reported, 120)
 {
@@ -148,28 +200,30 @@ TEST_TIMEOUT(waiting_queue_is_not_reported, 120)
 	EXPECT_OK(kfd_signal_wait(&f.k, &f.signal, WAIT_MS));
 }
 
-/* Pointers and ring may be memory of the process. */
+/* Pointers and ring may be memory of the process, but not the write pointer that MES reads. */
 TEST_TIMEOUT(queue_in_user_memory_is_reported, 120)
 {
 	struct kfd_ioctl_create_queue_args args;
+	struct amd_queue *descriptor;
 	struct pages ring, pointers;
 	char line[128];
 	struct fixture f;
 	int log;
 
 	fixture_load(&f);
-	if (is_gfx12(&f.k.node))
-		SKIP("MES does not read write pointers there");
 	ASSERT_OK(kfd_queue_prepare(&f.k, &f.q, 64, &args));
+	descriptor = f.q.q;
 	register_new(&f.k, KFD_PAGE, &ring);
 	register_new(&f.k, KFD_PAGE, &pointers);
 	memcpy(ring.cpu, f.q.ring->va, KFD_PAGE);
 	memcpy(pointers.cpu, f.q.q, sizeof(*f.q.q));
 	f.q.ring->va = ring.cpu;
-	f.q.q = (struct amd_queue *)(void *)pointers.cpu;
 	args.ring_base_address = kfd_va(ring.cpu);
-	args.write_pointer_address = kfd_va((void *)&f.q.q->write_dispatch_id);
-	args.read_pointer_address = kfd_va((void *)&f.q.q->read_dispatch_id);
+	args.read_pointer_address =
+		kfd_va((void *)&((struct amd_queue *)(void *)pointers.cpu)->read_dispatch_id);
+	if (!is_gfx12(&f.k.node))
+		descriptor = f.q.q = (struct amd_queue *)(void *)pointers.cpu;
+	args.write_pointer_address = kfd_va((void *)&descriptor->write_dispatch_id);
 	ASSERT_OK(kfd_queue_start(&f.q, &args));
 	ASSERT_OK(kfd_queue_map_doorbell(&f.q));
 	log = kmsg_open();
@@ -184,13 +238,16 @@ TEST_TIMEOUT(queue_in_user_memory_is_reported, 120)
 TEST_TIMEOUT(stalled_queue_and_suspend, 120)
 {
 	struct fixture f;
+	double start;
 	int log;
 
 	fixture_launch(&f);
 	log = kmsg_open();
 	stall(&f);
 	EXPECT_EQ(reports(log, STALLED), 1);
+	start = seconds_now();
 	ASSERT_OK(try_to_sleep("devices"));
+	EXPECT(seconds_now() - start < BOUND, "%.1f s", seconds_now() - start);
 	EXPECT_OK(kfd_signal_wait(&f.k, &f.signal, WAIT_MS));
 	EXPECT(fixture_works(&f));
 	coredump_free_all();
@@ -208,7 +265,7 @@ TEST_TIMEOUT(stalled_queue_and_unbind, 120)
 	sleep(3);
 	start = seconds_now();
 	ASSERT_OK(device_unbind());
-	EXPECT(seconds_now() - start < BOUND);
+	EXPECT(seconds_now() - start < BOUND, "%.1f s", seconds_now() - start);
 	ASSERT_OK(device_bind());
 	ASSERT_OK(ktap_in_child(fixture_lives, NULL));
 }
@@ -228,8 +285,10 @@ static void stall_and_exit(void *unused)
 TEST_TIMEOUT(stalled_queue_and_exit, 120)
 {
 	int log = kmsg_open(), all = kmsg_open();
+	double start = seconds_now();
 
 	ASSERT_OK(ktap_in_child(stall_and_exit, NULL));
+	EXPECT(seconds_now() - start < BOUND, "%.1f s", seconds_now() - start);
 	expect_no_report(log);
 	ASSERT_OK(ktap_in_child(fixture_lives, NULL));
 	EXPECT_EQ(kmsg_lines_with(all, " reset"), 0);
@@ -240,6 +299,7 @@ TEST_TIMEOUT(ready_barrier_is_reported, 120)
 {
 	struct kfd_signal done, open;
 	struct aql_barrier packet;
+	unsigned int stalls;
 	struct fixture f;
 	char line[128];
 	int log;
@@ -253,7 +313,9 @@ TEST_TIMEOUT(ready_barrier_is_reported, 120)
 	packet.dep_signal[1] = kfd_va(done.s);
 	packet.dep_signal[4] = kfd_va(open.s);
 	stall_at_doorbell();
+	stalls = knob_hits("cp.stall");
 	kfd_queue_ring(&f.q, kfd_queue_write(&f.q, &packet));
+	wait_for_stall(stalls);
 	expect_no_report(log);
 	__atomic_store_n(&open.s->value, 0, __ATOMIC_RELEASE);
 	snprintf(line, sizeof(line), "queue %u of process %d (PASID ", f.q.id, getpid());
