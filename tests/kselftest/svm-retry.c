@@ -294,10 +294,23 @@ TEST_TIMEOUT(storm, 240)
 	}
 }
 
+/* Returns whether a kernel that writes to all of some pages has got some of them, and not all. */
+static bool waves_wait(struct fixture *f, void *memory, uint32_t pages)
+{
+	unsigned char present[512];
+	uint32_t count = 0;
+
+	ASSERT(pages <= sizeof(present) && !mincore(memory, pages * KFD_PAGE, present));
+	for (uint32_t i = 0; i < pages; i++)
+		count += present[i] & 1;
+	return f->signal.s->value != 0 && count > 0 && count < pages;
+}
+
 /* Waves that wait for pages are preempted, saved and restored. */
 TEST_TIMEOUT(waiting_waves_are_preempted, 240)
 {
 	const uint32_t pages = 512;
+	unsigned int preempted = 0;
 	struct fixture f;
 	uint32_t *words;
 	char *p;
@@ -307,13 +320,20 @@ TEST_TIMEOUT(waiting_waves_are_preempted, 240)
 	words = (uint32_t *)p;
 	ASSERT_OK(svm_set(&f.k, p, pages * KFD_PAGE, { KFD_IOCTL_SVM_ATTR_GRANULARITY, 0 },
 			  { KFD_IOCTL_SVM_ATTR_PREFERRED_LOC, 0 }));
+	/* Pages come one by one, which waves_wait() sees. */
+	ASSERT(madvise(p, pages * KFD_PAGE, MADV_NOHUGEPAGE) == 0);
 	fixture_fill_start(&f, &f.q, &f.signal, 1, words, pages * 1024, 0xabc);
 	for (int i = 0; i < 10; i++) {
+		for (int ms = 0; f.signal.s->value && !waves_wait(&f, words, pages); ms++)
+			ASSERT(ms < (int)WAIT_MS && !usleep(1000));
 		update(&f, 0);
+		preempted += waves_wait(&f, words, pages);
 		usleep(1000);
 		update(&f, 100);
 		usleep(2000);
 	}
+	ktap_note("%u of 10 preemptions while waves waited", preempted);
+	EXPECT(preempted > 0);
 	ASSERT_OK(kfd_signal_wait(&f.k, &f.signal, 200000));
 	for (uint32_t i = 0; i < pages * 1024; i++)
 		ASSERT(words[i] == 0xabc, "word %u: %#x", i, words[i]);
@@ -329,19 +349,14 @@ static void ends(void *how)
 	words = (uint32_t *)anonymous(256 * KFD_PAGE);
 	ASSERT_OK(svm_set(&f.k, words, 256 * KFD_PAGE, { KFD_IOCTL_SVM_ATTR_GRANULARITY, 0 },
 			  { KFD_IOCTL_SVM_ATTR_PREFERRED_LOC, 0 }));
+	ASSERT(madvise(words, 256 * KFD_PAGE, MADV_NOHUGEPAGE) == 0);
 	fixture_fill_start(&f, &f.q, &f.signal, 1, words, 256 * 1024, 1);
-	switch (*(int *)how) {
-	case 0:
+	for (int ms = 0; !waves_wait(&f, words, 256); ms++)
+		ASSERT(f.signal.s->value != 0 && ms < (int)WAIT_MS && !usleep(1000));
+	if (*(int *)how == 0)
 		ASSERT_OK(kfd_queue_destroy(&f.q));
-		break;
-	case 1:
-		usleep(3000);
+	else if (*(int *)how == 1)
 		raise(SIGKILL);
-		break;
-	case 2:
-		usleep(3000);
-		break;
-	}
 }
 
 TEST_TIMEOUT(processes_end_while_their_waves_wait, 240)
