@@ -37,6 +37,7 @@ TEST_TIMEOUT(open_queue, 120)
 {
 	struct kfd_ioctl_destroy_queue_args destroy;
 	struct kfd_ioctl_get_version_args version = { 0 };
+	struct kfd_ioctl_set_scratch_backing_va_args scratch = { 0 };
 	struct kfd_ioctl_create_queue_args again;
 	struct kfd_event_data data = { 0 };
 	uint32_t result, id;
@@ -44,22 +45,23 @@ TEST_TIMEOUT(open_queue, 120)
 	struct kfd_bo *bo;
 	uint64_t bytes;
 	struct fixture f;
-	int ret;
 
 	device_find();
 	fixture_launch(&f);
 	EXPECT(fixture_works(&f));
+	scratch.gpu_id = f.k.node.gpu_id;
 	ASSERT_OK(kfd_queue_prepare(&f.k, &q, 64, &again));
 	ASSERT_OK(device_unbind());
 	EXPECT(access("/dev/kfd", F_OK) == 0);
 	EXPECT_OK(kfd_ioctl(f.k.fd, AMDKFD_IOC_GET_VERSION, &version));
 	EXPECT_EQ(version.major_version, 1);
-	ret = kfd_queue_start(&q, &again);
-	EXPECT(ret < 0, "queue without GPU");
-	ret = kfd_bo_create(&f.k, 65536, KFD_FLAGS_GTT, &bo);
-	EXPECT(ret < 0, "memory without GPU");
-	ret = kfd_available(&f.k, &bytes);
-	EXPECT(ret < 0, "AVAILABLE_MEMORY without GPU");
+	EXPECT_RET(kfd_queue_start(&q, &again), -ENODEV);
+	/* Its ring is not mapped any more, which is checked first. */
+	EXPECT_RET(fixture_update_queue(&f.q, 100), -EFAULT);
+	EXPECT_RET(kfd_bo_create(&f.k, 65536, KFD_FLAGS_GTT, &bo), -ENODEV);
+	EXPECT_RET(kfd_bo_map_gpu(&f.k, f.data), -ENODEV);
+	EXPECT_RET(kfd_ioctl(f.k.fd, AMDKFD_IOC_SET_SCRATCH_BACKING_VA, &scratch), -ENODEV);
+	EXPECT_RET(kfd_available(&f.k, &bytes), -ENODEV);
 	/* Events do not need the GPU. */
 	EXPECT_OK(kfd_event_create(&f.k, KFD_IOC_EVENT_SIGNAL, true, &id));
 	EXPECT_OK(kfd_event_set(&f.k, id));
