@@ -137,6 +137,8 @@ TEST(queue_in_userptr_memory)
 struct held {
 	struct pages p;
 	int file;
+	/* When the protection was about to end. */
+	double end;
 };
 
 static void write_protect(struct held *h, uint64_t mode)
@@ -149,8 +151,11 @@ static void write_protect(struct held *h, uint64_t mode)
 
 static void *unprotect_later(void *held)
 {
+	struct held *h = held;
+
 	usleep(500000);
-	write_protect(held, 0);
+	h->end = seconds_now();
+	write_protect(h, 0);
 	return NULL;
 }
 
@@ -160,6 +165,7 @@ TEST(write_protected_by_a_userfaultfd)
 	struct fixture f;
 	pthread_t thread;
 	struct held h;
+	double done;
 
 	fixture_launch(&f);
 	register_new(&f.k, MIB, &h.p);
@@ -169,7 +175,9 @@ TEST(write_protected_by_a_userfaultfd)
 	usleep(100000);
 	ASSERT(!pthread_create(&thread, NULL, unprotect_later, &h));
 	EXPECT(gpu_writes(&f, &h.p, 0, MIB / 4, 2));
+	done = seconds_now();
 	pthread_join(thread, NULL);
+	EXPECT(done > h.end, "the GPU writes %.3f s before", h.end - done);
 	close(h.file);
 	EXPECT_OK(unregister(&f.k, &h.p));
 }
