@@ -2,7 +2,7 @@
 /*
  * Tests that a GPU that hangs is cut off from system memory as soon as a call reports the hang:
  * memory is freed from then on, though queues run. Needs a GPU that does not preempt queues (model
- * knob hws.no_preempt=1) or an MES that does not reply to the second frame (mes.hang=2).
+ * knob hws.no_preempt=1) or an MES that does not reply (mes.hang, by the control socket).
  */
 #define _GNU_SOURCE
 #include <sys/wait.h>
@@ -13,6 +13,7 @@
 #include "../workloads/sdma-queue.h"
 #include "device.h"
 #include "fixture.h"
+#include "hanglib.h"
 
 /* Submits the packet that stores `value` at `word`. */
 static void store(struct sdma_queue *q, volatile uint32_t *word, uint32_t value)
@@ -44,6 +45,7 @@ TEST_TIMEOUT(no_dma_after_the_hang, 120)
 	pid_t child;
 	double end;
 
+	hangs_needed();
 	fixture_open(&k);
 	ASSERT_OK(kfd_bo_create(&k, KFD_PAGE, KFD_FLAGS_GTT, &bo));
 	word = bo->va;

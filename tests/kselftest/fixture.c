@@ -481,18 +481,6 @@ bool gpu_is_gfx12(void)
 	return is_gfx12(&node);
 }
 
-void hang_gpu(void *unused)
-{
-	struct kfd_queue first, second;
-	struct kfd k;
-
-	(void)unused;
-	fixture_open(&k);
-	/* Both fail on a GPU that hangs already. */
-	kfd_queue_create(&k, &first, 64);
-	kfd_queue_create(&k, &second, 64);
-}
-
 void pattern(uint32_t *words, size_t bytes, uint32_t seed)
 {
 	for (size_t i = 0; i < bytes / 4; i++)

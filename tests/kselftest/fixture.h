@@ -140,8 +140,6 @@ char *held_page(int *userfaults);
 /* Waits for that access. */
 void wait_for_access(int userfaults);
 void end_hold(int userfaults, char *page);
-/* Hangs a GPU that does not preempt queues (model knob hws.no_preempt); in a child. */
-void hang_gpu(void *unused);
 
 /* RUNTIME_ENABLE without a payload. */
 int enable_runtime(struct kfd *k, uint32_t mode);

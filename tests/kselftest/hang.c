@@ -5,6 +5,7 @@
  */
 #define _GNU_SOURCE
 #include <fcntl.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <sys/time.h>
@@ -15,7 +16,11 @@
 
 #include "device.h"
 #include "fixture.h"
+#include "hanglib.h"
 #include "listen.h"
+
+/* Bound on the timeout of a preemption. */
+#define HANG_SECONDS (9.0 * ktap_time_factor())
 
 /* The child must exit soon after SIGKILL. */
 static void expect_death(pid_t child, double seconds)
@@ -70,6 +75,8 @@ TEST_TIMEOUT(preemption_timeout, 180)
 	pid_t child, readers[] = { -1, -1 };
 	struct kfd k;
 
+	if (!hangs_once())
+		hangs_needed();
 	fixture_open_only(&k);
 	causes = listen_to(&k, KFD_SMI_EVENT_MASK_FROM_INDEX(KFD_SMI_EVENT_GPU_PRE_RESET));
 	/* amdgpu reads registers for them, also during its mode-1 reset. */
@@ -89,6 +96,7 @@ TEST_TIMEOUT(preemption_timeout, 180)
 		ASSERT_OK(kfd_event_create(&k, KFD_IOC_EVENT_HW_EXCEPTION, false, &event));
 		ASSERT_OK(kfd_queue_create(&k, &first, 64));
 		ASSERT_OK(kfd_queue_prepare(&k, &second, 64, &args));
+		hang_next();
 		start = seconds_now();
 		EXPECT_RET(kfd_queue_start(&second, &args),
 			   is_gfx12(&k.node) ? -ETIMEDOUT : -ETIME);
@@ -124,31 +132,58 @@ TEST_TIMEOUT(preemption_timeout, 180)
  */
 TEST_TIMEOUT(kill_after_hang, 180)
 {
-	int resets = listen_for_resets();
+	int resets = listen_for_resets(), ready[2];
 	struct kfd k;
 	double start;
 	pid_t child;
 	int ret;
 
+	if (!hangs_once())
+		hangs_needed();
+	ASSERT(!pipe(ready));
 	child = fork_child();
 	if (!child) {
 		struct kfd_queue q;
 
 		fixture_open(&k);
 		EXPECT_OK(kfd_queue_create(&k, &q, 64));
+		hang_next();
+		ASSERT(write(ready[1], "", 1) == 1);
 		for (;;)
 			pause();
 	}
-	usleep(3000000);
+	close(ready[1]);
+	wait_for_byte(ready[0]);
 	ASSERT(kill(child, SIGKILL) == 0);
 	expect_death(child, 90);
 	start = seconds_now();
 	ret = kfd_open_device(&k);
 	EXPECT(seconds_now() - start < 60, "open took %.1f s", seconds_now() - start);
 	EXPECT_OK(ret);
-	/* MES hangs once, in the test before. */
-	if (!gpu_is_gfx12())
+	/* Or it was in the test before. */
+	if (!hangs_once())
 		expect_reset(resets);
+}
+
+/*
+ * Hangs the GPU in a child, and returns it when the reset has begun. The process of `k` has no
+ * queues.
+ */
+static pid_t begin_reset(struct kfd *k)
+{
+	struct pollfd begin = {
+		.fd = listen_to(k, KFD_SMI_EVENT_MASK_FROM_INDEX(KFD_SMI_EVENT_GPU_PRE_RESET)),
+		.events = POLLIN,
+	};
+	pid_t child = fork_child();
+
+	if (!child) {
+		hang_gpu(NULL);
+		_exit(0);
+	}
+	ASSERT(poll(&begin, 1, (int)WAIT_MS) == 1, "no reset");
+	close(begin.fd);
+	return child;
 }
 
 static void ignore(int signal)
@@ -167,12 +202,12 @@ TEST_TIMEOUT(alloc_during_reset_ends_at_a_signal, 180)
 	double end, longest = 0;
 	int resets, signals = 0;
 	struct kfd k;
+	pid_t child;
 
-	if (gpu_is_gfx12())
-		SKIP("MES hangs once");
+	hangs_needed();
 	resets = listen_for_resets();
 	fixture_open(&k);
-	ktap_in_child(hang_gpu, NULL);
+	child = begin_reset(&k);
 	ASSERT(sigaction(SIGALRM, &action, NULL) == 0);
 	ASSERT(setitimer(ITIMER_REAL, &tick, NULL) == 0);
 	for (end = seconds_now() + 5; seconds_now() < end;) {
@@ -193,6 +228,36 @@ TEST_TIMEOUT(alloc_during_reset_ends_at_a_signal, 180)
 	EXPECT(signals > 0 || !ktap_is_rkfd());
 	/* amdgpu does not wait for the reset. */
 	EXPECT(longest < ktap_time_factor() || !ktap_is_rkfd(), "%.3f s", longest);
+	ASSERT(waitpid(child, NULL, 0) == child);
+	expect_reset(resets);
+}
+
+/* Without a signal the call ends with the reset. */
+TEST_TIMEOUT(alloc_during_reset_ends_with_it, 180)
+{
+	double end, longest = 0;
+	int resets;
+	struct kfd k;
+	pid_t child;
+
+	hangs_needed();
+	resets = listen_for_resets();
+	fixture_open(&k);
+	child = begin_reset(&k);
+	for (end = seconds_now() + 5; seconds_now() < end && longest < 0.1;) {
+		double start = seconds_now(), took;
+		struct kfd_bo *bo;
+
+		ASSERT_OK(kfd_bo_alloc(&k, 4096, KFD_FLAGS_VRAM, &bo));
+		took = seconds_now() - start;
+		longest = took > longest ? took : longest;
+		EXPECT_OK(kfd_bo_free(&k, bo));
+	}
+	ktap_note("the longest call took %.3f s", longest);
+	/* amdgpu does not wait for the reset. */
+	EXPECT(longest > 0.1 || !ktap_is_rkfd());
+	EXPECT(longest < RESET_SECONDS);
+	ASSERT(waitpid(child, NULL, 0) == child);
 	expect_reset(resets);
 }
 
@@ -202,8 +267,7 @@ TEST_TIMEOUT(doorbells_during_reset, 180)
 	int resets, rings = 0;
 	struct fixture f;
 
-	if (gpu_is_gfx12())
-		SKIP("MES hangs once");
+	hangs_needed();
 	resets = listen_for_resets();
 	fixture_launch(&f);
 	EXPECT(fixture_works(&f));
@@ -218,13 +282,15 @@ TEST_TIMEOUT(doorbells_during_reset, 180)
 
 TEST_TIMEOUT(reset_recovers, 240)
 {
-	if (gpu_is_gfx12())
-		SKIP("MES hangs once");
+	hangs_needed();
 	for (int i = 0; i < 2; i++) {
 		int resets = listen_for_resets();
+		double start = seconds_now(), took;
 
-		/* The queue hangs when it is destroyed. */
-		ASSERT_OK(ktap_in_child(fixture_leaves_queue, NULL));
+		ASSERT_OK(ktap_in_child(hang_at_exit, NULL));
 		expect_reset(resets);
+		took = seconds_now() - start;
+		ktap_note("the hang and the reset took %.1f s", took);
+		EXPECT(took < HANG_SECONDS + RESET_SECONDS, "after %.1f s", took);
 	}
 }

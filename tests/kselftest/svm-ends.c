@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "device.h"
+#include "hanglib.h"
 #include "listen.h"
 #include "svm.h"
 
@@ -229,6 +230,7 @@ TEST_TIMEOUT(reset_after_a_hang, 180)
 	uint32_t *words, *other, event;
 	struct fixture f;
 
+	hangs_needed();
 	fixture_launch(&f);
 	svm_needed(&f.k);
 	words = words_in_vram(&f);

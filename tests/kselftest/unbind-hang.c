@@ -13,18 +13,9 @@
 
 #include "cs.h"
 #include "device.h"
+#include "hanglib.h"
 #include "knobs.h"
 #include "listen.h"
-
-/* Exit destroys its queue, which hangs. */
-static void launch_and_leave(void *data)
-{
-	struct fixture f;
-
-	(void)data;
-	fixture_launch(&f);
-	EXPECT(fixture_works(&f));
-}
 
 /* Returns as soon as the hang is detected, or as the reset has begun or ended: SMI event `what`. */
 static void hang(void *what)
@@ -38,7 +29,7 @@ static void hang(void *what)
 	ASSERT_OK(kfd_event_create(&k, KFD_IOC_EVENT_HW_EXCEPTION, false, &exception));
 	if (*(int *)what)
 		events = listen_to(&k, KFD_SMI_EVENT_MASK_FROM_INDEX(*(int *)what));
-	ASSERT_OK(ktap_in_child(launch_and_leave, NULL));
+	ASSERT_OK(ktap_in_child(hang_at_exit, NULL));
 	expect_hang_event(&k, exception, WAIT_MS);
 	if (events < 0)
 		return;
@@ -56,8 +47,7 @@ static int unbind_after(int what)
 	int log, resets;
 
 	device_find();
-	if (gpu_is_gfx12())
-		SKIP("MES hangs once");
+	hangs_needed();
 	/* It may be hung already. */
 	ASSERT_OK(device_unbind());
 	ASSERT_OK(device_bind());

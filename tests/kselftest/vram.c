@@ -10,6 +10,7 @@
 
 #include <drm/amdgpu_drm.h>
 
+#include "hanglib.h"
 #include "killpoint.h"
 #include "listen.h"
 #include "svm.h"
@@ -273,8 +274,7 @@ TEST_TIMEOUT(killed_with_a_stuck_queue, 120)
 /* The card is reset while the process ends. */
 TEST_TIMEOUT(killed_during_a_reset, 120)
 {
-	if (gpu_is_gfx12())
-		SKIP("MES hangs once, in another test");
+	hangs_needed();
 	kill_and_expect(true, 15);
 }
 

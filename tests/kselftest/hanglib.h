@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: GPL-2.0 OR MIT */
+/*
+ * Hangs of the scheduler of queues. That of runlists hangs at each preemption by a knob of the
+ * boot, hws.no_preempt=1. MES hangs once, at the next frame about user queues, by the knob mes.hang
+ * that these functions set by the control socket of the GPU model. The boot of the C driver sets
+ * that knob instead, to 2: with it a reset takes minutes, as it waits for MES about each ring
+ * (amdgpu/gfx_v12_0.c).
+ */
+#ifndef HANGLIB_H
+#define HANGLIB_H
+
+#include <stdbool.h>
+
+/* Returns whether the GPU hangs once only, at the second frame: MES with the C driver. */
+bool hangs_once(void);
+/* Skips the test if the GPU hangs once only, or if there is no control socket for MES. */
+void hangs_needed(void);
+/* Makes the scheduler hang at the next preemption, or with MES at the next frame. */
+void hang_next(void);
+/* Hangs the GPU, for ktap_in_child. */
+void hang_gpu(void *unused);
+/* Launches a kernel, and leaves a queue to the exit, which hangs the GPU; for ktap_in_child. */
+void hang_at_exit(void *unused);
+
+#endif
