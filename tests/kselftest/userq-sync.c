@@ -296,6 +296,18 @@ TEST(free_waits)
 }
 
 /*
+ * Expects that the time for a fence has just ended that began at `start`: lockup_timeout, 4 s in
+ * the boots of this program.
+ */
+static void expect_lockup(double start)
+{
+	double took = seconds_now() - start;
+
+	ktap_note("the fence ended after %.1f s", took);
+	EXPECT(took > 3.5 && took < 8 * ktap_time_factor(), "after %.1f s", took);
+}
+
+/*
  * A fence that is not signaled in time ends with an error, and ends the wait of another queue for
  * it. Its queue is unmapped, which counts as a reset; others are unaffected.
  */
@@ -306,16 +318,19 @@ TEST_TIMEOUT(hang, 180)
 	struct uq stuck, waiter, next;
 	int uevents = uevents_open();
 	struct cs cs;
+	double start;
 
 	uq_open_two(&stuck, &waiter, &cs);
 	cs_expect_resets(&cs, false);
 	ASSERT_OK(syncobj_create(cs.fd, 0, &sync));
 	uq_submit(&stuck, 1);
+	start = seconds_now();
 	ASSERT_OK(uq_signal(&stuck, &sync, 1, NULL, NULL));
 	ASSERT_OK(wait_for(&waiter, &sync, 1, NULL, info, &room));
 	ASSERT_EQ(room, 1);
 	submit_waiter(&waiter, &info[0]);
 	ASSERT_OK(uq_wait_ms(&cs, sync, 120000));
+	expect_lockup(start);
 	EXPECT_EQ(syncobj_status(cs.fd, sync), -ECANCELED);
 	cs_expect_resets(&cs, true);
 	cs_expect_resets(&cs, false);
@@ -386,12 +401,15 @@ TEST_TIMEOUT(signal_after_hang, 180)
 	uint32_t words[8], sync, room = 4;
 	struct uq stuck, waiter;
 	struct cs cs;
+	double start;
 
 	uq_open_two(&stuck, &waiter, &cs);
 	ASSERT_OK(syncobj_create(cs.fd, 0, &sync));
 	uq_submit(&stuck, 1);
+	start = seconds_now();
 	ASSERT_OK(uq_signal(&stuck, &sync, 1, NULL, NULL));
 	ASSERT_OK(uq_wait_ms(&cs, sync, 120000));
+	expect_lockup(start);
 	uq_put(&stuck, words, pm4_write_data(words, uq_word(&cs, UQ_DONE), 1));
 	uq_ring(&stuck);
 	ASSERT_OK(uq_signal(&stuck, &sync, 1, NULL, NULL));

@@ -172,6 +172,19 @@ TEST(bad_arguments)
 	BAD(&q, wptr_va, 0, -EINVAL);
 	BAD(&q, rptr_va, q.rptr.va + 4, -EINVAL);
 	BAD(&q, wptr_va, q.wptr.va + 4, -EINVAL);
+	/* The C driver has these types where its firmware has, and does not check the rest. */
+	if (ktap_is_rkfd()) {
+		struct cs_bo ring;
+
+		BAD(&q, flags, AMDGPU_USERQ_CREATE_FLAGS_QUEUE_SECURE, -EINVAL);
+		BAD(&q, ip_type, AMDGPU_HW_IP_GFX, -EINVAL);
+		BAD(&q, ip_type, AMDGPU_HW_IP_DMA, -EINVAL);
+		uq_bo_new(&cs, &ring, 2 * UQ_RING_BYTES, AMDGPU_GEM_DOMAIN_GTT);
+		BAD(&q, queue_va, ring.va + 128, -EINVAL);
+		q.compute.eop_va = q.eop.va + 128;
+		EXPECT_RET(uq_start(&q), -EINVAL);
+		q.compute.eop_va = q.eop.va;
+	}
 	ASSERT_OK(uq_start(&q));
 	EXPECT(uq_works(&q));
 }
