@@ -386,6 +386,7 @@ TEST(user_fence_in_vram_is_written)
 TEST(cs_argument_checks)
 {
 	struct drm_amdgpu_bo_list_entry bos[] = { { 0, 0 }, { 0, 0 } };
+	struct drm_amdgpu_cs_chunk_cp_gfx_shadow shadow = { 0 };
 	struct drm_amdgpu_cs_chunk_fence fence = { 0 };
 	struct drm_amdgpu_cs_chunk_ib chunk = { .ip_type = AMDGPU_HW_IP_DMA };
 	uint32_t big, small, bo_list = 0;
@@ -498,9 +499,22 @@ TEST(cs_argument_checks)
 	cs_add(&job, AMDGPU_CHUNK_ID_FENCE, &job.data[1], sizeof(fence));
 	EXPECT_RET(cs_submit(&job, NULL), -EINVAL);
 
+	/* The shadow memory of graphics, which jobs of other rings do not use. */
+	cs_job(&job, &cs, 0);
+	cs_add_ib(&job, ib);
+	cs_add(&job, AMDGPU_CHUNK_ID_CP_GFX_SHADOW, &shadow, sizeof(shadow) - 4);
+	EXPECT_RET(cs_submit(&job, NULL), -EINVAL);
+	cs_job(&job, &cs, 0);
+	cs_add_ib(&job, ib);
+	shadow.flags = AMDGPU_CS_CHUNK_CP_GFX_SHADOW_FLAGS_INIT_SHADOW << 1;
+	cs_add(&job, AMDGPU_CHUNK_ID_CP_GFX_SHADOW, &shadow, sizeof(shadow));
+	EXPECT_RET(cs_submit(&job, NULL), -EINVAL);
+	shadow.flags = AMDGPU_CS_CHUNK_CP_GFX_SHADOW_FLAGS_INIT_SHADOW;
+
 	/* No rejected submission has used up a sequence number. */
 	cs_job(&job, &cs, 0);
 	cs_add_ib(&job, ib);
+	cs_add(&job, AMDGPU_CHUNK_ID_CP_GFX_SHADOW, &shadow, sizeof(shadow));
 	job.bo_list = bo_list;
 	ASSERT_OK(cs_submit(&job, &handle));
 	EXPECT_EQ(handle, 1);

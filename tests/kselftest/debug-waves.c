@@ -532,7 +532,8 @@ TEST(single_step)
 }
 
 /* Waves that read a watched word trap. */
-TEST(watchpoint)
+/* A load matches watchpoints of `mode`, and not those of mode `other`. */
+static void watch_loads(uint32_t mode, uint32_t other)
 {
 	uint32_t enable = KFD_DBG_TRAP_MASK_DBG_ADDRESS_WATCH, request = enable, id;
 	volatile uint32_t *words;
@@ -542,17 +543,14 @@ TEST(watchpoint)
 	debug_new_queue(&s, &f);
 	ASSERT_OK(launch_override(&s, KFD_DBG_TRAP_OVERRIDE_OR, &enable, &request));
 	words = f.data->va;
-	/* Not that of the other mode. */
-	ASSERT_OK(set_watch(&s, f.k.node.gpu_id, &words[64],
-			    KFD_DBG_TRAP_ADDRESS_WATCH_MODE_NONREAD, &id));
+	ASSERT_OK(set_watch(&s, f.k.node.gpu_id, &words[64], other, &id));
 	EXPECT_EQ(id, 0);
 	start_endless(&f);
 	words[64] = 1;
 	ASSERT_OK(kfd_signal_wait(&f.k, &f.signal, WAIT_MS));
 	EXPECT_OK(clear_watch(&s, f.k.node.gpu_id, id));
 	words[0] = words[64] = 0;
-	ASSERT_OK(set_watch(&s, f.k.node.gpu_id, &words[64],
-			    KFD_DBG_TRAP_ADDRESS_WATCH_MODE_READ, &id));
+	ASSERT_OK(set_watch(&s, f.k.node.gpu_id, &words[64], mode, &id));
 	EXPECT_EQ(id, 0);
 	start_waves(&f);
 	ASSERT(becomes(&words[0], 11, WAIT_MS), "%u of 11 waves", words[0]);
@@ -562,4 +560,14 @@ TEST(watchpoint)
 	usleep(300000);
 	EXPECT_EQ(f.signal.s->value, 1);
 	expect_saved(&s, &f, is_gfx12(&f.k.node) ? 1u << 0 : 1u << 7);
+}
+
+TEST(watchpoint)
+{
+	watch_loads(KFD_DBG_TRAP_ADDRESS_WATCH_MODE_READ, KFD_DBG_TRAP_ADDRESS_WATCH_MODE_NONREAD);
+}
+
+TEST(watchpoint_of_all_accesses)
+{
+	watch_loads(KFD_DBG_TRAP_ADDRESS_WATCH_MODE_ALL, KFD_DBG_TRAP_ADDRESS_WATCH_MODE_ATOMIC);
 }

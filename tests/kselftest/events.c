@@ -190,6 +190,40 @@ TEST(signal_event_limit_is_4095)
 	EXPECT_EQ(args.event_id, 2000);
 }
 
+/* Those without a slot. The C driver has no limit. */
+TEST(other_event_limit_is_4096)
+{
+	uint32_t id, last = 0;
+	struct kfd k;
+
+	fixture_open(&k);
+	for (uint32_t i = 0; i < 4096; i++) {
+		ASSERT_OK(kfd_event_create(&k, KFD_IOC_EVENT_MEMORY, true, &id));
+		last = id;
+	}
+	EXPECT_RET(kfd_event_create(&k, KFD_IOC_EVENT_MEMORY, true, &id),
+		   ktap_is_rkfd() ? -ENOSPC : 0);
+	EXPECT_EQ(signal_event(&k, true), 1);
+	EXPECT_OK(kfd_event_destroy(&k, last));
+	EXPECT_OK(kfd_event_create(&k, KFD_IOC_EVENT_MEMORY, true, &id));
+	EXPECT(id == last || !ktap_is_rkfd());
+}
+
+/* An invalid entry does not consume the signals of those before it; in the C driver it does. */
+TEST(invalid_entry_consumes_nothing)
+{
+	struct kfd_event_data data[2] = { 0 };
+	uint32_t result;
+	struct kfd k;
+
+	fixture_open(&k);
+	data[0].event_id = signal_event(&k, true);
+	data[1].event_id = 77;
+	ASSERT_OK(kfd_event_set(&k, data[0].event_id));
+	EXPECT_RET(kfd_event_wait(&k, data, 2, false, 0, &result), -EINVAL);
+	EXPECT_EQ(event_result(&k, data[0].event_id, 0), ktap_is_rkfd() ? COMPLETE : TIMEOUT);
+}
+
 TEST(auto_reset_clears_event)
 {
 	uint32_t id;

@@ -176,6 +176,26 @@ TEST(save_areas_begin_at_pages)
 	ASSERT_OK(kfd_queue_start(&p.q, &p.args));
 }
 
+/* MQDs have no room for the low bits of an address. The C driver writes it there nevertheless. */
+TEST(buffers_are_aligned)
+{
+	struct kfd_bo *eop;
+	struct plan p;
+
+	plan(&p);
+	ASSERT_OK(kfd_bo_create(&p.k, KFD_PAGE, KFD_FLAGS_GTT, &eop));
+	p.args.eop_buffer_size = KFD_PAGE;
+	if (ktap_is_rkfd()) {
+		REFUSED(ring_base_address, p.args.ring_base_address + 128, -EINVAL);
+		REFUSED(read_pointer_address, p.args.read_pointer_address + 2, -EINVAL);
+		REFUSED(write_pointer_address, p.args.write_pointer_address + 4, -EINVAL);
+		REFUSED(ctx_save_restore_address, p.args.ctx_save_restore_address + 256, -EINVAL);
+		REFUSED(eop_buffer_address, kfd_va(eop->va) + 128, -EINVAL);
+	}
+	p.args.eop_buffer_address = kfd_va(eop->va);
+	ASSERT_OK(kfd_queue_start(&p.q, &p.args));
+}
+
 TEST(create_with_eop_buffer)
 {
 	struct kfd_ioctl_create_queue_args args;

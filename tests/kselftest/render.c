@@ -64,6 +64,7 @@ TEST(version)
 	/* Two calls: first for the lengths, then for the strings. */
 	ASSERT_OK(call(fd, DRM_IOCTL_VERSION, &v));
 	EXPECT_EQ(v.version_major, 3);
+	EXPECT_EQ(v.version_minor, 64);
 	EXPECT_EQ(v.name_len, 6);
 	v.name = name;
 	v.name_len = sizeof(name);
@@ -359,20 +360,46 @@ TEST(create_and_map_bo)
 	}
 }
 
-static int va_op(int fd, uint32_t handle, uint32_t operation, uint64_t va, uint64_t offset,
-		 uint64_t size)
+static int va_op_flags(int fd, uint32_t handle, uint32_t operation, uint32_t flags, uint64_t va,
+		       uint64_t offset, uint64_t size)
 {
 	struct drm_amdgpu_gem_va args = {
 		.handle = handle,
 		.operation = operation,
-		.flags = AMDGPU_VM_PAGE_READABLE | AMDGPU_VM_PAGE_WRITEABLE |
-			 AMDGPU_VM_PAGE_EXECUTABLE,
+		.flags = flags,
 		.va_address = va,
 		.offset_in_bo = offset,
 		.map_size = size,
 	};
 
 	return call(fd, DRM_IOCTL_AMDGPU_GEM_VA, &args);
+}
+
+static int va_op(int fd, uint32_t handle, uint32_t operation, uint64_t va, uint64_t offset,
+		 uint64_t size)
+{
+	return va_op_flags(fd, handle, operation,
+			   AMDGPU_VM_PAGE_READABLE | AMDGPU_VM_PAGE_WRITEABLE |
+				   AMDGPU_VM_PAGE_EXECUTABLE,
+			   va, offset, size);
+}
+
+TEST(gem_va_flags)
+{
+	static const uint64_t va = 0x7000000000ull;
+	const uint32_t rw = AMDGPU_VM_PAGE_READABLE | AMDGPU_VM_PAGE_WRITEABLE;
+	int fd = render(NULL);
+	uint32_t bo;
+
+	ASSERT_OK(create(fd, 65536, AMDGPU_GEM_DOMAIN_VRAM, &bo));
+	EXPECT_OK(va_op_flags(fd, bo, AMDGPU_VA_OP_MAP, rw | AMDGPU_VM_PAGE_NOALLOC, va, 0, 65536));
+	EXPECT_OK(va_op(fd, bo, AMDGPU_VA_OP_UNMAP, va, 0, 65536));
+	EXPECT_RET(va_op_flags(fd, bo, AMDGPU_VA_OP_MAP, rw | 1u << 31, va, 0, 65536), -EINVAL);
+	EXPECT_RET(va_op_flags(fd, bo, AMDGPU_VA_OP_MAP, rw | AMDGPU_VM_PAGE_PRT, va, 0, 65536),
+		   -EINVAL);
+	/* Only the C driver has sparse mappings. */
+	EXPECT_RET(va_op_flags(fd, 0, AMDGPU_VA_OP_MAP, AMDGPU_VM_PAGE_PRT, va, 0, 65536),
+		   ktap_is_rkfd() ? -EINVAL : 0);
 }
 
 TEST(gem_va)
@@ -450,6 +477,46 @@ TEST(gem_metadata)
 	EXPECT_EQ(info.domains, AMDGPU_GEM_DOMAIN_VRAM);
 }
 
+/* Flags at the creation of a BO, of which rkfd does not support all. */
+TEST(gem_create_flags)
+{
+	static const struct {
+		uint64_t flag;
+		int ret, amdgpu;
+	} flags[] = {
+		{ AMDGPU_GEM_CREATE_EXPLICIT_SYNC, 0, 0 },
+		{ AMDGPU_GEM_CREATE_VM_ALWAYS_VALID, -EINVAL, 0 },
+		{ AMDGPU_GEM_CREATE_DISCARDABLE, -EINVAL, 0 },
+		{ AMDGPU_GEM_CREATE_GFX12_DCC, -EINVAL, 0 },
+		{ AMDGPU_GEM_CREATE_VRAM_CONTIGUOUS, -EINVAL, -EINVAL },
+		{ AMDGPU_GEM_CREATE_ENCRYPTED, -EINVAL, -EINVAL },
+		{ 1ull << 63, -EINVAL, -EINVAL },
+	};
+	int fd = render(NULL);
+
+	for (size_t i = 0; i < sizeof(flags) / sizeof(flags[0]); i++) {
+		union drm_amdgpu_gem_create args = {
+			.in = { .bo_size = 65536, .domains = AMDGPU_GEM_DOMAIN_VRAM,
+				.domain_flags = flags[i].flag },
+		};
+		struct drm_amdgpu_gem_create_in info = { 0 };
+		struct drm_amdgpu_gem_op op = { .op = AMDGPU_GEM_OP_GET_GEM_CREATE_INFO,
+						.value = kfd_va(&info) };
+		int ret = call(fd, DRM_IOCTL_AMDGPU_GEM_CREATE, &args);
+		int wanted = ktap_is_rkfd() ? flags[i].ret : flags[i].amdgpu;
+
+		EXPECT(ret == wanted, "flag %#llx returns %s", (unsigned long long)flags[i].flag,
+		       ktap_errno_name(ret));
+		if (ret)
+			continue;
+		op.handle = args.out.handle;
+		EXPECT_OK(call(fd, DRM_IOCTL_AMDGPU_GEM_OP, &op));
+		EXPECT(info.domain_flags & flags[i].flag, "%#llx",
+		       (unsigned long long)info.domain_flags);
+		EXPECT_OK(destroy(fd, op.handle));
+	}
+}
+
 TEST(prime_between_files)
 {
 	struct drm_prime_handle out = { .flags = DRM_CLOEXEC | DRM_RDWR }, in = { 0 };
@@ -520,8 +587,9 @@ TEST(no_user_queues_by_default)
 		   ktap_is_rkfd() ? -EINVAL : 0);
 }
 
-TEST(exit_releases_files_and_bos)
+static void open_files_with_bos(void *unused)
 {
+	(void)unused;
 	for (int i = 0; i < 32; i++) {
 		int fd = render(NULL);
 		uint32_t handle;
@@ -533,4 +601,20 @@ TEST(exit_releases_files_and_bos)
 		if (i & 1)
 			close(fd);
 	}
+}
+
+TEST(exit_releases_files_and_bos)
+{
+	uint64_t vram, gtt;
+	struct kfd k;
+
+	/* The first file of a driver causes allocations that stay. */
+	ASSERT_OK(ktap_in_child(open_files_with_bos, NULL));
+	fixture_open_only(&k);
+	usleep(500000);
+	vram = amdgpu_info(&k, AMDGPU_INFO_VRAM_USAGE);
+	gtt = amdgpu_info(&k, AMDGPU_INFO_GTT_USAGE);
+	ASSERT_OK(ktap_in_child(open_files_with_bos, NULL));
+	expect_usage(&k, AMDGPU_INFO_VRAM_USAGE, vram);
+	expect_usage(&k, AMDGPU_INFO_GTT_USAGE, gtt);
 }
