@@ -16,6 +16,11 @@
 #define SECOND 1000000000ull
 #define PARTS 10u
 #define DEFAULT_COUNT 20000u
+/* Promised bound on the time until the VRAM of up to so many BOs is free, in seconds. */
+#define FREE_SECONDS (5.0 * ktap_time_factor())
+#define FREE_COUNT 100000u
+/* Memory that the driver allocates as it needs it, and keeps. */
+#define KEPT_BYTES (2u << 20)
 /* Size of a userptr BO and the pages that all of them share. */
 #define USER_BYTES (16 * KFD_PAGE)
 
@@ -39,6 +44,41 @@ static int by_value(const void *a, const void *b)
 	return x < y ? -1 : x > y;
 }
 
+static uint64_t vram_used(struct kfd *k)
+{
+	return amdgpu_info(k, AMDGPU_INFO_VRAM_USAGE);
+}
+
+/* Same, before the objects are created. Opens the GPU. */
+static uint64_t vram_at_rest(struct kfd *k)
+{
+	/* The first process of a driver causes allocations that stay. */
+	ASSERT_OK(ktap_in_child(fixture_lives, NULL));
+	fixture_open_only(k);
+	return vram_used(k);
+}
+
+/*
+ * Expects that the use of VRAM falls from `during` to `before` bytes in time after a SIGKILL, if
+ * the objects are in VRAM.
+ */
+static void expect_freed(struct kfd *k, uint32_t count, uint64_t before, uint64_t during,
+			 uint64_t start)
+{
+	double freed;
+
+	if (during <= before)
+		return;
+	while (vram_used(k) > before && cs_now() - start < 120 * SECOND * ktap_time_factor())
+		usleep(20000);
+	freed = (double)(cs_now() - start) / SECOND;
+	ktap_note("%llu KiB of VRAM in use, %llu KiB before; free %.2f s after SIGKILL",
+		  (unsigned long long)during >> 10, (unsigned long long)before >> 10, freed);
+	EXPECT(vram_used(k) <= before);
+	if (count <= FREE_COUNT)
+		EXPECT(freed < FREE_SECONDS, "after %.2f s", freed);
+}
+
 /*
  * Creates `count` objects in a child, by `begin`, and by `create` for each, and kills it. In a
  * driver that is quadratic the median tenth takes 11 times as long as the first.
@@ -47,12 +87,15 @@ static void many(uint32_t count, void *(*begin)(uint32_t count), int (*create)(v
 {
 	struct progress *p = mmap(NULL, sizeof(*p), PROT_READ | PROT_WRITE,
 				  MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-	uint64_t sorted[PARTS], start, took;
+	uint64_t sorted[PARTS], start, took, before = 0, during = 0;
 	int status, pipes[2];
 	char byte = 0;
+	struct kfd k;
 	pid_t child;
 
 	ASSERT(p != MAP_FAILED);
+	if (ktap_is_rkfd())
+		before = vram_at_rest(&k) + KEPT_BYTES;
 	ASSERT(pipe(pipes) == 0);
 	child = fork_child();
 	if (!child) {
@@ -70,11 +113,15 @@ static void many(uint32_t count, void *(*begin)(uint32_t count), int (*create)(v
 	}
 	close(pipes[1]);
 	ASSERT(read(pipes[0], &byte, 1) == 1);
+	if (ktap_is_rkfd())
+		during = vram_used(&k);
 	start = cs_now();
 	kill(child, SIGKILL);
 	ASSERT(waitpid(child, &status, 0) == child);
 	took = cs_now() - start;
 	ASSERT(!p->failed);
+	if (ktap_is_rkfd())
+		expect_freed(&k, count, before, during, start);
 	memcpy(sorted, p->part, sizeof(sorted));
 	qsort(sorted, PARTS, sizeof(sorted[0]), by_value);
 	ktap_note("%u: %lu ns each in the first tenth, %lu in the last, %lu in the median; %lu after SIGKILL",
