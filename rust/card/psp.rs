@@ -348,7 +348,7 @@ impl Psp {
                 Ok(Err(status)) => {
                     dev_err!(
                         cx.dev,
-                        "the security processor's boot loader rejects the {} of {}: status {status:#x}\n",
+                        "the PSP's boot loader rejects the {} of {}: status {status:#x}\n",
                         part.name,
                         self.files.path(part.file)
                     );
@@ -357,7 +357,7 @@ impl Psp {
                 Err(e) => {
                     dev_err!(
                         cx.dev,
-                        "the security processor does not load the {} of {} ({e:?}): power-cycle the machine\n",
+                        "the PSP does not load the {} of {} ({e:?}): power-cycle the machine\n",
                         part.name,
                         self.files.path(part.file)
                     );
@@ -370,10 +370,7 @@ impl Psp {
 
     fn mailbox(&self, cx: &PspContext<'_>, what: &str, response: MailboxResult) -> Result {
         response.map_err(|status| {
-            dev_err!(
-                cx.dev,
-                "the security processor does not {what}: status {status:#x}\n"
-            );
+            dev_err!(cx.dev, "the PSP does not {what}: status {status:#x}\n");
             EIO
         })
     }
@@ -387,7 +384,7 @@ impl Psp {
             self.hal
                 .create_ring(cx.mmio, address, psp::RING_BYTES)
                 .inspect_err(|e| {
-                    dev_err!(cx.dev, "the security processor does not respond: {e:?}\n");
+                    dev_err!(cx.dev, "the PSP does not respond: {e:?}\n");
                 })
         };
         let mut response = create()?;
@@ -533,13 +530,10 @@ impl Psp {
         if part.needed {
             dev_warn!(
                 cx.dev,
-                "the security processor rejects the {name} firmware of {path}: {status}; if the card does not work, install another version of firmware-amd-graphics\n"
+                "the PSP rejects the {name} firmware of {path}: {status}; if the card does not work, install another version of firmware-amd-graphics\n"
             );
         } else {
-            dev_warn!(
-                cx.dev,
-                "the security processor rejects the {name} of {path}: {status}\n"
-            );
+            dev_warn!(cx.dev, "the PSP rejects the {name} of {path}: {status}\n");
         }
     }
 
@@ -556,7 +550,7 @@ impl Psp {
         if response.status != status::SUCCESS {
             dev_warn!(
                 cx.dev,
-                "the security processor rejects {}: {}\n",
+                "the PSP rejects {}: {}\n",
                 cmd::name(command).unwrap_or("a command"),
                 Status(response.status)
             );
@@ -585,10 +579,7 @@ impl Psp {
         let wptr = self.hal.wptr(cx.mmio)? % words;
         let at = RING + wptr as usize * 4;
         if at % frame::SIZE != 0 {
-            dev_err!(
-                cx.dev,
-                "the security processor's ring is at {wptr:#x}, inside a frame\n"
-            );
+            dev_err!(cx.dev, "the PSP's ring is at {wptr:#x}, inside a frame\n");
             return Err(EIO);
         }
         shared.access()?.fill32(at, frame::SIZE / 4, 0)?;
@@ -612,7 +603,7 @@ impl Psp {
         .inspect_err(|_| {
             dev_err!(
                 cx.dev,
-                "the security processor does not respond to {}\n",
+                "the PSP does not respond to {}\n",
                 cmd::name(command).unwrap_or("a command")
             );
         })?;

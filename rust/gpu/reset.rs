@@ -125,7 +125,7 @@ impl Gpu {
         } else if let Err(e) = self.psp().wait_for_reset(mmio) {
             dev_warn!(
                 self.dev(),
-                "the boot loader of the security processor is not ready: {e:?}\n"
+                "the boot loader of the PSP is not ready: {e:?}\n"
             );
         }
         Ok(())

@@ -239,7 +239,7 @@ fn poll_bootloader<T: PspVersion, R>(
             return result;
         }
         pr_info!(
-            "the boot loader of the security processor is not ready, {left} s left to wait: {} = {:#x}\n",
+            "the boot loader of the PSP is not ready, {left} s left to wait: {} = {:#x}\n",
             reg.name,
             b.rd(reg)?.raw()
         );
