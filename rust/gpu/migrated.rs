@@ -292,13 +292,22 @@ impl EvictableBo for Block<Migrated> {
         if self.is_filling() {
             return Err(EBUSY);
         }
+        let Some(held) = Block::hold(&self) else {
+            // All pages are free: a work queue frees the VRAM.
+            self.freed.wait_for_completion();
+            return Ok(());
+        };
         // Else the memory may be that of another block already.
-        let held = Block::hold(&self).filter(|_| self.is_in_vram());
-        let held = held.ok_or(EINVAL)?;
-        let migration = Migration::evict(self.host.region(), self.count(), self.offsets())?;
+        if !self.is_in_vram() {
+            return Err(EINVAL);
+        }
+        let region = self.host.region();
+        let migration = Migration::evict(region, self.count(), self.offsets())?;
+        // Lost pages of a block that has no VRAM any more may be among them.
+        let own = migration.count_of(region, &self);
         if self.host.is_reset_since(self.resets) {
             // All are unmapped from GPUs, and are not mapped there again.
-            if migration.count() + 1 != self.users() {
+            if own + 1 != self.users() {
                 return Err(EBUSY);
             }
             let vram = self.vram.lock().take();
@@ -307,7 +316,7 @@ impl EvictableBo for Block<Migrated> {
             self.host.evictable().count_eviction();
             return Ok(());
         }
-        if migration.is_empty() && self.users() > 1 {
+        if own == 0 && self.users() > 1 {
             return Err(EBUSY);
         }
         self.place.report.begin(&info);

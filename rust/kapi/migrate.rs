@@ -39,7 +39,7 @@ use kernel::{
 };
 
 use super::{
-    devmem::{CpuFault, Filling, Owner, Region},
+    devmem::{Block, CpuFault, Filling, Owner, Region},
     dma::{self, Mapping, Run},
     hmm::Mapped,
     vma::LockedArea,
@@ -196,9 +196,20 @@ impl<'a> Migration<'a> {
         Ok(this)
     }
 
-    /// Returns the number of pages that were collected.
-    pub(crate) fn count(&self) -> usize {
-        (0..self.len()).filter(|index| self.has(*index)).count()
+    /// Returns the number of pages of `block` that were collected, on the way to system memory.
+    pub(crate) fn count_of<T: Owner>(&self, _region: &Region<T>, block: &Block<T>) -> usize {
+        let is_of = |item: &T| ptr::eq(item, &**block);
+        let of_block = |index: &usize| {
+            let entry = self.src.get(*index).copied().unwrap_or(0);
+            // SAFETY: The entry is that of a page that exists.
+            let page = unsafe { ours::rkfd_helper_migrate_pfn_to_page(entry) };
+            // SAFETY: Only pages of the region are collected on the way to system memory. The page
+            // is locked and has a reference until the migration ends.
+            NonNull::new(page).and_then(|page| unsafe { Region::block_of(page, is_of) })
+                == Some(true)
+        };
+        let collected = (0..self.len()).filter(|index| self.to_system && self.has(*index));
+        collected.filter(of_block).count()
     }
 
     /// Returns the number of addresses.
