@@ -195,7 +195,7 @@ impl Queue {
     /// until the next update.
     ///
     /// `EFAULT` if the new ring is not mapped, `EACCES` if a queue of the process was reset. The
-    /// queue is unchanged after an error.
+    /// queue is unchanged after an error, unless the GPU is hung.
     pub(crate) fn update(&mut self, update: &QueueUpdate) -> Result {
         let new_ring = if update.ring_va != 0 && update.ring_size != 0 {
             let size = u64::from(update.ring_size) + u64::from(self.metadata_size);

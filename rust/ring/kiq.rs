@@ -141,9 +141,13 @@ fn wait_fences(card: &Card, mut kiqs: &[Kiq], timeout_ms: i64) -> Result {
         Ok(true)
     };
     let waited = wait(timeout_ms, done);
-    if let (Err(ETIMEDOUT), [kiq, ..]) = (waited, kiqs) {
-        let (fence, xcc) = (kiq.fence, kiq.xcc.logical);
-        dev_err!(card.dev(), "KIQ fence {fence} of XCC {xcc} timed out\n");
+    if waited == Err(ETIMEDOUT) {
+        for kiq in kiqs {
+            if !kiq.is_idle(card)? {
+                let (fence, xcc) = (kiq.fence, kiq.xcc.logical);
+                dev_err!(card.dev(), "KIQ fence {fence} of XCC {xcc} timed out\n");
+            }
+        }
     }
     waited
 }
