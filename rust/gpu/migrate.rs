@@ -54,14 +54,6 @@ impl Host for Gpu {
         self.health().resets() != resets
     }
 
-    fn check_contents(&self, resets: u32) -> Result {
-        self.check_usable()?;
-        if self.is_reset_since(resets) {
-            return Err(EIO);
-        }
-        Ok(())
-    }
-
     fn bring_back(&self, mut migration: Migration<'_>) -> Result<Moved> {
         if migration.is_empty() {
             return Ok(Moved::default());
@@ -220,10 +212,9 @@ impl Gpu {
         Ok(())
     }
 
-    /// Returns whether contents of VRAM were lost since the card had been reset `resets` times, or
-    /// are about to be: it is hung.
+    /// See [`Host::has_lost_contents`].
     pub(crate) fn has_lost_contents(&self, resets: u32) -> bool {
-        self.check_contents(resets) == Err(EIO)
+        Host::has_lost_contents(self, resets)
     }
 
     /// Disables migration to VRAM permanently, and migrates all memory of processes back. Pages

@@ -126,7 +126,19 @@ pub(super) trait Host: Send + Sync {
     fn is_reset_since(&self, resets: u32) -> bool;
 
     /// As [`Self::check_working`]; `EIO` also if [`Self::is_reset_since`].
-    fn check_contents(&self, resets: u32) -> Result;
+    fn check_contents(&self, resets: u32) -> Result {
+        self.check_working()?;
+        if self.is_reset_since(resets) {
+            return Err(EIO);
+        }
+        Ok(())
+    }
+
+    /// Returns whether contents of VRAM were lost since the device had been reset `resets` times,
+    /// or are about to be: it is hung.
+    fn has_lost_contents(&self, resets: u32) -> bool {
+        self.check_contents(resets) == Err(EIO)
+    }
 
     /// Moves collected pages to new system memory, without those whose contents were lost. `EIO`
     /// also if the card is reset meanwhile.
@@ -208,9 +220,9 @@ impl Migrated {
         self.resets
     }
 
-    /// Returns whether the contents were lost in a reset, or are about to be: the card is hung.
-    pub(crate) fn is_lost(&self) -> bool {
-        self.host.check_contents(self.resets) == Err(EIO)
+    /// See [`Host::has_lost_contents`].
+    pub(crate) fn has_lost_contents(&self) -> bool {
+        self.host.has_lost_contents(self.resets)
     }
 
     /// Returns the first page of the process.

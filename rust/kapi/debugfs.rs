@@ -25,7 +25,8 @@ struct Entry {
 
 // SAFETY: Entries may be used and removed by any task.
 unsafe impl Send for Entry {}
-// SAFETY: As above; debugfs locks the directories that it changes.
+// SAFETY: A shared reference only gives the pointer to debugfs, which locks the directories that it
+// changes.
 unsafe impl Sync for Entry {}
 
 impl Drop for Entry {

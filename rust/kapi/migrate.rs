@@ -199,17 +199,21 @@ impl<'a> Migration<'a> {
     /// Returns the number of pages of `block` that were collected, on the way to system memory.
     pub(crate) fn count_of<T: Owner>(&self, _region: &Region<T>, block: &Block<T>) -> usize {
         let is_of = |item: &T| ptr::eq(item, &**block);
-        let of_block = |index: &usize| {
-            let entry = self.src.get(*index).copied().unwrap_or(0);
-            // SAFETY: The entry is that of a page that exists.
-            let page = unsafe { ours::rkfd_helper_migrate_pfn_to_page(entry) };
-            // SAFETY: Only pages of the region are collected on the way to system memory. The page
-            // is locked and has a reference until the migration ends.
-            NonNull::new(page).and_then(|page| unsafe { Region::block_of(page, is_of) })
-                == Some(true)
-        };
-        let collected = (0..self.len()).filter(|index| self.to_system && self.has(*index));
-        collected.filter(of_block).count()
+        let own = |index: &usize| self.to_system && self.block_at(*index, is_of) == Some(true);
+        (0..self.len()).filter(own).count()
+    }
+
+    /// Returns the result of `f` for the block of the page of an address, on the way to system
+    /// memory; `None` if it was not collected.
+    fn block_at<T: Owner, R>(&self, index: usize, f: impl FnOnce(&T) -> R) -> Option<R> {
+        if !self.has(index) {
+            return None;
+        }
+        // SAFETY: The entry is that of a page that exists.
+        let page = unsafe { ours::rkfd_helper_migrate_pfn_to_page(*self.src.get(index)?) };
+        // SAFETY: Only pages of the region are collected on the way to system memory. The page is
+        // locked and has a reference until the migration ends.
+        unsafe { Region::block_of(NonNull::new(page)?, f) }
     }
 
     /// Returns the number of addresses.
@@ -288,13 +292,7 @@ impl<'a> Migration<'a> {
             if !self.has(index) || self.dst.get(index).is_some_and(|page| *page != 0) {
                 continue;
             }
-            let entry = self.src.get(index).copied().unwrap_or(0);
-            // SAFETY: The entry is that of a page that exists.
-            let page = unsafe { ours::rkfd_helper_migrate_pfn_to_page(entry) };
-            let page = NonNull::new(page).ok_or(EINVAL)?;
-            // SAFETY: Only pages of the region are collected on the way to system memory. The page
-            // is locked and has a reference until the migration ends.
-            if unsafe { Region::block_of(page, &pick) } != Some(true) {
+            if self.block_at(index, &pick) != Some(true) {
                 complete = false;
                 continue;
             }

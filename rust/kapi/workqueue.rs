@@ -295,7 +295,8 @@ impl<T: DelayedItem> Delayed<T> {
             drop(unsafe { Arc::from_raw(Arc::as_ptr(this)) });
         }
         // It may run also if it was queued.
-        // SAFETY: As above; nothing waits for this with a lock that the item takes.
+        // SAFETY: The work was initialised with the object and lives as long. The function may
+        // sleep; nothing waits for this with a lock that the item takes.
         unsafe { bindings::flush_work(this.raw_work()) };
     }
 

@@ -451,7 +451,7 @@ impl Svm {
                 let resets = gpu.health().resets();
                 let (mut any, mut lost) = (false, Pages::NONE);
                 gpu.migrated().locate(pages, |index, page| {
-                    let is_lost = page.with_block(|block| block.is_lost()) == Some(true);
+                    let is_lost = page.with_block(|block| block.has_lost_contents()) == Some(true);
                     if let Some(place) = places.get_mut(index) {
                         *place = if is_lost {
                             lost.add(segment.first + index);

@@ -191,6 +191,20 @@ static void ignore(int signal)
 	(void)signal;
 }
 
+/* Allocates and frees VRAM. Returns the error, and extends `longest` to the time that it took. */
+static int alloc_timed(struct kfd *k, double *longest)
+{
+	double start = seconds_now(), took;
+	struct kfd_bo *bo;
+	int ret = kfd_bo_alloc(k, 4096, KFD_FLAGS_VRAM, &bo);
+
+	took = seconds_now() - start;
+	*longest = took > *longest ? took : *longest;
+	if (!ret)
+		EXPECT_OK(kfd_bo_free(k, bo));
+	return ret;
+}
+
 /*
  * rkfd does not allocate VRAM while the card is reset: a call waits for the end of the reset. A
  * signal ends it, as it holds locks of the process.
@@ -211,17 +225,11 @@ TEST_TIMEOUT(alloc_during_reset_ends_at_a_signal, 180)
 	ASSERT(sigaction(SIGALRM, &action, NULL) == 0);
 	ASSERT(setitimer(ITIMER_REAL, &tick, NULL) == 0);
 	for (end = seconds_now() + 5; seconds_now() < end;) {
-		double start = seconds_now(), took;
-		struct kfd_bo *bo;
-		int ret = kfd_bo_alloc(&k, 4096, KFD_FLAGS_VRAM, &bo);
+		int ret = alloc_timed(&k, &longest);
 
-		took = seconds_now() - start;
-		longest = took > longest ? took : longest;
 		signals += ret == -EINTR;
 		if (ret)
 			EXPECT_RET(ret, -EINTR);
-		else
-			EXPECT_OK(kfd_bo_free(&k, bo));
 	}
 	ASSERT(setitimer(ITIMER_REAL, &off, NULL) == 0);
 	ktap_note("%d calls ended by a signal, the longest took %.3f s", signals, longest);
@@ -244,15 +252,8 @@ TEST_TIMEOUT(alloc_during_reset_ends_with_it, 180)
 	resets = listen_for_resets();
 	fixture_open(&k);
 	child = begin_reset(&k);
-	for (end = seconds_now() + 5; seconds_now() < end && longest < 0.1;) {
-		double start = seconds_now(), took;
-		struct kfd_bo *bo;
-
-		ASSERT_OK(kfd_bo_alloc(&k, 4096, KFD_FLAGS_VRAM, &bo));
-		took = seconds_now() - start;
-		longest = took > longest ? took : longest;
-		EXPECT_OK(kfd_bo_free(&k, bo));
-	}
+	for (end = seconds_now() + 5; seconds_now() < end && longest < 0.1;)
+		ASSERT_OK(alloc_timed(&k, &longest));
 	ktap_note("the longest call took %.3f s", longest);
 	/* amdgpu does not wait for the reset. */
 	EXPECT(longest > 0.1 || !ktap_is_rkfd());

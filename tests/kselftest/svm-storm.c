@@ -233,13 +233,10 @@ struct changes {
 
 static unsigned int merged_pages(void)
 {
-	FILE *file = fopen(KSM "pages_shared", "r");
-	unsigned int pages = 0;
+	uint64_t pages = 0;
 
-	EXPECT(file && fscanf(file, "%u", &pages) == 1);
-	if (file)
-		fclose(file);
-	return pages;
+	EXPECT_OK(kfd_sysfs_value(KSM "pages_shared", NULL, &pages));
+	return (unsigned int)pages;
 }
 
 static bool change(struct changes *c, unsigned int *seed)
