@@ -193,15 +193,22 @@ fn for_devices(
 /// otherwise as [`ProcessDevice::map`].
 pub(super) fn map(process: &Arc<Process>, args: &mut kfd_ioctl_map_memory_to_gpu_args) -> Result {
     let ids = DeviceIds::read(args.device_ids_array_ptr, args.n_devices, args.n_success)?;
-    let _state = process.lock()?;
-    let (device, handle) = process.device_of_handle(args.handle)?;
-    device.check_acquired()?;
-    if !device.has_buffer(handle) {
-        return Err(ENOMEM);
+    let mut map = || {
+        let _state = process.lock()?;
+        let (device, handle) = process.device_of_handle(args.handle)?;
+        device.check_acquired()?;
+        if !device.has_buffer(handle) {
+            return Err(ENOMEM);
+        }
+        for_devices(process, &ids, &mut args.n_success, |on| {
+            device.map(handle, on)
+        })
+    };
+    match map() {
+        // Addresses of memory that the process has unmapped may still be in use.
+        Err(e) if e == EINVAL => process.svm().free_unmapped().and_then(|()| map()),
+        result => result,
     }
-    for_devices(process, &ids, &mut args.n_success, |on| {
-        device.map(handle, on)
-    })
 }
 
 /// `UNMAP_MEMORY_FROM_GPU`. As [`map`]; `EINVAL` if a GPU does not map the buffer, `EBUSY` if a

@@ -606,13 +606,30 @@ impl Svm {
     /// Returns whether any of the pages from `first` to below `end` is registered. `ENOMEM` without
     /// memory.
     pub(crate) fn overlaps(&self, first: u64, end: u64) -> Result<bool> {
-        if self.windows.lock().is_empty() {
+        if !self.is_used() {
             return Ok(false);
         }
         let mm = self.user()?;
         let mut state = self.state.lock();
         self.tidy(&mut state, &mm)?;
         Ok(state.attributes.has_any(first, end))
+    }
+
+    /// Returns whether there are windows. Of windows that [`Self::collect`] has removed meanwhile
+    /// the addresses are free.
+    fn is_used(&self) -> bool {
+        self.state.lock().windows != 0
+    }
+
+    /// Frees the addresses of pages that the process has unmapped. `ENOMEM` without memory, `ESRCH`
+    /// if the process is ending.
+    pub(crate) fn free_unmapped(&self) -> Result {
+        if !self.is_used() {
+            return Ok(());
+        }
+        let mm = self.user()?;
+        let mut state = self.lock()?;
+        self.tidy(&mut state, &mm)
     }
 
     /// Takes the lock of the attributes, to change [`Self::retries`], and removes pages that the

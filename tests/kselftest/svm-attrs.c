@@ -455,6 +455,37 @@ TEST(ranges_and_bos_exclude_each_other)
 	EXPECT_OK(unregister(&k, &u));
 }
 
+/* At once: no worker has to run first. */
+TEST(munmap_frees_addresses)
+{
+	struct pages u;
+	struct kfd k;
+	char *p, *q;
+	int i;
+
+	open_svm(&k);
+	p = anonymous(16 * KFD_PAGE);
+	q = anonymous(16 * KFD_PAGE);
+	for (i = 0; i < 100; i++) {
+		ASSERT_OK(svm_access(&k, p, 16 * KFD_PAGE));
+		ASSERT(munmap(p, 16 * KFD_PAGE) == 0);
+		register_at(&k, q, kfd_va(p), 16 * KFD_PAGE, &u);
+		ASSERT_OK(unregister(&k, &u));
+		ASSERT(mmap(p, 16 * KFD_PAGE, PROT_READ | PROT_WRITE,
+			    MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) == p);
+	}
+	/* Of a BO that was allocated before. */
+	for (i = 0; i < 20; i++) {
+		ASSERT_OK(try_register(&k, q, kfd_va(p), 16 * KFD_PAGE, FLAGS, &u));
+		ASSERT_OK(svm_access(&k, p, 16 * KFD_PAGE));
+		ASSERT(munmap(p, 16 * KFD_PAGE) == 0);
+		ASSERT_OK(kfd_bo_map_gpu(&k, &u.bo));
+		ASSERT_OK(unregister(&k, &u));
+		ASSERT(mmap(p, 16 * KFD_PAGE, PROT_READ | PROT_WRITE,
+			    MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) == p);
+	}
+}
+
 TEST(xnack_mode)
 {
 	size_t all = (size_t)sysconf(_SC_PHYS_PAGES) * KFD_PAGE;
