@@ -67,6 +67,7 @@ impl Sdma {
             Ok(made) => made,
             Err(e) => {
                 stop_rings(card, &rings);
+                rings.iter().for_each(|ring| ring.free());
                 return Err(e);
             }
         };
@@ -98,6 +99,7 @@ impl Sdma {
             let _guard = self.shared.resetting.lock();
             stop_rings(card, &self.rings);
         }
+        self.rings.iter().for_each(|ring| ring.free());
         // Waits for queued jobs of the driver, which fail by now.
         self.clients.stop();
     }

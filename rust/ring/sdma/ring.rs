@@ -181,6 +181,8 @@ struct Up {
 
 struct State {
     up: Option<Up>,
+    /// After [`Ring::stop`], until [`Ring::free`].
+    stopped: Option<Up>,
     /// Error of jobs while the ring does not run.
     down: Error,
     /// Whether the ring is mapped to its engine.
@@ -387,6 +389,7 @@ impl Ring {
                 timeline: Timeline::new(name),
                 state <- new_mutex!(State {
                     up: Some(up),
+                    stopped: None,
                     down: ENODEV,
                     running: false,
                     emitted: 0,
@@ -640,15 +643,22 @@ impl Ring {
         self.state.lock().fail_all();
     }
 
-    /// Frees the memory of the ring after [`Ring::halt`]. Jobs end as in [`Ring::end_jobs`].
+    /// Ends the ring after [`Ring::halt`]: it cannot be restarted. Jobs end as in
+    /// [`Ring::end_jobs`].
     pub(super) fn stop(&self) {
         let mut state = self.state.lock();
-        let up = state.up.take();
+        state.stopped = state.up.take();
         state.fail_all();
         drop(state);
         self.wake.notify_all();
-        // Waits for the watcher and frees the memory.
-        drop(up);
+    }
+
+    /// Waits for the watcher and frees the memory of the ring after [`Ring::stop`]. Not under a
+    /// lock that a timed-out job takes: the end of a work queue waits for the creation of others,
+    /// whose allocations may wait for the job.
+    pub(super) fn free(&self) {
+        let stopped = self.state.lock().stopped.take();
+        drop(stopped);
     }
 
     /// Starts the engine with the ring, empty. `ETIMEDOUT` when it does not execute packets.
@@ -664,7 +674,7 @@ impl Ring {
     }
 
     /// Fails pending and later jobs with `EIO`, pending ones of user space with `ECANCELED`: the
-    /// GPU is hung. The memory stays until [`Ring::stop`], in case the engine still accesses it.
+    /// GPU is hung. The memory stays until [`Ring::free`], in case the engine still accesses it.
     pub(super) fn fail_all_jobs(&self) {
         let mut state = self.state.lock();
         state.down = EIO;
