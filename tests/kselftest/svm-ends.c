@@ -211,6 +211,9 @@ TEST_TIMEOUT(lost_memory_is_free, 240)
 		rc = kfd_queue_create(&f.k, &f.q, 64);
 	} while (rc == -EIO);
 	ASSERT_OK(rc);
+	/* The code may have been in VRAM. */
+	kfd_code_unload(&f.k, &f.code);
+	ASSERT_OK(kfd_kernels(&f.k, &f.code));
 	EXPECT_RET(svm_to_vram(&f.k, last, 2 * MIB), -EIO);
 	signal(SIGSEGV, SIG_IGN);
 	ASSERT_OK(kfd_event_create(&f.k, KFD_IOC_EVENT_MEMORY, true, &event.event_id));
