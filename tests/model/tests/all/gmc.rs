@@ -227,6 +227,21 @@ fn fragments_must_be_consistent() {
     assert!(gpu.strict.lines()[0].contains("claims a fragment"));
 }
 
+#[test]
+fn fragments_must_be_consistent_inside() {
+    let gpu = gpu();
+    let va = 0x7000_0000;
+    further(&gpu, 3, va, 0);
+    for i in 0..16 {
+        let to = if i == 6 { 0x50_0000 } else { 0x20_0000 };
+        put(&gpu, T.ptb, i, to + (i << 12) | V | R | W | 4 << 7);
+    }
+    let neighbour = va + (4 << 12);
+    assert!(target(&gpu, 3, neighbour, Access::Read).is_ok());
+    access_for_a_while(&gpu, neighbour);
+    assert!(gpu.strict.lines()[0].contains("entry 0x6 of its table"));
+}
+
 /// Lets the hub check PTEs again that were inconsistent.
 fn access_for_a_while(gpu: &Gpu, va: u64) {
     for _ in 0..6 {

@@ -363,28 +363,33 @@ pub struct Disagreement {
     expected: u64,
 }
 
-/// Returns an entry of the group of a PTE that translates otherwise. The fragments may differ: a
-/// driver that maps a part of the group again makes it smaller there.
+/// Returns an entry of the group of a PTE that translates otherwise: of its ends, and of those
+/// whose index differs in one bit, so that each entry is compared with some others. The fragments
+/// may differ: a driver that maps a part of the group again makes it smaller there.
 fn disagreement(memory: &TableMemory<'_>, place: &Place, pte: u64) -> Option<Disagreement> {
     let fragment = place.fragment(pte);
     if pte & VALID == 0 || fragment == place.covers {
         return None;
     }
-    let group = 1u64 << (fragment - place.covers);
-    let first = place.index & !(group - 1);
-    [first, first + group - 1].into_iter().find_map(|index| {
-        let table = place.table & PDE_ADDR;
-        let entry = memory.entry(table, place.table & SYSTEM != 0, index);
-        let entry = entry.unwrap_or(0);
-        let distance = index.wrapping_sub(place.index) << (place.covers + 12);
-        let expected = (pte & PTE_ADDR).wrapping_add(distance) & PTE_ADDR | pte & !PTE_ADDR;
-        let differs = entry & VALID != 0 && (entry ^ expected) & !FRAGMENT != 0;
-        differs.then_some(Disagreement {
-            index,
-            entry,
-            expected,
+    let bits = fragment - place.covers;
+    let first = place.index & !mask(bits);
+    let near = (0..bits).map(|bit| place.index ^ 1 << bit);
+    [first, first + mask(bits)]
+        .into_iter()
+        .chain(near)
+        .find_map(|index| {
+            let table = place.table & PDE_ADDR;
+            let entry = memory.entry(table, place.table & SYSTEM != 0, index);
+            let entry = entry.unwrap_or(0);
+            let distance = index.wrapping_sub(place.index) << (place.covers + 12);
+            let expected = (pte & PTE_ADDR).wrapping_add(distance) & PTE_ADDR | pte & !PTE_ADDR;
+            let differs = entry & VALID != 0 && (entry ^ expected) & !FRAGMENT != 0;
+            differs.then_some(Disagreement {
+                index,
+                entry,
+                expected,
+            })
         })
-    })
 }
 
 /// Checks the fragment field: the aligned group of 2^fragment pages around the PTE must be
