@@ -256,7 +256,7 @@ impl Dqm {
         }
         self.gpu.check_usable()?;
         let Inner { sched, queues, .. } = inner;
-        sched.unmap(&self.gpu, queues, scope, None)
+        sched.unmap(&self.gpu, queues, scope)
     }
 
     fn map(&self, inner: &mut Inner, scope: Scope<'_>) -> Result {
@@ -485,6 +485,9 @@ impl Dqm {
     ) -> Result {
         let mut inner = self.lock();
         self.gpu.check_usable()?;
+        if queue.process.state.lock().has_reset_queue {
+            return Err(EACCES);
+        }
         // Reserve memory first, for the queues that will be active.
         let counted = runs && inner.queues.activate(queue);
         let reserved = self.reserve(&mut inner);
@@ -495,7 +498,7 @@ impl Dqm {
         let scope = Scope::Queue(queue);
         let unmapped = self.unmap(&mut inner, scope);
         if queue.process.state.lock().has_reset_queue {
-            // Map the other queues again.
+            // The change has found a queue that hangs. Map the other queues again.
             return unmapped
                 .and_then(|()| self.map(&mut inner, scope))
                 .and(Err(EACCES));

@@ -118,9 +118,8 @@ pub(crate) trait ResetHandler: Send + Sync {
 
 /// User queues on the SDMA engines that the kernel's rings share.
 pub(crate) trait UserQueues: Send + Sync {
-    /// Unmaps all user queues, as SDMA engine `engine` of the card is about to be reset. Others are
-    /// reset if they do not release their queue. Nests.
-    fn suspend(&self, engine: u32) -> Result;
+    /// Unmaps all user queues. An SDMA engine that does not release its queue is reset. Nests.
+    fn suspend(&self) -> Result;
 
     /// Undoes one [`UserQueues::suspend`].
     fn resume(&self) -> Result;

@@ -76,15 +76,9 @@ impl Cpsch {
         }
     }
 
-    /// Unmaps queues and checks that none is left, except on the SDMA engine `resets`, which the
-    /// caller resets. `ETIME` when the firmware does not respond or a queue cannot be reset.
-    fn unmap_and_check(
-        &mut self,
-        gpu: &Gpu,
-        queues: &mut Queues,
-        filter: Filter,
-        resets: Option<u32>,
-    ) -> Result {
+    /// Unmaps queues and checks that none is left. `ETIME` when the firmware does not respond or a
+    /// queue cannot be reset.
+    fn unmap_and_check(&mut self, gpu: &Gpu, queues: &mut Queues, filter: Filter) -> Result {
         if !self.active {
             return Ok(());
         }
@@ -98,12 +92,15 @@ impl Cpsch {
             preemption_timeout(),
         );
         if let Err(e) = done {
-            dev_err!(
-                gpu.dev(),
-                "queues were not preempted within {} ms\n",
-                preemption_timeout()
-            );
-            self.record_coredump(gpu, queues, "preemption timed out", None);
+            // With any other error the GPU hangs already.
+            if e == ETIME {
+                dev_err!(
+                    gpu.dev(),
+                    "queues were not preempted within {} ms\n",
+                    preemption_timeout()
+                );
+                self.record_coredump(gpu, queues, "preemption timed out", None);
+            }
             gpu.wedge_by_scheduler("preemption timed out");
             return Err(e);
         }
@@ -131,7 +128,7 @@ impl Cpsch {
         // The firmware does not report SDMA queues: check the engines.
         let mut from = 0;
         while let Some((index, place, doorbell)) = queues.sdma.find_held(gpu, from)? {
-            self.free_engine(gpu, queues, place, doorbell, resets)?;
+            self.free_engine(gpu, queues, place, doorbell)?;
             from = index + 1;
         }
         if self.kept_mqds.len() == before {
@@ -189,15 +186,14 @@ impl Cpsch {
         Ok(())
     }
 
-    /// Marks an SDMA queue that was not preempted as lost and resets its engine, except the engine
-    /// `resets`. `ETIME` when that fails; the card is wedged then.
+    /// Marks an SDMA queue that was not preempted as lost and resets its engine. `ETIME` when that
+    /// fails; the card is wedged then.
     fn free_engine(
         &mut self,
         gpu: &Gpu,
         queues: &mut Queues,
         place: SdmaQueueId,
         doorbell: u32,
-        resets: Option<u32>,
     ) -> Result {
         let (engine, queue) = (place.engine, place.queue);
         dev_err!(
@@ -210,9 +206,6 @@ impl Cpsch {
             if queues.mark_lost(gpu, &owner) {
                 self.keep_mqd(&owner);
             }
-        }
-        if resets == Some(engine) {
-            return Ok(());
         }
         let reset = gpu
             .sdma()
@@ -288,7 +281,7 @@ impl SchedOps for Cpsch {
         let unmapped = if gpu.is_hung() {
             Ok(())
         } else {
-            self.unmap_and_check(gpu, queues, Filter::All, None)
+            self.unmap_and_check(gpu, queues, Filter::All)
         };
         let stopped = match self.hiq.as_mut() {
             Some(hiq) if !gpu.is_hung() => unmap_hiq(gpu, hiq),
@@ -318,14 +311,8 @@ impl SchedOps for Cpsch {
     }
 
     /// All queues are unmapped to change the runlist.
-    fn unmap(
-        &mut self,
-        gpu: &Gpu,
-        queues: &mut Queues,
-        _scope: Scope<'_>,
-        resets: Option<u32>,
-    ) -> Result {
-        self.unmap_and_check(gpu, queues, Filter::Dynamic, resets)
+    fn unmap(&mut self, gpu: &Gpu, queues: &mut Queues, _scope: Scope<'_>) -> Result {
+        self.unmap_and_check(gpu, queues, Filter::Dynamic)
     }
 
     fn set_grace(&mut self, gpu: &Gpu, grace: Option<u32>) -> Result {
@@ -395,7 +382,7 @@ impl SchedOps for Cpsch {
             return Ok(());
         }
         self.set_grace(gpu, Some(0))?;
-        let unmapped = self.unmap_and_check(gpu, queues, Filter::All, None);
+        let unmapped = self.unmap_and_check(gpu, queues, Filter::All);
         let ended = self.set_grace(gpu, None);
         unmapped?;
         ended.and(self.map(gpu, queues, Scope::All))

@@ -11,11 +11,14 @@ use super::{
 };
 use crate::hw::{WaveDebug, WATCHPOINTS};
 
+/// A grace period that is the default one (`USE_DEFAULT_GRACE_PERIOD`).
+const DEFAULT_GRACE: u32 = u32::MAX;
+
 impl Dqm {
     /// Suspends queues of a process for a debugger, until [`Dqm::resume_queues`]: their waves are
-    /// saved, after a grace period in units of 1024 clock cycles. Suspended ones stay so. The
-    /// queues are suspended despite an error: `ETIME` when the scheduler does not respond, `EIO`
-    /// when the GPU is hung.
+    /// saved, after a grace period in units of 1024 clock cycles, or [`DEFAULT_GRACE`]. Suspended
+    /// ones stay so. The queues are suspended despite an error: `ETIME` when the scheduler does not
+    /// respond, `EIO` when the GPU is hung.
     pub(crate) fn suspend_queues(&self, queues: &[Arc<DqmQueue>], grace: u32) -> Result {
         let mut inner = self.lock();
         let mut ran = false;
@@ -25,6 +28,9 @@ impl Dqm {
         }
         if !ran {
             return Ok(());
+        }
+        if grace == DEFAULT_GRACE {
+            return self.execute(&mut inner, Scope::Queues(queues));
         }
         // The queues are unmapped despite an error: they count as suspended.
         let begun = self.set_grace(&mut inner, Some(grace));

@@ -214,7 +214,7 @@ impl SchedOps for Mes {
         let removed = if gpu.is_hung() {
             Ok(())
         } else {
-            self.unmap(gpu, queues, Scope::All, None)
+            self.unmap(gpu, queues, Scope::All)
         };
         self.running = false;
         removed
@@ -229,13 +229,7 @@ impl SchedOps for Mes {
         }
     }
 
-    fn unmap(
-        &mut self,
-        gpu: &Gpu,
-        queues: &mut Queues,
-        scope: Scope<'_>,
-        _resets: Option<u32>,
-    ) -> Result {
+    fn unmap(&mut self, gpu: &Gpu, queues: &mut Queues, scope: Scope<'_>) -> Result {
         if !self.running {
             return Ok(());
         }

@@ -79,16 +79,9 @@ pub(super) trait SchedOps: Send + Sync {
     /// Unmaps the queues in `scope`, and others if it cannot be avoided. Active ones are mapped by
     /// the next [`SchedOps::map`] of the same scope.
     ///
-    /// A queue that an SDMA engine does not release is lost, and the engine is reset, unless it is
-    /// `resets`, the one that the caller resets (number in the card). `ETIME` when the scheduler
-    /// does not respond; the card is wedged then.
-    fn unmap(
-        &mut self,
-        gpu: &Gpu,
-        queues: &mut Queues,
-        scope: Scope<'_>,
-        resets: Option<u32>,
-    ) -> Result;
+    /// A queue that an SDMA engine does not release is lost, and the engine is reset. `ETIME` when
+    /// the scheduler does not respond; the card is wedged then.
+    fn unmap(&mut self, gpu: &Gpu, queues: &mut Queues, scope: Scope<'_>) -> Result;
 
     /// Unmaps an active queue with an invalid packet, which is not mapped again. By default it
     /// stays mapped. Errors as [`SchedOps::set_runtime`].

@@ -4,7 +4,7 @@
 
 use kernel::prelude::*;
 
-use super::{sched::Scope, Dqm, Inner};
+use super::{sched::Scope, Dqm};
 use crate::gpu::{Isolation, UserQueues};
 
 impl Dqm {
@@ -31,15 +31,10 @@ impl UserQueues for Dqm {
         set.and(self.map(&mut inner, Scope::All))
     }
 
-    fn suspend(&self, engine: u32) -> Result {
+    fn suspend(&self) -> Result {
         let mut inner = self.lock();
         inner.suspended += 1;
-        if !inner.running {
-            return Ok(());
-        }
-        self.gpu.check_usable()?;
-        let Inner { sched, queues, .. } = &mut *inner;
-        sched.unmap(&self.gpu, queues, Scope::All, Some(engine))
+        self.unmap(&mut inner, Scope::All)
     }
 
     fn resume(&self) -> Result {

@@ -44,10 +44,10 @@ impl HangHandler for Gpu {
 }
 
 impl SdmaHost for Gpu {
-    fn without_user_queues(&self, engine: u32, f: &mut dyn FnMut()) {
+    fn without_user_queues(&self, f: &mut dyn FnMut()) {
         // Resumes those that it has suspended: nodes may start or end meanwhile.
         let all = self.all_user_queues();
-        if let Err(e) = for_each(&all, |queues| queues.suspend(engine)) {
+        if let Err(e) = for_each(&all, |queues| queues.suspend()) {
             dev_err!(
                 self.dev(),
                 "user queues were not unmapped before an SDMA engine reset: {e:?}\n"
@@ -151,10 +151,10 @@ impl Gpu {
         self.queue_resets.load(Relaxed)
     }
 
-    /// Returns the number of resets that have begun: of the device, of SDMA engines and of queues
-    /// by MES (`gpu_reset_counter`).
+    /// Returns the number of resets that have begun: of the device, of SDMA engines after a job
+    /// timeout, and of queues by MES (`gpu_reset_counter`).
     pub(crate) fn begun_resets(&self) -> u32 {
-        let engines = self.sdma.as_ref().map_or(0, |sdma| sdma.resets());
+        let engines = self.sdma.as_ref().map_or(0, |sdma| sdma.job_resets());
         engines
             .wrapping_add(self.health().hangs())
             .wrapping_add(self.queue_resets())

@@ -506,7 +506,7 @@ fn resume(
         read_ids(args.queue_array_ptr, args.num_queues)?
     };
     let state = lock(target, op)?;
-    let mut resumed = 0;
+    let mut parts = KVec::new();
     for device in target.devices() {
         let mut queues = KVec::new();
         let mut suspended = KVec::new();
@@ -519,6 +519,11 @@ fn resume(
                 }
             }
         }
+        parts.push((device, queues, suspended), GFP_KERNEL)?;
+    }
+    // From here on a failure concerns single queues.
+    let mut resumed = 0;
+    for (device, queues, suspended) in parts {
         let result = device.resume(&suspended);
         if let Err(e) = result {
             dev_err!(

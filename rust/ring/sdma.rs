@@ -179,9 +179,9 @@ impl Sdma {
         &self.schedulers
     }
 
-    /// Returns the number of engine resets.
-    pub(crate) fn resets(&self) -> u32 {
-        self.shared.resets()
+    /// Returns the number of engine resets after job timeouts.
+    pub(crate) fn job_resets(&self) -> u32 {
+        self.shared.job_resets()
     }
 
     /// Returns the mask of kernel VMIDs that hold the address space with this PASID in any hub:

@@ -103,14 +103,18 @@ TEST_TIMEOUT(queries_during_a_reset, 120)
 {
 	uint32_t rings, status, resets = 0;
 	struct drm_amdgpu_bo_list_entry bo;
-	bool same = true;
+	bool same = true, counts = true;
 	struct cs_job job;
 	pthread_t thread;
+	struct kfd k = { 0 };
 	uint64_t flags;
+	uint32_t lost;
 	struct cs cs;
 
 	device_need_reset();
 	cs_open(&cs);
+	k.drm = cs.fd;
+	lost = (uint32_t)amdgpu_info(&k, AMDGPU_INFO_VRAM_LOST_COUNTER);
 	rings = cs_rings(cs.fd, AMDGPU_HW_IP_DMA);
 	EXPECT(rings != 0);
 	cs_expect_resets(&cs, false);
@@ -118,11 +122,13 @@ TEST_TIMEOUT(queries_during_a_reset, 120)
 	for (bool last = false; !last; usleep(1000)) {
 		last = reset_is_over;
 		same &= cs_rings(cs.fd, AMDGPU_HW_IP_DMA) == rings;
+		counts &= (uint32_t)amdgpu_info(&k, AMDGPU_INFO_VRAM_LOST_COUNTER) - lost <= 1;
 		ASSERT_OK(cs_ctx_state(cs.fd, AMDGPU_CTX_OP_QUERY_STATE, cs.ctx, &flags, &status));
 		resets += status != AMDGPU_CTX_NO_RESET;
 	}
 	pthread_join(thread, NULL);
 	EXPECT(same, "other rings");
+	EXPECT(counts, "another count of losses of VRAM");
 	EXPECT_EQ(resets, 1);
 	/* Malformed also in a context that is older than the reset. */
 	bo = (struct drm_amdgpu_bo_list_entry){ cs.data.handle, 0 };

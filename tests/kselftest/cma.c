@@ -98,7 +98,9 @@ TEST_TIMEOUT(runlist_grows, 120)
 		memset(cpu, 1, BO_BYTES);
 		count++;
 	}
-	EXPECT(count && free_kib() <= LEFT_KIB, "%u BOs leave %ld KiB", count, free_kib());
+	if (!count)
+		SKIP("other memory has filled the area");
+	EXPECT(free_kib() <= LEFT_KIB, "%u BOs leave %ld KiB", count, free_kib());
 	ASSERT(fixture_works(&f));
 	before = allocations();
 	for (int i = 0; i < PROCESSES; i++) {

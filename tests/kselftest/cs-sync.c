@@ -650,7 +650,8 @@ TEST(va_replace_and_clear)
 	EXPECT_OK(cs_va(cs.fd, 0, AMDGPU_VA_OP_CLEAR, 0, va + page, 0, 2 * page));
 	EXPECT_OK(cs_va(cs.fd, b.handle, AMDGPU_VA_OP_MAP, ACCESS, va + page, 0, 2 * page));
 	EXPECT_OK(cs_va(cs.fd, a.handle, AMDGPU_VA_OP_UNMAP, 0, va, 0, page));
-	EXPECT_OK(cs_va(cs.fd, a.handle, AMDGPU_VA_OP_UNMAP, 0, va + 3 * page, 0, page));
+	/* The address of its page is that of a mapping. */
+	EXPECT_OK(cs_va(cs.fd, a.handle, AMDGPU_VA_OP_UNMAP, 0, va + 3 * page + 8, 0, page));
 	EXPECT_RET(cs_va(cs.fd, a.handle, AMDGPU_VA_OP_UNMAP, 0, va + 2 * page, 0, page), -ENOENT);
 	EXPECT_OK(cs_va(cs.fd, b.handle, AMDGPU_VA_OP_UNMAP, 0, va + page, 0, 2 * page));
 	cut_large_pages(&cs);

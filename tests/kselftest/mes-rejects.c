@@ -60,6 +60,37 @@ TEST(rejected_update_is_undone)
 	EXPECT_OK(kfd_queue_destroy(&f.q));
 }
 
+/* A process that has lost a queue can change none of its others, which run on. */
+TEST_TIMEOUT(no_change_after_a_loss, 120)
+{
+	struct kfd_ioctl_destroy_queue_args args;
+	struct kfd_queue second;
+	unsigned int before;
+	uint32_t event, *words;
+	struct fixture f;
+
+	need_mes();
+	fixture_launch(&f);
+	ASSERT_OK(kfd_queue_create(&f.k, &second, 64));
+	ASSERT_OK(kfd_event_create(&f.k, KFD_IOC_EVENT_HW_EXCEPTION, false, &event));
+	knob_set("hws.stuck_xcc", 1);
+	fixture_endless(&f, 1);
+	args.queue_id = f.q.id;
+	EXPECT_OK(kfd_ioctl(f.k.fd, AMDKFD_IOC_DESTROY_QUEUE, &args));
+	expect_hang_event(&f.k, event, WAIT_MS);
+	knob_set("hws.stuck_xcc", 0);
+	before = reject(ADD_QUEUE);
+	EXPECT_RET(update(&f.k, second.id, kfd_va(second.ring->va), (uint32_t)second.ring->size,
+			  100, 7), -EACCES);
+	EXPECT_EQ(knob_hits("mes.error"), before);
+	knob_set("mes.error", 0);
+	knob_set("mes.op", 0);
+	words = (uint32_t *)f.data->va + 256;
+	EXPECT_OK(fixture_fill(&f, &second, words, 64, 7));
+	EXPECT_EQ(words[63], 7);
+	EXPECT_OK(kfd_queue_destroy(&second));
+}
+
 /* What MES has rejected is passed to it when it is repeated. */
 TEST(rejected_settings_are_repeated)
 {

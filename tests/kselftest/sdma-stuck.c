@@ -253,3 +253,122 @@ TEST_TIMEOUT(stuck_beside_a_hung_job, 120)
 	EXPECT_OK(sdma_queue_destroy(&q[1]));
 	ASSERT_OK(ktap_in_child(use_engine, NULL));
 }
+
+/* Stalls engine 0 with a queue, which is not preempted, and returns when the queue occupies it. */
+static void stall(struct kfd *k, struct sdma_queue *q, struct kfd_bo **page)
+{
+	uint32_t packets[8] = { 0 }, *p = packets;
+	unsigned int stalls = knob_hits("sdma.stall");
+
+	ASSERT_OK(kfd_bo_create(k, 4096, KFD_FLAGS_GTT, page));
+	ASSERT_OK(sdma_queue_create(k, q, KFD_IOC_QUEUE_TYPE_SDMA_BY_ENG_ID, 0, RING));
+	ASSERT(works(q, (*page)->va, 7));
+	knob_set("sdma.stall", 1);
+	sdma_copy(&p, kfd_va((*page)->va) + 64, kfd_va((*page)->va) + 128, 64);
+	ASSERT_OK(sdma_queue_put(q, packets, p));
+	sdma_queue_ring(q);
+	for (int ms = 0; knob_hits("sdma.stall") == stalls; ms++)
+		ASSERT(ms < 1000 && !usleep(1000));
+}
+
+/* Jobs of more contexts than there are engines: some are on each ring. */
+struct jobs {
+	struct cs cs[8];
+	uint64_t handle[8];
+};
+
+static void jobs_open(struct jobs *jobs)
+{
+	for (int i = 0; i < 8; i++) {
+		cs_open(&jobs->cs[i]);
+		ASSERT_OK(cs_run(&jobs->cs[i], 0, cs_write(&jobs->cs[i], jobs->cs[i].data.va, 1),
+				 &jobs->handle[i]));
+		cs_done(&jobs->cs[i], 0, jobs->handle[i]);
+	}
+}
+
+static void jobs_start(struct jobs *jobs)
+{
+	for (int i = 0; i < 8; i++)
+		ASSERT_OK(cs_run(&jobs->cs[i], 0, cs_write(&jobs->cs[i], jobs->cs[i].data.va, 2),
+				 &jobs->handle[i]));
+}
+
+/* Jobs that wait for an engine behind a queue that is stuck are executed after its reset. */
+TEST_TIMEOUT(jobs_behind_a_stuck_queue, 120)
+{
+	struct sdma_queue q;
+	struct kfd_bo *page;
+	struct jobs jobs;
+	uint32_t event;
+	struct kfd k;
+
+	knobs_open();
+	fixture_open(&k);
+	ASSERT_OK(kfd_event_create(&k, KFD_IOC_EVENT_HW_EXCEPTION, false, &event));
+	jobs_open(&jobs);
+	stall(&k, &q, &page);
+	jobs_start(&jobs);
+	expect_hang_event(&k, event, WAIT_MS);
+	for (int i = 0; i < 8; i++) {
+		uint64_t busy;
+
+		EXPECT_OK(cs_wait(&jobs.cs[i], 0, jobs.handle[i], FOREVER, &busy));
+		EXPECT_EQ(jobs.cs[i].data.words[0], 2);
+		cs_expect_resets(&jobs.cs[i], false);
+	}
+	EXPECT_OK(sdma_queue_destroy(&q));
+	ASSERT_OK(ktap_in_child(use_engine, NULL));
+}
+
+/* The queue of a killed process keeps its memory until its engine is reset. */
+TEST_TIMEOUT(killed_before_the_reset, 120)
+{
+	uint64_t before = 0, now = 0;
+	struct jobs jobs;
+	int log, ready[2];
+	struct kfd k;
+	pid_t child;
+	char byte = 0;
+	int rc;
+
+	knobs_open();
+	fixture_open(&k);
+	jobs_open(&jobs);
+	ASSERT_OK(kfd_available(&k, &before));
+	log = kmsg_open();
+	ASSERT(pipe(ready) == 0);
+	child = fork_child();
+	if (!child) {
+		struct kfd_bo *page, *vram;
+		struct sdma_queue q;
+
+		fixture_open(&k);
+		ASSERT_OK(kfd_bo_create(&k, 64 << 20, KFD_FLAGS_VRAM, &vram));
+		stall(&k, &q, &page);
+		ASSERT(write(ready[1], &byte, 1) == 1);
+		pause();
+	}
+	ASSERT(read(ready[0], &byte, 1) == 1);
+	ASSERT_OK(kfd_available(&k, &now));
+	ASSERT(now < before);
+	jobs_start(&jobs);
+	for (int ms = 0; !kmsg_lines_with(log, ": timeout, signaled seq"); ms += 10)
+		ASSERT(ms < 30000 && !usleep(10000));
+	/* The reset of the engine fails after 2 s, and the card is reset. */
+	knob_set("smu.silent", 1);
+	ASSERT(kill(child, SIGKILL) == 0);
+	for (int ms = 0;; ms += 10) {
+		rc = kfd_available(&k, &now);
+		if (rc || now >= before)
+			break;
+		ASSERT(ms < 60000 && !usleep(10000));
+	}
+	ktap_note("%d, %llu MiB in use", rc, (unsigned long long)(before - now) >> 20);
+	EXPECT(kmsg_lines_with(log, " hangs (") > 0);
+	close(log);
+	ASSERT(waitpid(child, NULL, 0) == child);
+	knob_set("smu.silent", 0);
+	sleep(5);
+	ASSERT_OK(ktap_in_child(use_engine, NULL));
+}

@@ -11,7 +11,8 @@ impl Sdma {
     /// Prints the rings: pointers in bytes, job counts, pending jobs, and the registers of the
     /// engines.
     pub(crate) fn show(&self, card: &Card, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(f, "  {} resets", self.resets())?;
+        let resets = self.rings.iter().map(|ring| ring.resets()).sum::<u32>();
+        writeln!(f, "  {resets} resets")?;
         for ring in &self.rings {
             let name = ring.name().to_str().unwrap_or("sdma");
             let Ok(s) = ring.snapshot() else {

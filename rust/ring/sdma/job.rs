@@ -128,6 +128,24 @@ impl Job {
         }
     }
 
+    /// Puts the job on its ring. `ECANCELED` for a job of user space if VRAM was lost since, else
+    /// errors as [`Self::emit`].
+    fn start(&mut self, queue: &Queue) -> Result<ARef<Fence>> {
+        let (card, _) = queue.ring.parents()?;
+        if let Payload::User { losses, .. } = &self.payload {
+            if card.health().resets() != *losses {
+                return Err(ECANCELED);
+            }
+        }
+        if self.is_secure() {
+            // The C driver fails at this point too (`amdgpu_ib_schedule`).
+            if !card.generation().caps.sdma_secure {
+                return Err(EINVAL);
+            }
+        }
+        self.emit(&queue.ring, &queue.shared)
+    }
+
     /// Puts the job on the ring. Errors as [`Ring::emit`].
     fn emit(&mut self, ring: &Arc<Ring>, shared: &Shared) -> Result<ARef<Fence>> {
         let memory = self.memory.take().ok_or(ECANCELED)?;
@@ -230,22 +248,10 @@ impl JobOps for Job {
     }
 
     fn run(&mut self, queue: &Queue) -> Result<ARef<Fence>> {
-        let (card, _) = queue.ring.parents()?;
-        if let Payload::User { losses, .. } = &self.payload {
-            if card.health().resets() != *losses {
-                return Err(ECANCELED);
-            }
-        }
-        if self.is_secure() {
-            // The C driver fails at this point too (`amdgpu_ib_schedule`).
-            if !card.generation().caps.sdma_secure {
-                return Err(EINVAL);
-            }
-        }
-        let emitted = self.emit(&queue.ring, &queue.shared);
+        let emitted = self.start(queue);
         match (&self.payload, emitted) {
-            // The card is hung: its reset will lose VRAM.
-            (Payload::User { .. }, Err(EIO)) => Err(ECANCELED),
+            // The card is hung, and its reset will lose VRAM, or it is gone.
+            (Payload::User { .. }, Err(e)) if e == EIO || e == ENODEV => Err(ECANCELED),
             (_, emitted) => emitted,
         }
     }
@@ -269,7 +275,8 @@ impl JobOps for Job {
             );
         }
         match queue.shared.recover(ring) {
-            Ok(()) => dev_err!(card.dev(), "{name}: engine was reset\n"),
+            Ok(true) => dev_err!(card.dev(), "{name}: engine was reset\n"),
+            Ok(false) => dev_warn!(card.dev(), "{name}: jobs completed before a reset\n"),
             Err(e) => {
                 dev_err!(card.dev(), "{name}: engine was not reset: {e:?}\n");
                 // Fails all jobs, unless the card is wedged already.

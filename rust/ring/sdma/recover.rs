@@ -33,7 +33,7 @@ pub(super) struct Shared {
     /// Serializes engine resets.
     #[pin]
     pub(super) resetting: Mutex<()>,
-    resets: Atomic<u32>,
+    job_resets: Atomic<u32>,
     /// During a suspend: signaled at its end, which jobs of user space wait for. A leaf.
     #[pin]
     paused: Mutex<Option<HwFence>>,
@@ -60,7 +60,7 @@ impl Shared {
                 vmids,
                 hubs,
                 resetting <- new_mutex!(()),
-                resets: Atomic::new(0),
+                job_resets: Atomic::new(0),
                 paused <- new_mutex!(None, "rkfd_sdma_paused"),
                 pauses: Timeline::new(c"sdma_paused"),
             }),
@@ -101,30 +101,36 @@ impl Shared {
         self.vmids.iter().map(|vmids| &**vmids)
     }
 
-    /// Returns the number of engine resets.
-    pub(super) fn resets(&self) -> u32 {
-        self.resets.load(Relaxed)
+    /// Returns the number of engine resets after job timeouts.
+    pub(super) fn job_resets(&self) -> u32 {
+        self.job_resets.load(Relaxed)
     }
 
     /// Resets the engine of `ring` after a job timeout. The oldest job fails with `ETIME`; later
-    /// ones are resubmitted. `EIO` when the card is hung.
+    /// ones are resubmitted. Returns whether the engine was reset. `EIO` when the card is hung.
     ///
-    /// User queues are unmapped first, because those on the engine would be lost. That may already
-    /// find the engine hung and reset it.
-    pub(super) fn recover(&self, ring: &Ring) -> Result {
+    /// User queues are unmapped first, because those on the engine would be lost. That resets the
+    /// engine if it does not release one of them: then the job was not executed, and is resubmitted
+    /// with the others.
+    pub(super) fn recover(&self, ring: &Ring) -> Result<bool> {
         let (card, host) = ring.parents()?;
         card.check_usable()?;
         let Some(guilty) = ring.oldest() else {
-            return Ok(());
+            return Ok(false);
         };
+        let before = ring.resets();
         let mut result = Ok(());
-        host.without_user_queues(ring.engine(), &mut || {
+        host.without_user_queues(&mut || {
             let _guard = self.resetting.lock();
-            if ring.oldest() == Some(guilty) {
+            if ring.oldest() == Some(guilty) && ring.resets() == before {
+                // Incremented before the end of the job is visible.
+                self.job_resets.fetch_add(1, Relaxed);
                 result = self.reset(&card, ring, |seq, _| seq == guilty);
             }
         });
-        result
+        // The card hangs if the engine could not be reset.
+        result.and(card.check_usable())?;
+        Ok(ring.resets() != before)
     }
 
     /// Resets an engine, see [`Ring::reset`]. Wedges the card when that fails. The caller holds
@@ -141,8 +147,6 @@ impl Shared {
             ring.engine(),
             u64::from(ring.oldest().unwrap_or(0)),
         );
-        // Incremented before the end of the guilty job is visible.
-        self.resets.fetch_add(1, Relaxed);
         ring.reset(guilty, ETIME).inspect_err(|_| {
             card.wedge("an SDMA engine was not reset");
         })

@@ -197,6 +197,8 @@ struct State {
     watching: bool,
     /// Number of lost interrupts that the watcher found.
     lost: u32,
+    /// Number of resets of the engine.
+    resets: u32,
 }
 
 /// State of a ring, for debugfs. Pointers are in bytes.
@@ -397,6 +399,7 @@ impl Ring {
                     pending,
                     watching: false,
                     lost: 0,
+                    resets: 0,
                 }),
                 wake <- new_condvar!(),
                 watcher <- new_work!("Ring::watcher"),
@@ -572,6 +575,11 @@ impl Ring {
         self.state.lock().pending.first().map(|job| job.seq)
     }
 
+    /// Returns the number of calls of [`Self::reset`].
+    pub(super) fn resets(&self) -> u32 {
+        self.state.lock().resets
+    }
+
     /// Resets the engine. The oldest job, if it has not completed and `guilty` returns true for its
     /// sequence number and whether the engine has the kernel ring selected, fails with `error`, and
     /// others of its context with `ECANCELED`: only their fences are resubmitted. All other jobs
@@ -582,6 +590,7 @@ impl Ring {
         let Some(up) = state.up.as_mut().filter(|_| state.running) else {
             return Err(state.down);
         };
+        state.resets = state.resets.wrapping_add(1);
         let hal = up.card.generation().sdma;
         let selected = hal.is_selected(up.card.mmio()?, self.engine)?;
         let restarted = up.restart(self.engine);
