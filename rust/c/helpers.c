@@ -456,8 +456,10 @@ void rkfd_helper_drm_syncobj_put(struct drm_syncobj *syncobj)
 	drm_syncobj_put(syncobj);
 }
 
-struct page *rkfd_helper_alloc_pages(unsigned int order, bool zero)
+/* Of the node of the device, whatever the memory policy of the task. */
+struct page *rkfd_helper_alloc_pages(struct device *dev, unsigned int order, bool zero)
 {
+	struct page *page;
 	gfp_t gfp = GFP_KERNEL | __GFP_RETRY_MAYFAIL | __GFP_NOWARN;
 
 	/*
@@ -465,10 +467,21 @@ struct page *rkfd_helper_alloc_pages(unsigned int order, bool zero)
 	 * references to pages: no compound page is necessary, whose tail pages cost time.
 	 */
 	if (order)
-		gfp = GFP_KERNEL | __GFP_NORETRY | __GFP_NOWARN;
+		gfp = GFP_KERNEL | __GFP_NORETRY | __GFP_NOWARN | __GFP_THISNODE;
 	if (zero)
 		gfp |= __GFP_ZERO;
-	return alloc_pages(gfp, order);
+	page = alloc_pages_node(dev_to_node(dev), gfp, order);
+	if (page)
+		mod_lruvec_page_state(page, NR_GPU_ACTIVE, 1 << order);
+	return page;
+}
+
+void rkfd_helper_free_pages(phys_addr_t addr, unsigned int order)
+{
+	struct page *page = phys_to_page(addr);
+
+	mod_lruvec_page_state(page, NR_GPU_ACTIVE, -(1 << order));
+	__free_pages(page, order);
 }
 
 phys_addr_t rkfd_helper_page_to_phys(struct page *page)

@@ -78,7 +78,7 @@ pub(super) fn valid_priority(priority: i32) -> i32 {
 }
 
 /// Returns how often the contents of VRAM were lost; `u32::MAX` if the GPU is hung.
-pub(super) fn losses(gpu: &Gpu) -> u32 {
+fn losses(gpu: &Gpu) -> u32 {
     if gpu.is_hung() {
         u32::MAX
     } else {

@@ -5,6 +5,7 @@
 use core::ops::Range;
 
 use kernel::{
+    page::PAGE_SIZE,
     prelude::*,
     rbtree::{RBTree, RBTreeNodeReservation},
     sync::{aref::ARef, Mutex},
@@ -170,6 +171,8 @@ impl Mappings {
         object: &Object,
         va: u64,
     ) -> Result {
+        // As the C driver.
+        let va = va / PAGE_SIZE as u64 * PAGE_SIZE as u64;
         let mapping = self.all.get(&va);
         mapping
             .filter(|m| m.object.key() == object.key())

@@ -21,13 +21,16 @@
 use core::{any::TypeId, ops::Deref, ptr::NonNull};
 
 use kernel::{
-    alloc::flags::__GFP_ZERO,
+    alloc::flags::{GFP_KERNEL_ACCOUNT, __GFP_ZERO},
     bindings,
     error::to_result,
     fs::{self, LocalFile},
-    page::PAGE_SIZE,
+    page::{Page, PAGE_SIZE},
     prelude::*,
-    sync::aref::{ARef, AlwaysRefCounted},
+    sync::{
+        aref::{ARef, AlwaysRefCounted},
+        SetOnce,
+    },
     types::Opaque,
 };
 
@@ -45,7 +48,8 @@ pub(crate) use frame::{Caching, Frame, Memory, View};
 /// The driver's part of a GEM object (`struct drm_gem_object_funcs`).
 ///
 /// Safe to implement: only a [`Frame`] gets into user page tables, a page of system memory that is
-/// zapped before it is freed ([`Memory`]), or of a BAR of the device, zapped at its unplug. Earlier
+/// zapped before it is freed ([`Memory`]), or of a BAR of the device, zapped at its unplug. After
+/// that all of an object's addresses show one page of zeroes, which it owns. Earlier
 /// than that, a driver that moves the object calls [`View::zap`]; until then mappings keep the
 /// pages that they have.
 #[vtable]
@@ -101,6 +105,8 @@ pub(crate) struct Object<T: DriverObject> {
     #[pin]
     raw: Opaque<bindings::drm_gem_object>,
     id: TypeId,
+    /// Shown after the unplug of the device.
+    zeroes: SetOnce<Page>,
     #[pin]
     payload: T,
 }
@@ -168,6 +174,7 @@ impl<T: DriverObject> Object<T> {
                 // The allocation zeroes it.
                 raw <- Opaque::ffi_init(|_| ()),
                 id: TypeId::of::<T>(),
+                zeroes: SetOnce::new(),
                 payload <- payload,
             }),
             GFP_KERNEL | __GFP_ZERO,
@@ -484,7 +491,8 @@ impl<T: DriverObject> Object<T> {
                     _ => result,
                 }
             })
-            .unwrap_or(bindings::vm_fault_reason_VM_FAULT_SIGBUS);
+            // SAFETY: As in the section above.
+            .unwrap_or_else(|| unsafe { this.insert_zeroes(vma, address) });
         if moves {
             // The file keeps the module loaded. Its last reference is dropped by task work, after
             // this function has returned; that of the object may be dropped below.
@@ -503,6 +511,35 @@ impl<T: DriverObject> Object<T> {
             drop(file);
         }
         result
+    }
+
+    /// Inserts a page of zeroes at `address` of an area: processes that have mapped objects of a
+    /// device outlive it. Returns the result of the fault.
+    ///
+    /// # Safety
+    ///
+    /// The area is a PFN map without copy-on-write that holds the object, and its mmap or VMA lock
+    /// is held.
+    unsafe fn insert_zeroes(
+        &self,
+        vma: *mut bindings::vm_area_struct,
+        address: usize,
+    ) -> bindings::vm_fault_t {
+        if self.zeroes.as_ref().is_none() {
+            // Another fault may store its page first.
+            if let Ok(page) = Page::alloc_page(GFP_KERNEL_ACCOUNT | __GFP_ZERO) {
+                self.zeroes.populate(page);
+            }
+        }
+        let Some(page) = self.zeroes.as_ref() else {
+            return bindings::vm_fault_reason_VM_FAULT_OOM;
+        };
+        // SAFETY: The page is valid.
+        let phys = unsafe { ours::rkfd_helper_page_to_phys(page.as_ptr()) };
+        let pfn = phys as usize / PAGE_SIZE;
+        // SAFETY: The area by the safety requirement; the function checks the address. The page is
+        // freed with the object, after the last area that holds it.
+        unsafe { ours::rkfd_helper_vmf_insert(vma, address, pfn, false, false) }
     }
 
     /// Reads or writes up to `len` bytes of an area for a debugger. Returns their number or an

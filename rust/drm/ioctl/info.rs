@@ -8,7 +8,7 @@ use crate::{
     asic::vbios::Vbios,
     card::account,
     drm::{
-        ctx::{self, DMA_MAX_IBS, DMA_RINGS},
+        ctx::{DMA_MAX_IBS, DMA_RINGS},
         file::{FileData, Render},
         userq,
     },
@@ -60,7 +60,7 @@ impl Handler<Render> for Info {
             uapi::AMDGPU_INFO_TIMESTAMP => out.put(&gpu.clock_counter()?),
             uapi::AMDGPU_INFO_NUM_BYTES_MOVED => out.put(&gpu.lru().bytes_moved()),
             uapi::AMDGPU_INFO_NUM_EVICTIONS => out.put(&gpu.lru().evictions()),
-            uapi::AMDGPU_INFO_VRAM_LOST_COUNTER => out.put(&ctx::losses(gpu)),
+            uapi::AMDGPU_INFO_VRAM_LOST_COUNTER => out.put(&gpu.health().resets()),
             uapi::AMDGPU_INFO_GDS_CONFIG => out.put(&sharing(gpu)),
             uapi::AMDGPU_INFO_MAX_IBS => out.put(&max_ibs()),
             // No such engine.

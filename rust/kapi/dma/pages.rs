@@ -5,7 +5,6 @@
 use core::ops::Range;
 
 use kernel::{
-    bindings,
     num::casts::u32_as_usize,
     page::PAGE_SIZE,
     prelude::*,
@@ -17,7 +16,10 @@ use super::{
     mapping::{Mapping, PeerMapping},
     runs::{DmaRuns, Run, Runs},
 };
-use crate::{bindings as ours, kapi::task};
+use crate::{
+    bindings as ours,
+    kapi::{raw_device as raw, task},
+};
 
 /// Contents of new memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,7 +46,7 @@ struct Extents {
 }
 
 impl Extents {
-    fn new(pages: u32, contents: Contents) -> Result<Self> {
+    fn new(device: &Device, pages: u32, contents: Contents) -> Result<Self> {
         let mut this = Self {
             list: KVVec::new(),
             pages: 0,
@@ -56,7 +58,7 @@ impl Extents {
             let left = pages - this.pages;
             let mut order = left.ilog2().min(MAX_ORDER);
             loop {
-                match this.add(order, contents) {
+                match this.add(device, order, contents) {
                     Ok(()) => break,
                     Err(e) if order == 0 => return Err(e),
                     Err(_) => order -= 1,
@@ -66,10 +68,12 @@ impl Extents {
         Ok(this)
     }
 
-    fn add(&mut self, order: u32, contents: Contents) -> Result {
+    fn add(&mut self, device: &Device, order: u32, contents: Contents) -> Result {
         self.list.reserve(1, GFP_KERNEL)?;
-        // SAFETY: The allocation may sleep, and so may the callers; any order may be requested.
-        let page = unsafe { ours::rkfd_helper_alloc_pages(order, contents == Contents::Zero) };
+        let zero = contents == Contents::Zero;
+        // SAFETY: The allocation may sleep, and so may the callers; any order may be requested. The
+        // device is valid.
+        let page = unsafe { ours::rkfd_helper_alloc_pages(raw(device.dev()), order, zero) };
         if page.is_null() {
             return Err(ENOMEM);
         }
@@ -95,7 +99,7 @@ impl Drop for Extents {
         for run in &self.list {
             // SAFETY: By the type invariant the pages are owned by the object, and were allocated
             // with the order of which `count` is the power.
-            unsafe { bindings::free_pages(Self::cpu(run, 0) as usize, run.count.ilog2()) };
+            unsafe { ours::rkfd_helper_free_pages(run.addr, run.count.ilog2()) };
         }
     }
 }
@@ -117,7 +121,7 @@ impl Pages {
         if pages == 0 {
             return Err(EINVAL);
         }
-        let extents = Arc::new(Extents::new(pages, contents)?, GFP_KERNEL)?;
+        let extents = Arc::new(Extents::new(device, pages, contents)?, GFP_KERNEL)?;
         // SAFETY: The pages are freed after the mapping is dropped. An access of the device after
         // that is a defect of its driver.
         let mapping = unsafe { Mapping::new(device, &extents.list)? };
