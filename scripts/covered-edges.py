@@ -68,8 +68,8 @@ def positions(module, offsets):
     found = []
     for frames in re.split(r"^0x[0-9a-f]+\n", result, flags=re.MULTILINE)[1:]:
         lines = [line.split(" ")[0] for line in frames.splitlines()]
-        own = [line for line in lines if "/obj/" in line] or lines
-        found.append(re.sub(r"^.*?/obj/(\./)?", "", own[0]))
+        own = [line for line in lines if "/obj/module-" in line] or lines
+        found.append(re.sub(r"^.*?/obj/module-\w+/(\./)?", "", own[0]))
     return found
 
 

@@ -135,10 +135,44 @@ export RKFD_ROOT
 # by a NUL byte.
 source_files() {
 	if [ -n "$RKFD_CHECKOUT" ]; then
-		git ls-files -z --cached --others --exclude-standard -- "$@"
+		git ls-files -z --cached --others --exclude-standard -- "$@" || die "git does not read the checkout $RKFD_SRC"
 	else
 		find "$@" -type f -print0
 	fi
+}
+# source_sums PATH...: prints hash and name of each file below these paths of the checkout. One that
+# is deleted in the checkout only has none.
+source_sums() {
+	cd "$RKFD_SRC" && source_files "$@" | { xargs -0r sha256sum 2>/dev/null || true; } | LC_ALL=C sort -u
+}
+# update_copy FOLDER PATH...: makes the files of FOLDER those below these paths of the checkout.
+# Make, Kbuild and cargo compare times: a file that had another content gets the current time,
+# whichever it has in the checkout, and the others keep theirs. What is saved later, while they are
+# compiled, is not part of the copy. FOLDER.sums has hashes and names of its files.
+update_copy() {
+	local copy=$1 sums=$1.sums
+	shift
+	[ -e "$sums" ] || rm -rf "$copy"
+	mkdir -p "$copy"
+	: >>"$sums"
+	# In subshells, which change the folder.
+	(source_sums "$@") >"$sums.new"
+	(
+		export LC_ALL=C
+		names() { cut -c67- | sort -u; }
+		cd "$copy"
+		comm -23 <(names <"$sums") <(names <"$sums.new") | xargs -d '\n' -r rm -f
+		# An interrupted update leaves the names of all files that may be in the copy.
+		cat "$sums.new" >>"$sums"
+		# The files themselves, as a tool may have changed them (scripts/mutants).
+		comm -13 <(names <"$sums.new" | xargs -d '\n' -r sha256sum 2>/dev/null | sort) "$sums.new" | names >"$sums.changed"
+		cd "$RKFD_SRC"
+		xargs -d '\n' -r cp --parents -t "$copy" <"$sums.changed"
+		cd "$copy"
+		names <"$sums.new" | xargs -d '\n' -r sha256sum | sort >"$sums.of"
+	)
+	mv "$sums.of" "$sums"
+	rm -f "$sums.new" "$sums.changed"
 }
 
 is_guest_root() { case " $GUEST_ROOTS $EXTRA_ROOTS " in *" $1 "*) return 0 ;; *) return 1 ;; esac; }

@@ -1,0 +1,118 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: GPL-2.0 OR MIT
+#
+# Tests of scripts/ in a checkout of their own with an empty cache, in which the scripts that need a
+# build root or a VM are replaced. Prints a line per test; `make lint` runs it.
+#   test_scripts.sh [TEST...]
+
+set -euo pipefail
+scripts=$(cd "$(dirname "$0")/../../scripts" && pwd -P)
+work=$(mktemp -d /tmp/rkfd-scripts.XXXXXX)
+trap 'rm -rf "$work"' EXIT
+trap 'exit 130' INT TERM HUP
+
+fail() { printf '# %s\n' "$*"; exit 1; }
+# expect FILE CONTENT
+expect() { [ "$(cat "$1")" = "$2" ] || fail "$1 is '$(cat "$1")', not '$2'"; }
+# replace NAME: replaces a script by standard input.
+replace() {
+	cat >"scripts/$1"
+	chmod +x "scripts/$1"
+}
+# Makes the checkout, the current folder, and the cache.
+checkout() {
+	export RKFD_CACHE=$work/cache
+	unset RKFD_OUT CARGO_TARGET_DIR CHIP KERNEL COVERAGE DRIVER LONG CI RKFD_IN_ROOT MAKEFLAGS MAKELEVEL
+	mkdir -p "$work/checkout" "$RKFD_CACHE"
+	echo 7.3.0+deb13-amd64 >"$RKFD_CACHE/kernel-7.3.release"
+	cd "$work/checkout"
+	git init -q .
+	echo /build/ >.gitignore
+	cp -r "$scripts" .
+	replace setup <<<'#!/bin/sh'
+}
+
+# A compiler in place of the build root's: rkfd.ko has the content of rkfd.rs when it starts.
+# $work/during, if it exists, runs meanwhile.
+compiler() {
+	mkdir -p rust tests/coverage
+	touch Kbuild
+	replace in-root <<-EOF
+		#!/bin/bash
+		for word; do case \$word in M=*) cd "\${word#M=}" ;; esac; done
+		echo run >>$work/compiled
+		[ rkfd.ko -nt rust/rkfd.rs ] && exit
+		source=\$(cat rust/rkfd.rs)
+		[ ! -e $work/during ] || bash $work/during
+		echo "\$source" >rkfd.ko
+	EOF
+}
+build() { scripts/build module >"$work/log" 2>&1 || fail "scripts/build: $(cat "$work/log")"; }
+
+test_build_of_a_file_saved_during_a_build() {
+	compiler
+	echo one >rust/rkfd.rs
+	echo "echo two >$PWD/rust/rkfd.rs; sleep 0.1" >"$work/during"
+	build
+	expect build/module/rkfd.ko one
+	rm "$work/during"
+	build
+	expect build/module/rkfd.ko two
+	echo one >rust/rkfd.rs
+	build
+	expect build/module/rkfd.ko one
+}
+test_build_of_an_older_file() {
+	compiler
+	echo one >rust/rkfd.rs
+	touch -d '1 hour ago' rust/rkfd.rs
+	cp -p rust/rkfd.rs rkfd.rs.bak
+	echo two >rust/rkfd.rs
+	build
+	expect build/module/rkfd.ko two
+	mv rkfd.rs.bak rust/rkfd.rs
+	build
+	expect build/module/rkfd.ko one
+}
+test_build_of_unchanged_files_compiles_nothing() {
+	compiler
+	echo one >rust/rkfd.rs
+	build
+	touch rust/rkfd.rs
+	build
+	expect "$work/compiled" run
+}
+test_copies_change_only_other_contents() {
+	. scripts/lib.sh
+	mkdir -p rust
+	for name in same other deleted; do echo 1 >"rust/$name"; done
+	update_copy "$work/copy" rust
+	touch -d '1 hour ago' "$work"/copy/rust/*
+	touch "$work/start" rust/same
+	echo 2 >rust/other
+	touch -d '2 hours ago' rust/other
+	rm rust/deleted
+	update_copy "$work/copy" rust
+	expect "$work/copy/rust/other" 2
+	[ ! "$work/copy/rust/other" -ot "$work/start" ] || fail "a file with another content has an old time"
+	[ "$work/copy/rust/same" -ot "$work/start" ] || fail "a file with the same content has a new time"
+	[ ! -e "$work/copy/rust/deleted" ] || fail "a deleted file is left"
+	echo tool >"$work/copy/rust/same"
+	update_copy "$work/copy" rust
+	expect "$work/copy/rust/same" 1
+}
+
+[ $# -gt 0 ] || mapfile -t tests < <(declare -F | awk '$3 ~ /^test_/ { print $3 }')
+[ $# = 0 ] || tests=("$@")
+rc=0
+for name in "${tests[@]}"; do
+	rm -rf "${work:?}"/*
+	# A process of its own, as errexit does not apply within a condition.
+	(
+		set -e
+		checkout
+		"$name"
+	) &
+	if wait $!; then echo "ok $name"; else echo "not ok $name"; rc=1; fi
+done
+exit "$rc"
