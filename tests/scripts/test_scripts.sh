@@ -102,6 +102,34 @@ test_copies_change_only_other_contents() {
 	expect "$work/copy/rust/same" 1
 }
 
+# fuzz STATUS OUTPUT: runs the fuzzer with a VM that ends like this.
+fuzz() {
+	replace build <<<'#!/bin/sh'
+	replace in-root <<-'EOF'
+		#!/bin/sh
+		echo "Relocation section '.rela.text' at offset 0"
+		echo "000000000010 R_X86_64_PLT32 __sanitizer_cov_trace_pc - 4"
+	EOF
+	replace vm <<-EOF
+		#!/bin/sh
+		mkdir -p build/logs/fuzz-mi300x-1xcc
+		cd build/logs/fuzz-mi300x-1xcc
+		touch model.log guest.log covered
+		printf '%b' '$2' >out.log
+		exit $1
+	EOF
+	echo "1 open" >program
+	scripts/fuzz --replay program >"$work/log" 2>&1
+}
+test_fuzz() {
+	fuzz 0 '# fuzz: 3 s, 40 programs, 90 calls\nrkfd-vm: exit 0\n' || fail "$(cat "$work/log")"
+	! fuzz 96 '# fuzz: 3 s, 40 programs, 90 calls\nnot ok 2 log\nrkfd-vm: exit 96\n' || fail "no finding"
+	grep -q '^finding: not ok 2 log' "$work/log" || fail "$(cat "$work/log")"
+}
+test_fuzz_without_a_driver_fails() { ! fuzz 98 'rkfd-vm: exit 98\n' || fail "$(cat "$work/log")"; }
+test_fuzz_without_programs_fails() { ! fuzz 0 '# fuzz: 3 s, 0 programs, 0 calls\nrkfd-vm: exit 0\n' || fail "$(cat "$work/log")"; }
+test_fuzz_of_an_unreadable_file_fails() { ! fuzz 1 'rkfd-vm: exit 1\n' || fail "$(cat "$work/log")"; }
+
 [ $# -gt 0 ] || mapfile -t tests < <(declare -F | awk '$3 ~ /^test_/ { print $3 }')
 [ $# = 0 ] || tests=("$@")
 rc=0
