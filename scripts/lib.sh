@@ -140,6 +140,12 @@ source_files() {
 		find "$@" -type f -print0
 	fi
 }
+# Waits until no other command of the checkout builds; the lock lasts as long as the script.
+lock_build() {
+	mkdir -p "$RKFD_OUT"
+	exec 6>"$RKFD_OUT/build.lock"
+	flock -n 6 || { note "waiting for another build in $RKFD_OUT"; flock 6; }
+}
 # source_sums PATH...: prints hash and name of each file below these paths of the checkout. One that
 # is deleted in the checkout only has none.
 source_sums() {

@@ -82,6 +82,17 @@ test_build_of_unchanged_files_compiles_nothing() {
 	build
 	expect "$work/compiled" run
 }
+test_builds_at_the_same_time() {
+	compiler
+	echo one >rust/rkfd.rs
+	echo "sleep 0.5" >"$work/during"
+	scripts/build module 2>"$work/first" &
+	sleep 0.2
+	build
+	wait $! || fail "$(cat "$work/first")"
+	expect "$work/compiled" run
+	grep -q '^rkfd: waiting' "$work/log" || fail "$(cat "$work/log")"
+}
 test_copies_change_only_other_contents() {
 	. scripts/lib.sh
 	mkdir -p rust
@@ -129,6 +140,36 @@ test_fuzz() {
 test_fuzz_without_a_driver_fails() { ! fuzz 98 'rkfd-vm: exit 98\n' || fail "$(cat "$work/log")"; }
 test_fuzz_without_programs_fails() { ! fuzz 0 '# fuzz: 3 s, 0 programs, 0 calls\nrkfd-vm: exit 0\n' || fail "$(cat "$work/log")"; }
 test_fuzz_of_an_unreadable_file_fails() { ! fuzz 1 'rkfd-vm: exit 1\n' || fail "$(cat "$work/log")"; }
+
+# boot: a VM that takes as long as the file $work/vm exists.
+boot() {
+	mkdir -p tests/vm
+	echo 'one | mi300x | | true' >tests/vm/boots
+	touch tests/vm/outcomes "$work/vm"
+	replace build <<<'#!/bin/sh'
+	replace in-root <<-'EOF'
+		#!/bin/sh
+		exec "$@"
+	EOF
+	replace vm <<-EOF
+		#!/bin/sh
+		mkdir -p build/logs/check-one-mi300x
+		echo 'ok 1 one.test' >build/logs/check-one-mi300x/out.log
+		while [ -e $work/vm ]; do sleep 0.1; done
+	EOF
+	scripts/check vm:one >"$work/check" 2>&1 &
+	for _ in $(seq 100); do [ ! -e build/logs/check-one-mi300x/out.log ] || return 0; sleep 0.1; done
+	fail "the boot did not start: $(cat "$work/check")"
+}
+test_checks_of_a_boot_at_the_same_time() {
+	boot
+	! timeout 20 scripts/check vm:one >"$work/second" || fail "the second one passed"
+	grep -q 'another scripts/check' "$work/second" || fail "$(cat "$work/second")"
+	[ -e build/logs/check-one-mi300x/out.log ] || fail "the log of the running boot is removed"
+	rm "$work/vm"
+	wait || fail "$(cat "$work/check")"
+	[ "$(tail -n 1 "$work/check")" = '2 passed, 0 failed' ] || fail "$(cat "$work/check")"
+}
 
 [ $# -gt 0 ] || mapfile -t tests < <(declare -F | awk '$3 ~ /^test_/ { print $3 }')
 [ $# = 0 ] || tests=("$@")
