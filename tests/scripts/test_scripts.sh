@@ -154,6 +154,7 @@ boot() {
 	replace vm <<-EOF
 		#!/bin/sh
 		mkdir -p build/logs/check-one-mi300x
+		echo \$\$ >$work/pid
 		echo 'ok 1 one.test' >build/logs/check-one-mi300x/out.log
 		while [ -e $work/vm ]; do sleep 0.1; done
 	EOF
@@ -169,6 +170,30 @@ test_checks_of_a_boot_at_the_same_time() {
 	rm "$work/vm"
 	wait || fail "$(cat "$work/check")"
 	[ "$(tail -n 1 "$work/check")" = '2 passed, 0 failed' ] || fail "$(cat "$work/check")"
+}
+# ended PID: waits for the end of a process.
+ended() {
+	for _ in $(seq 50); do [ -e "/proc/$1" ] || return 0; sleep 0.1; done
+	kill "$1"
+	fail "process $1 is still running"
+}
+test_a_lost_connection_ends_boots() {
+	boot
+	kill -HUP $!
+	wait $! || true
+	ended "$(cat "$work/pid")"
+}
+test_a_lost_connection_ends_setup() {
+	mkdir "$work/bin"
+	printf '#!/bin/sh\necho "Filesystem 1048576-blocks Used Available"; echo / 1 1 99999\n' >"$work/bin/df"
+	printf '#!/bin/sh\necho $$ >%s; exec sleep 60\n' "$work/pid" >"$work/bin/mmdebstrap"
+	chmod +x "$work"/bin/*
+	cp "$scripts/setup" scripts/
+	PATH=$work/bin:$PATH RKFD_MIRROR=http://localhost/ scripts/setup >"$work/log" 2>&1 &
+	for _ in $(seq 50); do [ ! -s "$work/pid" ] || break; sleep 0.1; done
+	kill -HUP $!
+	wait $! || true
+	ended "$(cat "$work/pid")"
 }
 
 [ $# -gt 0 ] || mapfile -t tests < <(declare -F | awk '$3 ~ /^test_/ { print $3 }')
