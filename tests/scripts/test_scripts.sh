@@ -183,17 +183,37 @@ test_a_lost_connection_ends_boots() {
 	wait $! || true
 	ended "$(cat "$work/pid")"
 }
-test_a_lost_connection_ends_setup() {
+# root MIRROR: becomes set-up with commands of the host that are replaced: mmdebstrap is standard
+# input.
+root() {
 	mkdir "$work/bin"
 	printf '#!/bin/sh\necho "Filesystem 1048576-blocks Used Available"; echo / 1 1 99999\n' >"$work/bin/df"
-	printf '#!/bin/sh\necho $$ >%s; exec sleep 60\n' "$work/pid" >"$work/bin/mmdebstrap"
+	printf '#!/bin/sh\necho "Debian %s"\n' "$1" >"$work/bin/apt-get"
+	cat >"$work/bin/mmdebstrap"
 	chmod +x "$work"/bin/*
 	cp "$scripts/setup" scripts/
-	PATH=$work/bin:$PATH RKFD_MIRROR=http://localhost/ scripts/setup >"$work/log" 2>&1 &
+	unset RKFD_MIRROR
+	PATH=$work/bin:$PATH exec scripts/setup >"$work/log" 2>&1
+}
+test_a_lost_connection_ends_setup() {
+	root http://localhost/debian <<-EOF &
+		#!/bin/sh
+		echo \$\$ >$work/pid
+		exec sleep 60
+	EOF
 	for _ in $(seq 50); do [ ! -s "$work/pid" ] || break; sleep 0.1; done
 	kill -HUP $!
 	wait $! || true
 	ended "$(cat "$work/pid")"
+}
+test_setup_reads_a_list_of_mirrors() {
+	printf '# mirrors\nhttp://localhost/debian\tpriority:1\nhttp://other/debian\n' >"$work/mirrors"
+	(root "mirror+file://$work/mirrors") <<-EOF || true
+		#!/bin/sh
+		printf '%s\n' "\$@" >$work/arguments
+		exit 1
+	EOF
+	grep -q '^deb http://localhost/debian trixie main$' "$work/arguments" || fail "$(grep '^deb ' "$work/arguments" "$work/log")"
 }
 
 [ $# -gt 0 ] || mapfile -t tests < <(declare -F | awk '$3 ~ /^test_/ { print $3 }')
