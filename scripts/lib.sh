@@ -6,6 +6,7 @@
 # shellcheck disable=SC2034
 
 set -euo pipefail
+unset CDPATH
 
 RKFD_SRC=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd -P)
 RKFD_CACHE=$(realpath -m "${RKFD_CACHE:-${HOME:-/root}/.cache/rkfd}")

@@ -7,6 +7,7 @@
 
 set -euo pipefail
 scripts=$(cd "$(dirname "$0")/../../scripts" && pwd -P)
+busybox=$(. "$scripts/lib.sh" && echo "$RKFD_ROOT/bin/busybox")
 work=$(mktemp -d /tmp/rkfd-scripts.XXXXXX)
 trap 'rm -rf "$work"' EXIT
 trap 'exit 130' INT TERM HUP
@@ -214,6 +215,47 @@ test_setup_reads_a_list_of_mirrors() {
 		exit 1
 	EOF
 	grep -q '^deb http://localhost/debian trixie main$' "$work/arguments" || fail "$(grep '^deb ' "$work/arguments" "$work/log")"
+}
+
+# enter COMMAND...: runs in-root with a build root that has busybox only.
+enter() {
+	local root
+	root=$(. scripts/lib.sh && echo "$RKFD_ROOT")
+	mkdir -p "$root"/{bin,proc,sys}
+	cp "$busybox" "$root/bin/"
+	printf '#!/bin/busybox sh\nexec /bin/busybox sh "$@"\n' >"$root/bin/bash"
+	chmod +x "$root/bin/bash"
+	scripts/in-root busybox "$@"
+}
+test_environment_of_the_build_root() {
+	export CFLAGS=-O0 LDFLAGS='' RUSTC_WRAPPER=sccache RUSTFLAGS=-Cx CARGO_BUILD_TARGET=x LLVM=1 ARCH=x KCFLAGS=-x MAKEFLAGS=k CC=x
+	export KERNEL=debug CHIP=rx9070 VM_CPUS=1 COVERAGE='' http_proxy=proxy CARGO_REGISTRIES_MIRROR_INDEX=x
+	unset HOME
+	enter env | cut -d= -f1 | grep -xE 'CFLAGS|LDFLAGS|RUSTC.*|RUSTFLAGS|CARGO_[BR].*|LLVM|ARCH|KCFLAGS|MAKEFLAGS|CC|KERNEL|CHIP|VM_CPUS|COVERAGE|http_proxy' |
+		LC_ALL=C sort | tr '\n' ' ' >"$work/names"
+	expect "$work/names" 'CARGO_REGISTRIES_MIRROR_INDEX CHIP COVERAGE KERNEL VM_CPUS http_proxy '
+}
+test_configuration_of_cargo() {
+	export CARGO_HOME=$work/home
+	mkdir "$work/home"
+	cat >"$work/home/config.toml" <<-'EOF'
+		[build]
+		rustc-wrapper = "sccache"
+		[source.crates-io]
+		replace-with = 'mirror'
+		[target.x86_64-unknown-linux-gnu]
+		linker = "lld"
+		[registries.mirror]
+		index = "sparse+http://localhost/"
+	EOF
+	enter true
+	expect "$RKFD_CACHE/cargo/config.toml" "[source.crates-io]
+replace-with = 'mirror'
+[registries.mirror]
+index = \"sparse+http://localhost/\""
+	rm "$work/home/config.toml"
+	enter true
+	expect "$RKFD_CACHE/cargo/config.toml" ''
 }
 
 [ $# -gt 0 ] || mapfile -t tests < <(declare -F | awk '$3 ~ /^test_/ { print $3 }')
