@@ -178,6 +178,20 @@ ended() {
 	kill "$1"
 	fail "process $1 is still running"
 }
+test_host_tests_have_a_time_limit() {
+	mkdir -p tests/vm
+	touch tests/vm/boots
+	sed -i 's/limit=3600/limit=1/' scripts/check
+	replace in-root <<-EOF
+		#!/bin/sh
+		case "\$*" in *--no-run*) exit ;; esac
+		sh -c 'echo \$\$ >$work/pid; sleep 20; :'
+	EOF
+	! scripts/check host >"$work/check" || fail "the check passed"
+	grep -q '^not ok host tests ran to the end (status 124)' "$work/check" || fail "$(cat "$work/check")"
+	ended "$(cat "$work/pid")"
+}
+
 test_a_lost_connection_ends_boots() {
 	boot
 	kill -HUP $!
