@@ -4,8 +4,12 @@
 usage: qmp.py SOCKET save FILE               stop the machine, write its state to FILE, end it
        qmp.py SOCKET restore FILE DEVICE...  read the state, add devices (their properties as JSON),
                                              start the machine
+
+Standard input of `restore` is a lock of the state, released when it is read. Exit status 3: QEMU
+does not read it.
 """
 
+import fcntl
 import json
 import socket
 import sys
@@ -13,6 +17,10 @@ import time
 
 # Time limit of each wait, in seconds; QEMU replies within milliseconds on an idle host.
 LIMIT = 300
+
+
+class Unreadable(Exception):
+    """The state of the machine is not read."""
 
 
 class Monitor:
@@ -77,12 +85,16 @@ def main():
         monitor.command("quit")
         return
     try:
-        monitor.command("migrate-incoming", uri=f"file:{file}")
-        monitor.wait("query-status", "paused")
+        try:
+            monitor.command("migrate-incoming", uri=f"file:{file}")
+            monitor.wait("query-status", "paused")
+        except (OSError, RuntimeError, ValueError) as error:
+            raise Unreadable(error) from error
+        fcntl.flock(0, fcntl.LOCK_UN)
         for properties in devices:
             monitor.command("device_add", **json.loads(properties))
         monitor.command("cont")
-    except (OSError, RuntimeError, ValueError):
+    except (OSError, RuntimeError, ValueError, Unreadable):
         try:
             monitor.command("quit")
         except (OSError, RuntimeError):
@@ -94,3 +106,6 @@ try:
     main()
 except (OSError, RuntimeError, ValueError) as error:
     sys.exit(f"rkfd: QEMU's monitor: {error}")
+except Unreadable as error:
+    print(f"rkfd: QEMU's monitor: {error}", file=sys.stderr)
+    sys.exit(3)
