@@ -47,6 +47,10 @@ SMI_PACKAGES="amd-smi rocm-smi"
 # gfx942, hence from Debian's unstable release; all else comes from the release itself.
 GUEST_UNSTABLE="amd-dbgapi-dev librocm-dbgapi0"
 
+# A number, to be changed with the options of mmdebstrap and the steps of make_guest, make_gdb,
+# make_tinygrad, make_browser and make_package_root in scripts/setup.
+ROOTS_REVISION=
+
 # Further guest roots, created only when they are named. `trixie` is the release before, with the
 # same packages. `gdb` is the newest release with GDB, which is built there: Debian's packages of it
 # lack AMD's debugger library. Its packages: source, compilers and libraries of GDB. Changing them
@@ -205,9 +209,12 @@ guest_packages() {
 }
 has_unstable() { [ "$1" != tinygrad ] && [ "$1" != trixie ]; }
 
-# Prints name and packages of a guest root, and further settings that define its content.
+# Prints name and packages of a guest root, and further settings that define its content. The first
+# values of GUEST_SUITE and ROOTS_REVISION are not part of it: the roots keep their names.
 guest_content() {
 	printf '%s\n' "$1"
+	if [ "$1" != trixie ] && [ "$GUEST_SUITE" != forky ]; then printf '%s\n' "$GUEST_SUITE"; fi
+	[ -z "$ROOTS_REVISION" ] || printf '%s\n' "$ROOTS_REVISION"
 	guest_packages "$1"
 	experimental_sources "$1"
 	case $1 in
@@ -229,10 +236,10 @@ DEB_PACKAGES="debhelper dh-dkms dpkg-dev lintian mmdebstrap mount"
 
 # Folders of the browser root and of the root for the packages: tree/, and `ready` once it is
 # complete.
-browser_dir() { printf '%s/browser-%s' "$RKFD_CACHE" "$(printf '%s\n' "$RKFD_SUITE" $BROWSER_PACKAGES | sha256sum | cut -c1-12)"; }
+browser_dir() { printf '%s/browser-%s' "$RKFD_CACHE" "$(printf '%s\n' "$RKFD_SUITE" $BROWSER_PACKAGES $ROOTS_REVISION | sha256sum | cut -c1-12)"; }
 # shellcheck disable=SC2046
 package_packages() { printf '%s\n' dkms "linux-headers-$(kernel_release)" $("$RKFD_SRC/scripts/dkms" packages) $DEB_PACKAGES; }
-package_dir() { printf '%s/package-%s' "$RKFD_CACHE" "$(package_packages | sha256sum | cut -c1-12)"; }
+package_dir() { printf '%s/package-%s' "$RKFD_CACHE" "$({ package_packages; printf '%s' "$ROOTS_REVISION"; } | sha256sum | cut -c1-12)"; }
 
 # Prints the release (uname -r) of the kernel in the cache, nothing before set-up.
 kernel_release() { cat "$RKFD_CACHE/kernel-$RKFD_SERIES.release" 2>/dev/null || true; }
@@ -248,6 +255,19 @@ kernel_config() {
 # Folder of that kernel, named by release and a hash of its configuration: `vmlinux`, `build` (the
 # tree for KDIR), `ready`.
 built_kernel_dir() { printf '%s-%s-%s' "$(kernel_dir)" "$KERNEL" "$(kernel_config | sha256sum | cut -c1-12)"; }
+# crates_ready FOLDER: whether that kernel exists, with crates of the build root's compiler.
+crates_ready() {
+	[ -e "$1/ready" ] && [ "$(sed -n 's/^CONFIG_RUSTC_VERSION_TEXT="rustc \([0-9.]*\).*/\1/p' "$1/build/.config")" = \
+		"$(sed -n '/^Package: rustc$/,/^$/s/^Version: \([0-9.]*\).*/\1/p' "$RKFD_ROOT/var/lib/dpkg/status")" ]
+}
+# built_ready: whether the kernel exists that KERNEL selects beside the stock one. An empty file
+# `ready` is that of the first compilers.
+built_ready() {
+	local dir
+	[ "$KERNEL" != stock ] || return 0
+	dir=$(built_kernel_dir)
+	crates_ready "$dir" && { [ ! -s "$dir/ready" ] || kernel_compilers | cmp -s - "$dir/ready"; }
+}
 # Prints its compilers as arguments of make. With Rust, KASAN needs clang.
 kernel_compilers() {
 	if [ "$KERNEL" = kasan ]; then

@@ -24,7 +24,8 @@ replace() {
 checkout() {
 	export RKFD_CACHE=$work/cache
 	unset RKFD_OUT CARGO_TARGET_DIR CHIP KERNEL COVERAGE DRIVER LONG CI RKFD_IN_ROOT MAKEFLAGS MAKELEVEL
-	mkdir -p "$work/checkout" "$RKFD_CACHE"
+	mkdir -p "$work/checkout" "$RKFD_CACHE/kernel-7.3.0+deb13-amd64/build"
+	touch "$RKFD_CACHE/kernel-7.3.0+deb13-amd64/build/Module.symvers"
 	echo 7.3.0+deb13-amd64 >"$RKFD_CACHE/kernel-7.3.release"
 	cd "$work/checkout"
 	git init -q .
@@ -82,6 +83,18 @@ test_build_of_unchanged_files_compiles_nothing() {
 	touch rust/rkfd.rs
 	build
 	expect "$work/compiled" run
+}
+test_build_for_another_kernel_of_the_same_name() {
+	compiler
+	echo one >rust/rkfd.rs
+	build
+	echo symbol >"$RKFD_CACHE/kernel-7.3.0+deb13-amd64/build/Module.symvers"
+	build
+	expect "$work/compiled" 'run
+run'
+	scripts/build module
+	expect "$work/compiled" 'run
+run'
 }
 test_builds_at_the_same_time() {
 	compiler
