@@ -211,8 +211,8 @@ test_a_lost_connection_ends_boots() {
 	wait $! || true
 	ended "$(cat "$work/pid")"
 }
-# root MIRROR: becomes set-up with commands of the host that are replaced: mmdebstrap is standard
-# input.
+# root MIRROR [ARGUMENT...]: becomes set-up with commands of the host that are replaced: mmdebstrap
+# is standard input.
 root() {
 	mkdir "$work/bin"
 	printf '#!/bin/sh\necho "Filesystem 1048576-blocks Used Available"; echo / 1 1 99999\n' >"$work/bin/df"
@@ -221,7 +221,7 @@ root() {
 	chmod +x "$work"/bin/*
 	cp "$scripts/setup" scripts/
 	unset RKFD_MIRROR
-	PATH=$work/bin:$PATH exec scripts/setup >"$work/log" 2>&1
+	PATH=$work/bin:$PATH exec scripts/setup "${@:2}" >"$work/log" 2>&1
 }
 test_a_lost_connection_ends_setup() {
 	root http://localhost/debian <<-EOF &
@@ -242,6 +242,47 @@ test_setup_reads_a_list_of_mirrors() {
 		exit 1
 	EOF
 	grep -q '^deb http://localhost/debian trixie main$' "$work/arguments" || fail "$(grep '^deb ' "$work/arguments" "$work/log")"
+}
+
+# full_cache: makes a cache that has everything but roots beside the build root.
+full_cache() {
+	. scripts/lib.sh
+	mkdir -p "$RKFD_ROOT/var/lib/dpkg" "$RKFD_CACHE/firmware-1/amdgpu"
+	printf 'Package: rustc\nVersion: 1.85.1+dfsg1-1\n\n' >"$RKFD_ROOT/var/lib/dpkg/status"
+	printf 'CONFIG_RUSTC_VERSION_TEXT="rustc 1.85.1 (x)"\n' >"$(kernel_dir)/build/.config"
+	touch "$(kernel_dir)/ready"
+	echo 1 >"$RKFD_CACHE/firmware.version"
+	for file in $FIRMWARE_FILES; do echo 1 >"$(firmware_dir)/amdgpu/$file"; done
+}
+test_setup_of_a_full_cache() {
+	full_cache
+	(root http://localhost/debian <<<'') || fail "$(cat "$work/log")"
+	expect "$work/log" ''
+}
+test_setup_with_crates_of_another_compiler() {
+	full_cache
+	sed -i 's/1\.85/1.86/' "$RKFD_ROOT/var/lib/dpkg/status"
+	mkdir -p "$(kernel_dir)/debs"
+	touch "$(kernel_dir)/debs/complete"
+	! (root http://localhost/debian <<<'') || fail "the crates are kept"
+	grep -q '^rkfd: unpack kernel' "$work/log" || fail "$(cat "$work/log")"
+}
+test_setup_with_a_mirror_that_lacks_packages() {
+	(root http://localhost/debian) <<-'EOF' || true
+		#!/bin/sh
+		echo "E: Unable to locate package erofs-utils"
+		exit 100
+	EOF
+	grep -q 'the mirror http://localhost/debian lacks erofs-utils (see' "$work/log" || fail "$(cat "$work/log")"
+}
+test_setup_without_headers_of_an_older_kernel() {
+	full_cache
+	(root http://localhost/debian package) <<-'EOF' || true
+		#!/bin/sh
+		echo "E: Unable to locate package linux-headers-7.3.0+deb13-amd64"
+		exit 100
+	EOF
+	grep -q 'run scripts/setup --update package' "$work/log" || fail "$(cat "$work/log")"
 }
 
 # enter COMMAND...: runs in-root with a build root that has busybox only.
