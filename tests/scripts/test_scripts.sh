@@ -96,6 +96,25 @@ run'
 	expect "$work/compiled" 'run
 run'
 }
+test_build_on_a_full_disk() {
+	compiler
+	echo one >rust/rkfd.rs
+	mkdir "$work/bin"
+	printf '#!/bin/sh\necho part >"$4"; echo "tar: No space left on device" >&2; exit 2\n' >"$work/bin/tar"
+	chmod +x "$work/bin/tar"
+	! PATH=$work/bin:$PATH scripts/build module 2>"$work/log" || fail "it passed"
+	expect "$work/log" "rkfd: writing the module to $RKFD_CACHE failed: tar: No space left on device"
+	[ -z "$(ls "$RKFD_CACHE/products")" ] || fail "left: $(ls "$RKFD_CACHE/products")"
+}
+test_clean_keeps_what_the_user_ignores() {
+	echo .envrc >"$work/ignored"
+	git config core.excludesFile "$work/ignored"
+	touch .envrc
+	mkdir build
+	scripts/clean
+	[ ! -e build ] || fail "products are left"
+	[ -e .envrc ] || fail "a file of the user is removed"
+}
 test_builds_at_the_same_time() {
 	compiler
 	echo one >rust/rkfd.rs
