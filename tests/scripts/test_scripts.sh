@@ -322,6 +322,13 @@ test_environment_of_the_build_root() {
 		LC_ALL=C sort | tr '\n' ' ' >"$work/names"
 	expect "$work/names" 'CARGO_REGISTRIES_MIRROR_INDEX CHIP COVERAGE KERNEL VM_CPUS http_proxy '
 }
+test_socket_of_a_gpu_in_run() {
+	export GPU_SOCKET=/run/rkfd-scripts.$$/socket
+	mkdir "${GPU_SOCKET%/*}"
+	trap 'rm -r "${GPU_SOCKET%/*}"' EXIT
+	perl -MSocket -e 'socket(S, AF_UNIX, SOCK_STREAM, 0) && bind(S, pack_sockaddr_un($ARGV[0])) || exit 1' "$GPU_SOCKET"
+	enter test -S "$GPU_SOCKET" || fail "the build root has no $GPU_SOCKET"
+}
 test_configuration_of_cargo() {
 	export CARGO_HOME=$work/home
 	mkdir "$work/home"
