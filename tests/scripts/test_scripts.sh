@@ -118,9 +118,9 @@ test_clean_keeps_what_the_user_ignores() {
 test_builds_at_the_same_time() {
 	compiler
 	echo one >rust/rkfd.rs
-	echo "sleep 0.5" >"$work/during"
+	echo "for _ in \$(seq 100); do ! grep -qs waiting $work/log || break; sleep 0.1; done" >"$work/during"
 	scripts/build module 2>"$work/first" &
-	sleep 0.2
+	until [ -e "$work/compiled" ]; do sleep 0.1; done
 	build
 	wait $! || fail "$(cat "$work/first")"
 	expect "$work/compiled" run
@@ -192,12 +192,12 @@ boot() {
 		while [ -e $work/vm ]; do sleep 0.1; done
 	EOF
 	scripts/check vm:one >"$work/check" 2>&1 &
-	for _ in $(seq 100); do [ ! -e build/logs/check-one-mi300x/out.log ] || return 0; sleep 0.1; done
+	for _ in $(seq 300); do [ ! -e build/logs/check-one-mi300x/out.log ] || return 0; sleep 0.1; done
 	fail "the boot did not start: $(cat "$work/check")"
 }
 test_checks_of_a_boot_at_the_same_time() {
 	boot
-	! timeout 20 scripts/check vm:one >"$work/second" || fail "the second one passed"
+	! timeout 60 scripts/check vm:one >"$work/second" || fail "the second one passed"
 	grep -q 'another scripts/check' "$work/second" || fail "$(cat "$work/second")"
 	[ -e build/logs/check-one-mi300x/out.log ] || fail "the log of the running boot is removed"
 	rm "$work/vm"
@@ -206,7 +206,7 @@ test_checks_of_a_boot_at_the_same_time() {
 }
 # ended PID: waits for the end of a process.
 ended() {
-	for _ in $(seq 50); do [ -e "/proc/$1" ] || return 0; sleep 0.1; done
+	for _ in $(seq 300); do [ -e "/proc/$1" ] || return 0; sleep 0.1; done
 	kill "$1"
 	fail "process $1 is still running"
 }
@@ -248,7 +248,7 @@ test_a_lost_connection_ends_setup() {
 		echo \$\$ >$work/pid
 		exec sleep 60
 	EOF
-	for _ in $(seq 50); do [ ! -s "$work/pid" ] || break; sleep 0.1; done
+	for _ in $(seq 300); do [ ! -s "$work/pid" ] || break; sleep 0.1; done
 	kill -HUP $!
 	wait $! || true
 	ended "$(cat "$work/pid")"
