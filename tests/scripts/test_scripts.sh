@@ -126,6 +126,24 @@ test_builds_at_the_same_time() {
 	expect "$work/compiled" run
 	grep -q '^rkfd: waiting' "$work/log" || fail "$(cat "$work/log")"
 }
+# The model is compiled from a copy that is made later.
+test_build_of_a_model_whose_sources_change() {
+	mkdir -p rust/abi tests/{regs,model,compare,vm}
+	touch tests/Cargo.toml tests/Cargo.lock tests/vm/port-atomics.c
+	echo one >tests/model/main.rs
+	replace in-root <<-EOF
+		#!/bin/bash
+		[ "\$1" = --target ] || exit 0
+		[ -e $work/compiled ] || echo two >tests/model/main.rs
+		cat tests/model/main.rs | tee -a $work/compiled >"\${!#}/rkfd-gpu"
+		[ "\$(wc -l <$work/compiled)" != 1 ] || echo three >tests/model/main.rs
+	EOF
+	scripts/build model 2>"$work/log" || fail "$(cat "$work/log")"
+	expect "$work/compiled" 'two
+three'
+	expect build/model/rkfd-gpu three
+	[ "$(ls "$RKFD_CACHE/products" | wc -l)" = 1 ] || fail "cached: $(ls "$RKFD_CACHE/products")"
+}
 test_copies_change_only_other_contents() {
 	. scripts/lib.sh
 	mkdir -p rust
