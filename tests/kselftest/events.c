@@ -426,6 +426,39 @@ TEST(wait_all_needs_every_event)
 	EXPECT_EQ(w.result, COMPLETE);
 }
 
+/* A wait for all consumes one signal of an auto-reset event: the next one is for another wait. */
+TEST(second_set_during_a_wait_stays)
+{
+	uint32_t ids[2];
+	struct waiter w;
+	struct kfd k;
+
+	fixture_open(&k);
+	for (int i = 0; i < 2; i++)
+		ids[i] = signal_event(&k, true);
+	memset(&w, 0, sizeof(w));
+	w.k = &k;
+	w.count = 2;
+	w.all = true;
+	w.ms = 20000;
+	for (int i = 0; i < 2; i++)
+		w.data[i].event_id = ids[i];
+	ASSERT(pthread_create(&w.thread, NULL, waiting, &w) == 0);
+	for (int i = 0; i < 2; i++) {
+		/* The waiter sleeps, at the second time again. */
+		usleep(300000);
+		EXPECT_OK(kfd_event_set(&k, ids[0]));
+	}
+	usleep(300000);
+	EXPECT_OK(kfd_event_set(&k, ids[1]));
+	finish(&w);
+	EXPECT_OK(w.ret);
+	EXPECT_EQ(w.result, COMPLETE);
+	EXPECT_EQ(event_result(&k, ids[0], 0), COMPLETE);
+	EXPECT_EQ(event_result(&k, ids[0], 0), TIMEOUT);
+	EXPECT_EQ(event_result(&k, ids[1], 0), TIMEOUT);
+}
+
 TEST(destroy_fails_the_wait)
 {
 	struct waiter w;

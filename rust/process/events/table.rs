@@ -51,10 +51,10 @@ impl Event {
         }
     }
 
-    /// Signals the event and wakes all waiters. An auto-reset event with waiters does not stay
-    /// signalled.
+    /// Signals the event and wakes all waiters. An auto-reset event does not stay signalled if it
+    /// has a waiter that an earlier signal has not woken.
     pub(super) fn set(&mut self) {
-        self.signaled = !self.auto_reset || self.waiters.is_empty();
+        self.signaled = !self.auto_reset || !self.waiters.has_pending();
         self.age = match self.age.wrapping_add(1) {
             0 => 2,
             age => age,

@@ -49,6 +49,13 @@ impl Wait {
             .is_some_and(|s| s.load(Relaxed) == ACTIVATED)
     }
 
+    /// Returns whether the event of a request was neither signalled nor destroyed.
+    fn is_pending(&self, index: usize) -> bool {
+        self.states
+            .get(index)
+            .is_some_and(|s| s.load(Relaxed) == PENDING)
+    }
+
     /// Marks the event of a request as signalled.
     pub(super) fn activate(&self, index: usize) {
         self.mark(index, ACTIVATED);
@@ -84,7 +91,12 @@ pub(super) type Link = RBTreeNodeReservation<Key, Arc<Wait>>;
 
 /// The requests that wait for an event. A tree, as thousands of threads may wait for thousands of
 /// events, and each removes its own requests under the lock of all events.
-pub(super) struct Waiters(RBTree<Key, Arc<Wait>>);
+pub(super) struct Waiters {
+    requests: RBTree<Key, Arc<Wait>>,
+    /// Those of `requests` for which the event has not been signalled: the others stay until their
+    /// thread removes them.
+    pending: usize,
+}
 
 fn key(wait: &Arc<Wait>, index: usize) -> Key {
     (Arc::as_ptr(wait) as usize, index)
@@ -93,36 +105,46 @@ fn key(wait: &Arc<Wait>, index: usize) -> Key {
 impl Waiters {
     /// Returns none.
     pub(super) fn new() -> Self {
-        Self(RBTree::new())
+        Self {
+            requests: RBTree::new(),
+            pending: 0,
+        }
     }
 
-    /// Returns whether nothing waits for the event.
-    pub(super) fn is_empty(&self) -> bool {
-        self.0.is_empty()
+    /// Returns whether a request still waits for a signal.
+    pub(super) fn has_pending(&self) -> bool {
+        self.pending != 0
     }
 
-    /// Adds request `index` of a wait.
+    /// Adds request `index` of a wait, which is pending.
     pub(super) fn add(&mut self, wait: &Arc<Wait>, index: usize, link: Link) {
-        self.0
-            .insert(link.into_node(key(wait, index), wait.clone()));
+        let node = link.into_node(key(wait, index), wait.clone());
+        self.requests.insert(node);
+        self.pending += 1;
     }
 
     /// Removes request `index` of a wait. Returns the memory if it was there.
     pub(super) fn remove(&mut self, wait: &Arc<Wait>, index: usize) -> Option<Link> {
-        let node = self.0.remove_node(&key(wait, index))?;
+        let node = self.requests.remove_node(&key(wait, index))?;
+        if wait.is_pending(index) {
+            self.pending -= 1;
+        }
         Some(node.into_reservation())
     }
 
     fn mark(&self, state: u32) {
-        for ((_, index), wait) in &self.0 {
+        for ((_, index), wait) in &self.requests {
             wait.mark(*index, state);
             wait.wake.notify_all();
         }
     }
 
     /// Marks the requests as signalled and wakes the waiters.
-    pub(super) fn activate(&self) {
-        self.mark(ACTIVATED);
+    pub(super) fn activate(&mut self) {
+        if self.has_pending() {
+            self.mark(ACTIVATED);
+            self.pending = 0;
+        }
     }
 
     /// Marks the requests as failed, as the event is destroyed, and wakes the waiters.
