@@ -22,14 +22,15 @@ use crate::{
 };
 
 global_mutex! {
-    /// Work queue of VM faults: evicting queues may take seconds.
+    /// Work queue of VM faults. Evicting queues may take seconds, in which the faults of other
+    /// processes are handled: there is one item per process.
     FAULTS: Option<OwnedQueue> = None;
     init init
 }
 
 /// Creates the work queue of VM faults.
 pub(super) fn create_workqueue() -> Result<Installed> {
-    Ok(FAULTS.install(Builder::ordered().mem_reclaim().build(c"rkfd_faults")?))
+    Ok(FAULTS.install(Builder::unbound().mem_reclaim().build(c"rkfd_faults")?))
 }
 
 /// Reports a VM fault in the address space of `device`, on the node of `on`, to the debugger or the

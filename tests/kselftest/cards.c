@@ -4,13 +4,16 @@
  * own for it, and the addresses of the other one are those of other memory or of none.
  */
 #define _GNU_SOURCE
+#include <signal.h>
 #include <stdlib.h>
 #include <sys/mman.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "cards.h"
 #include "cs.h"
 #include "device.h"
+#include "knobs.h"
 #include "svm.h"
 
 /* Larger than a contiguous range of DMA addresses usually is. */
@@ -426,36 +429,112 @@ TEST(device_memory_of_the_other_is_einval)
 	EXPECT(fixture_works(&f[1]));
 }
 
+/* Starts a kernel that stores a word. */
+static void poke(struct fixture *f, uint64_t where)
+{
+	const uint32_t grid[3] = { 64, 1, 1 };
+	const uint16_t group[3] = { 64, 1, 1 };
+	struct aql_dispatch packet;
+	struct kfd_kernel kernel;
+	struct {
+		uint64_t where;
+		uint32_t value;
+	} args = { .where = where, .value = 1 };
+
+	ASSERT_OK(fixture_kernel(f, "poke", &kernel));
+	memcpy(f->kernarg->va, &args, sizeof(args));
+	f->signal.s->value = 1;
+	kfd_fill_dispatch(&packet, &kernel, grid, group, f->kernarg->va, &f->signal);
+	kfd_queue_ring(&f->q, kfd_queue_write(&f->q, &packet));
+}
+
 /* The GPU flushes its own HDP by the page that the driver remaps to its process. */
 TEST(gpu_writes_hdp_flush_page)
 {
 	const uint32_t flags = KFD_IOC_ALLOC_MEM_FLAGS_MMIO_REMAP |
 			       KFD_IOC_ALLOC_MEM_FLAGS_WRITABLE | KFD_IOC_ALLOC_MEM_FLAGS_COHERENT;
-	const uint32_t grid[3] = { 64, 1, 1 };
-	const uint16_t group[3] = { 64, 1, 1 };
-	struct aql_dispatch packet;
-	struct kfd_kernel kernel;
 	struct kfd_bo *page;
 	struct fixture f;
-	struct {
-		uint64_t where;
-		uint32_t value;
-	} args = { .value = 1 };
 
 	if (!getenv("IOMMU") || !*getenv("IOMMU"))
 		SKIP("no IOMMU");
 	fixture_launch(&f);
 	ASSERT_OK(kfd_bo_alloc(&f.k, KFD_PAGE, flags, &page));
 	ASSERT_OK(kfd_bo_map_gpu(&f.k, page));
-	ASSERT_OK(fixture_kernel(&f, "poke", &kernel));
-	args.where = kfd_va(page->va) + KFD_MMIO_REMAP_HDP_MEM_FLUSH_CNTL;
-	memcpy(f.kernarg->va, &args, sizeof(args));
-	f.signal.s->value = 1;
-	kfd_fill_dispatch(&packet, &kernel, grid, group, f.kernarg->va, &f.signal);
-	kfd_queue_ring(&f.q, kfd_queue_write(&f.q, &packet));
+	poke(&f, kfd_va(page->va) + KFD_MMIO_REMAP_HDP_MEM_FLUSH_CNTL);
 	EXPECT_OK(kfd_signal_wait(&f.k, &f.signal, WAIT_MS));
 	EXPECT_OK(kfd_bo_free(&f.k, page));
 	EXPECT(fixture_works(&f));
+}
+
+/* Stores to an address without memory. Returns when the process gets the exception. */
+static double fault(struct fixture *f)
+{
+	uint32_t id;
+
+	/* The C driver up to 7.2 also sends SIGSEGV. */
+	signal(SIGSEGV, SIG_IGN);
+	ASSERT_OK(kfd_event_create(&f->k, KFD_IOC_EVENT_MEMORY, false, &id));
+	poke(f, 0x7000deadb000ull);
+	ASSERT_EQ(event_result(&f->k, id, WAIT_MS), KFD_IOC_WAIT_RESULT_COMPLETE);
+	return seconds_now();
+}
+
+/* The nodes of both cards, and when the exception of the first one's fault comes. */
+struct faulting {
+	struct kfd_node nodes[2];
+	volatile uint32_t ready;
+	double start, end;
+};
+
+/* Faults on the first card, whose queues cannot be evicted by then. */
+static void fault_while_stuck(void *data)
+{
+	struct faulting *both = data;
+	struct fixture f;
+
+	fixture_use_node(both->nodes[0].index);
+	fixture_launch(&f);
+	ASSERT(fixture_works(&f));
+	knob_set("hws.no_preempt", 2);
+	both->start = seconds_now();
+	both->ready = 1;
+	both->end = fault(&f);
+}
+
+/* A fault is handled while the eviction after a fault of another process waits for another card. */
+TEST_TIMEOUT(fault_while_the_other_is_stuck, 120)
+{
+	struct faulting *both = mmap(NULL, sizeof(*both), PROT_READ | PROT_WRITE,
+				     MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	struct fixture f;
+	double end;
+	pid_t child;
+	int status;
+
+	ASSERT(both != MAP_FAILED);
+	if (cards_find(both->nodes, 2) < 2)
+		SKIP("one GPU");
+	knobs_open();
+	child = fork_child();
+	if (!child) {
+		ktap_detach();
+		fault_while_stuck(both);
+		ktap_end();
+	}
+	fixture_use_node(both->nodes[1].index);
+	fixture_launch(&f);
+	ASSERT(fixture_works(&f));
+	ASSERT(becomes(&both->ready, 1, WAIT_MS));
+	/* The eviction takes 4 s, the timeout of the firmware. */
+	usleep(1000000);
+	end = fault(&f);
+	ASSERT(waitpid(child, &status, 0) == child);
+	EXPECT(WIFEXITED(status) && WEXITSTATUS(status) == 0, "status %#x", status);
+	knob_set("hws.no_preempt", 0);
+	EXPECT(knob_hits("hws.no_preempt") > 0);
+	EXPECT(both->end - both->start > 3.5, "after %.1f s", both->end - both->start);
+	EXPECT(end < both->end, "%.1f s later", end - both->end);
 }
 
 /* Many pieces, mapped and unmapped in turns on both. */
