@@ -36,6 +36,7 @@ mod packets;
 mod pdd;
 mod profiler;
 mod recover;
+mod refusals;
 mod remote;
 mod retry;
 pub(crate) mod share;

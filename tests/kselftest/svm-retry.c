@@ -722,6 +722,53 @@ TEST_TIMEOUT(modes_are_per_process, 240)
 	}
 }
 
+/* Faults of some pages that cannot be served, at a stride of 4 MiB, which are handled in turns. */
+static void faults_in_turns(void *data)
+{
+	const uint32_t grid[3] = { 64, 1, 1 }, count = *(uint32_t *)data;
+	const uint16_t group[3] = { 64, 1, 1 };
+	struct kfd_event_data event = { 0 };
+	struct aql_dispatch packet;
+	struct kfd_kernel kernel;
+	uint64_t at = 0, before;
+	uint32_t result = 99;
+	struct fixture f;
+
+	svm_launch_mode(&f, true);
+	signal(SIGSEGV, SIG_IGN);
+	ASSERT_OK(kfd_event_create(&f.k, KFD_IOC_EVENT_MEMORY, false, &event.event_id));
+	ASSERT_OK(fixture_kernel(&f, "fill", &kernel));
+	for (uint32_t i = 0; i < count; i++) {
+		uint64_t *kernarg = (uint64_t *)((char *)f.kernarg->va + i * 256);
+
+		kernarg[0] = NOWHERE + i * 4 * MIB;
+		kernarg[1] = i;
+		kfd_fill_dispatch(&packet, &kernel, grid, group, kernarg, NULL);
+		/* At the same time. */
+		packet.header = AQL_HEADER(AQL_KERNEL_DISPATCH, false);
+		at = kfd_queue_write(&f.q, &packet);
+	}
+	before = settled_faults(&f.k);
+	kfd_queue_ring(&f.q, at);
+	ASSERT_OK(kfd_event_wait(&f.k, &event, 1, true, WAIT_MS, &result));
+	ASSERT_EQ(result, KFD_IOC_WAIT_RESULT_COMPLETE);
+	at = event.memory_exception_data.va - NOWHERE;
+	EXPECT(at < count * 4 * MIB && at % (4 * MIB) == 0, "at %#llx",
+	       (unsigned long long)event.memory_exception_data.va);
+	/* The first one that is repeated is reported. The C driver counts those that it serves. */
+	before = settled_faults(&f.k) - before;
+	EXPECT(before <= count + 1, "%llu faults of %u pages", (unsigned long long)before, count);
+}
+
+TEST_TIMEOUT(faults_that_cannot_be_served_in_turns, 240)
+{
+	struct fixture f;
+
+	svm_launch_mode(&f, true);
+	for (uint32_t count = 2; count < 6; count++)
+		EXPECT_OK(ktap_in_child(faults_in_turns, &count));
+}
+
 /* A fault that cannot be served: an event of the process, with the address. */
 static void fault_case(void *data)
 {

@@ -8,3 +8,8 @@ mod events;
 mod handles;
 #[cfg(test)]
 mod handles_check;
+#[allow(clippy::all)]
+#[path = "../../../rust/process/refusals.rs"]
+mod refusals;
+#[cfg(test)]
+mod refusals_check;
