@@ -123,7 +123,11 @@ impl Partitions {
             if state.render.is_empty() {
                 return Err(EPERM);
             }
-            process::table::while_unused(self.gpu(), || {
+            let mut minors = KVec::with_capacity(state.render.len(), GFP_KERNEL)?;
+            for render in &state.render {
+                minors.push_within_capacity(render.minor)?;
+            }
+            process::table::while_unused(self.gpu(), minors, || {
                 // Waits for readers.
                 state.metrics = KVec::new();
                 self.hide();

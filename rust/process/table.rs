@@ -20,7 +20,7 @@ use super::{
 };
 use crate::{
     gpu::{Gpu, Origin},
-    kapi::{global::global_mutex, mmu_notifier, sched_mm, task},
+    kapi::{drm, global::global_mutex, mmu_notifier, sched_mm, task},
     node, trace,
 };
 
@@ -69,9 +69,10 @@ global_mutex! {
 }
 
 global_mutex! {
-    /// Number of devices whose nodes are being replaced. Held across lookup and creation of a
-    /// process: an address space has one primary process at most.
-    CREATE: u32 = 0;
+    /// Minors of the render nodes of devices whose nodes are being replaced, by the id of the
+    /// device. Held across lookup and creation of a process: an address space has one primary
+    /// process at most.
+    CREATE: KVec<(u32, KVec<u32>)> = KVec::new();
     init init_create
 }
 
@@ -111,7 +112,7 @@ fn find_ranked(mm: usize, primary: bool) -> Option<Arc<Process>> {
 
 /// Returns the primary process of the caller's address space; creates it at the first open.
 /// `EINVAL` without a GPU that the caller may use, also if there is a process, while the nodes of
-/// one are being replaced, or for a kernel thread.
+/// one that it may use are being replaced, or for a kernel thread.
 pub(super) fn open_current() -> Result<Arc<Process>> {
     let current = kernel::current!();
     let mm = current.mm().ok_or(EINVAL)?;
@@ -132,10 +133,11 @@ pub(crate) fn open_for(task: &Task) -> Result<Arc<Process>> {
     find_or_create(&*task::leader_of(task).ok_or(ESRCH)?, &mm)
 }
 
-/// Calls `f` while no process uses a GPU. No process is created meanwhile: an open fails and does
-/// not wait, as in the C driver (`kgd2kfd_check_and_lock_kfd`). `EBUSY` if a process uses the GPU,
-/// or the error of `f`.
-pub(crate) fn while_unused(gpu: &Gpu, f: impl FnOnce() -> Result) -> Result {
+/// Calls `f` while no process uses a GPU, which has render nodes with these minors. No process that
+/// may use it is created meanwhile: an open fails and does not wait, as in the C driver
+/// (`kgd2kfd_check_and_lock_kfd`). `EBUSY` if a process uses the GPU, `ENOMEM` without memory, or
+/// the error of `f`.
+pub(crate) fn while_unused(gpu: &Gpu, minors: KVec<u32>, f: impl FnOnce() -> Result) -> Result {
     {
         let mut switching = CREATE.lock();
         let mut used = false;
@@ -143,18 +145,24 @@ pub(crate) fn while_unused(gpu: &Gpu, f: impl FnOnce() -> Result) -> Result {
         if used {
             return Err(EBUSY);
         }
-        *switching += 1;
+        switching.push((gpu.id(), minors), GFP_KERNEL)?;
     }
     let result = f();
-    *CREATE.lock() -= 1;
+    CREATE.lock().retain(|(id, _)| *id != gpu.id());
     result
+}
+
+/// Returns whether the nodes of a device that the current task may use are being replaced.
+fn is_switching(switching: &[(u32, KVec<u32>)]) -> bool {
+    let mut minors = switching.iter().flat_map(|(_, minors)| minors.iter());
+    minors.any(|minor| drm::check_render_node(*minor).is_ok())
 }
 
 /// Returns the process of an address space, whose thread group has this leader.
 fn find_or_create(leader: &Task, mm: &MmWithUser) -> Result<Arc<Process>> {
     let key = sched_mm::mm_key(mm);
     let switching = CREATE.lock();
-    if !node::any_permitted() || *switching != 0 {
+    if !node::any_permitted() || is_switching(&switching) {
         return Err(EINVAL);
     }
     if let Some(process) = find(key) {
@@ -171,7 +179,7 @@ fn find_or_create(leader: &Task, mm: &MmWithUser) -> Result<Arc<Process>> {
 /// is not. `ENOSPC` if that has 65,535 of them, otherwise as [`open_current`].
 pub(super) fn create_secondary(primary: &Arc<Process>) -> Result<Arc<Process>> {
     let switching = CREATE.lock();
-    if *switching != 0 {
+    if is_switching(&switching) {
         return Err(EINVAL);
     }
     let current = kernel::current!();

@@ -7,6 +7,8 @@
 #include <fcntl.h>
 #include <stdlib.h>
 #include <sys/mman.h>
+#include <sys/mount.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -14,6 +16,8 @@
 #include "device.h"
 #include "growth.h"
 #include "modes.h"
+
+#define CGROUP "/tmp/kselftest-cgroup"
 
 static struct kfd_node nodes[MODE_MAX_NODES + 1];
 
@@ -201,6 +205,57 @@ TEST_TIMEOUT(open_during_a_switch_is_einval, 180)
 	EXPECT(opens->failed >= 10, "%u", opens->failed);
 	ktap_note("%u opens failed, %u took more than 20 ms", opens->failed, opens->slow);
 	EXPECT(opens->slow < opens->failed / 2, "%u of %u", opens->slow, opens->failed);
+	mode_end();
+}
+
+/* Opens /dev/kfd in a device cgroup that permits one render node, while the other card switches. */
+static void opens_without(void *data)
+{
+	const struct kfd_node *permitted = data;
+	char rule[64];
+
+	/* Render nodes. */
+	for (unsigned int minor = 128; minor < 192; minor++) {
+		snprintf(rule, sizeof(rule), "c 226:%u rw", minor);
+		if (minor != permitted->drm_render_minor)
+			ASSERT_OK(write_file(CGROUP "/one/devices.deny", rule));
+	}
+	ASSERT_OK(write_file(CGROUP "/one/cgroup.procs", "0"));
+	for (int i = 0; i < 60; i++) {
+		EXPECT_OK(ktap_in_child(opens_once, NULL));
+		usleep(50000);
+	}
+}
+
+/* A switch of a card concerns only processes that may use it. */
+TEST_TIMEOUT(open_without_the_card_during_a_switch, 180)
+{
+	struct kfd_node switched;
+	pid_t child;
+	int status;
+
+	mode_begin("SPX");
+	ASSERT_OK(kfd_topology_find_gpu(&switched));
+	if (mode_nodes(nodes) != 2)
+		SKIP("no second card");
+	mkdir(CGROUP, 0755);
+	if (access(CGROUP "/cgroup.procs", F_OK) && mount("none", CGROUP, "cgroup", 0, "devices"))
+		SKIP("no device cgroup: %s", strerror(errno));
+	ASSERT(mkdir(CGROUP "/one", 0755) == 0 || errno == EEXIST, "%s", strerror(errno));
+	opens = shared(sizeof(*opens));
+	child = fork_child();
+	if (!child)
+		_exit(ktap_in_child(switches, NULL) != 0);
+	EXPECT_OK(ktap_in_child(opens_without, &nodes[nodes[0].gpu_id == switched.gpu_id]));
+	EXPECT_EQ(opens->failed, 0);
+	/* The others may not open it meanwhile. */
+	for (int i = 0; i < 500 && !opens->failed; i++) {
+		EXPECT_OK(ktap_in_child(opens_once, NULL));
+		usleep(200000);
+	}
+	opens->end = 1;
+	ASSERT(waitpid(child, &status, 0) == child && !status);
+	EXPECT(opens->failed > 0);
 	mode_end();
 }
 
