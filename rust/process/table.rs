@@ -214,11 +214,25 @@ fn insert(
     Ok(())
 }
 
+/// Removes the folders with the PID of a new primary process from sysfs and debugfs: the task has
+/// executed another program, and another one keeps the address space.
+fn drop_old_folders(new: &Process) {
+    // Secondary processes precede the primary one, whose folder has theirs.
+    for process in all().filter(|old| old.pid() == new.pid() && old.mm() != new.mm()) {
+        let folder = process.folder().take();
+        drop(folder);
+        debugfs::remove(&process);
+    }
+}
+
 /// Adds a process to sysfs.
 fn add_folder(process: &Process) -> Result {
     let devices = process.devices();
     let folder = match process.rank() {
-        Rank::Primary(_) => ProcessFolder::of_process(process.pid(), devices)?,
+        Rank::Primary(_) => {
+            drop_old_folders(process);
+            ProcessFolder::of_process(process.pid(), devices)?
+        }
         Rank::Secondary { primary, id } => {
             let primary = primary.folder();
             let folder = primary.as_ref().map(|f| f.of_secondary(*id, devices));

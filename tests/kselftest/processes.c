@@ -3,6 +3,7 @@
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <pthread.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <sys/mman.h>
@@ -10,6 +11,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "device.h"
 #include "dmabuf.h"
 
 /* Every ioctl and mmap() through a file of another process fails with EBADF. */
@@ -260,8 +262,68 @@ TEST(vfork_inherited_fd_is_ebadf)
 	EXPECT(fixture_works(&f));
 }
 
+__attribute__((noreturn)) static int pausing(void *unused)
+{
+	(void)unused;
+	for (;;)
+		pause();
+}
+
+/* Expects a folder in sysfs, though another process has this PID. Returns the exit status. */
+static int after_kept(pid_t keeper)
+{
+	char path[160];
+	struct kfd k;
+	int ret = kfd_open(&k);
+
+	if (!ret) {
+		snprintf(path, sizeof(path), "/sys/devices/virtual/kfd/kfd/proc/%d/vram_%u",
+			 getpid(), k.node.gpu_id);
+		if (access(path, F_OK) && !memory_fails()) {
+			printf("# failed: %s: %s\n", path, strerror(errno));
+			ret = -errno;
+		}
+	}
+	kill(keeper, SIGKILL);
+	waitpid(keeper, NULL, 0);
+	/* The end of the old one removes nothing of the new one. */
+	usleep(500000);
+	if (!ret && access(path, F_OK) && !memory_fails()) {
+		printf("# failed: later: %s: %s\n", path, strerror(errno));
+		ret = -errno;
+	}
+	return ret ? 1 : 0;
+}
+
+/* exec() while a child shares the old address space, and its process with it. */
+TEST(exec_while_the_old_memory_lives)
+{
+	static char stack[65536] __attribute__((aligned(16)));
+	char number[16];
+	struct fixture f;
+	int status, log;
+	pid_t child;
+
+	log = kmsg_open();
+	child = fork_child();
+	if (!child) {
+		fixture_launch(&f);
+		snprintf(number, sizeof(number), "%d",
+			 clone(pausing, stack + sizeof(stack), CLONE_VM | SIGCHLD, NULL));
+		execl("/proc/self/exe", "processes", "--after-kept", number, NULL);
+		_exit(9);
+	}
+	ASSERT(waitpid(child, &status, 0) == child);
+	EXPECT(WIFEXITED(status) && WEXITSTATUS(status) == 0, "status %#x", status);
+	EXPECT_EQ(kmsg_lines_with(log, "duplicate"), 0);
+	EXPECT(memory_fails() || !kmsg_lines_with(log, "is not in"));
+	close(log);
+}
+
 int main(int argc, char **argv)
 {
+	if (argc == 3 && !strcmp(argv[1], "--after-kept"))
+		return after_kept(atoi(argv[2]));
 	if (argc == 3 && !strcmp(argv[1], "--after-exec"))
 		return after_exec(atoi(argv[2]));
 	return ktap_main(argc, argv);
