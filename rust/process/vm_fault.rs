@@ -89,12 +89,14 @@ fn handle_fault(process: &Process, device: &ProcessDevice, fault: &MemoryExcepti
     let evicted = device
         .slot()
         .and_then(|slot| device.node().dqm().evict(&slot));
-    if let Err(e) = evicted {
-        dev_err!(
+    match evicted {
+        // The process has ended since, or the GPU is unplugged: there are no queues.
+        Err(e) if e != ENODEV && gpu.ih().may_log(LogKind::Unhandled) => dev_err!(
             gpu.dev(),
             "process {}: queues were not evicted after a VM fault: {e:?}\n",
             process.pid()
-        );
+        ),
+        _ => {}
     }
     trace::process(process.pid(), device.pasid(), c"VM fault");
     smi::vm_fault(fault.gpu_id, process.leader());
