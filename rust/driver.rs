@@ -270,7 +270,7 @@ impl Hooks for Driver {
                 Verdict::NeedReset
             }
             Channel::Lost => {
-                recovery.link_lost();
+                recovery.recovery_failed();
                 Verdict::Disconnect
             }
         }

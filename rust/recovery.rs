@@ -192,9 +192,18 @@ impl Recovery {
         self.gpu().check_usable()
     }
 
-    /// Gives up the device, whose link does not recover. It is not accessed, unless the PCI core
-    /// resets it.
-    pub(crate) fn link_lost(&self) {
+    /// Handles the end of a recovery of the link that failed. The device is given up: it is not
+    /// accessed, unless the PCI core resets it.
+    ///
+    /// The PCI core does not recover a port at all if a function below has no handler of errors, as
+    /// the audio function of a board has none. After an error that is not fatal the link works
+    /// nevertheless: then the device is used as before, as by the C driver
+    /// (`amdgpu_pci_error_detected`).
+    pub(crate) fn recovery_failed(&self) {
+        if self.gpu().answers() {
+            dev_info!(self.gpu().dev(), "the PCIe link works without recovery\n");
+            return;
+        }
         self.gpu().hub().freeze();
         let mut state = self.state.lock();
         state.frozen = true;

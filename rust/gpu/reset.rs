@@ -11,6 +11,7 @@
 //! [`ResetHandler`]: super::ResetHandler
 
 use kernel::{device::Core, pci, prelude::*, sync::atomic::Relaxed, time::Delta};
+use rkfd_abi::mmio::RCC_CONFIG_MEMSIZE;
 
 use super::{for_each, Gpu};
 use crate::{
@@ -92,6 +93,13 @@ impl Gpu {
         self.restore_config(pdev, config)?;
         self.clear_firmware_state();
         self.reset_if_alive(pdev, "its firmware runs after a reset of the link")
+    }
+
+    /// Returns whether registers can be read: their accesses have not ended because of an error of
+    /// the link, and the card answers.
+    pub(crate) fn answers(&self) -> bool {
+        let size = self.hub().raw_mmio().read(RCC_CONFIG_MEMSIZE);
+        size.is_ok_and(|size| size != u32::MAX)
     }
 
     /// Restores the configuration of a card after a reset of its link, without bus mastering:

@@ -94,9 +94,36 @@ static void recover_from(uint32_t uncorrectable)
 	close(log);
 }
 
+/* Returns whether the slot of the GPU has a second function, whose file in sysfs is returned. */
+static bool find_second_function(char *path, size_t size, const char *file)
+{
+	int length;
+
+	device_find();
+	length = (int)strlen(device_name()) - 1;
+	snprintf(path, size, "/sys/bus/pci/devices/%.*s1/%s", length, device_name(), file);
+	return !access(path, F_OK);
+}
+
+/* No function without a handler of errors is below the port. */
 static void need_errors(void)
 {
+	char path[128];
+
+	if (find_second_function(path, sizeof(path), "remove"))
+		ASSERT_OK(write_file(path, "1"));
+	load_module();
+}
+
+/* Such a function is below the port: the kernel recovers none there. */
+static void need_second_function(void)
+{
+	char path[128];
+
 	device_find();
+	ASSERT_OK(device_rescan());
+	if (!find_second_function(path, sizeof(path), "vendor"))
+		SKIP("the slot of the GPU has one function");
 	load_module();
 }
 
@@ -150,6 +177,53 @@ TEST_TIMEOUT(other_error_loses_nothing, 200)
 	EXPECT_EQ(event_result(&f.k, event, 100), KFD_IOC_WAIT_RESULT_TIMEOUT);
 	EXPECT_OK(fixture_update_queue(&f.q, 0));
 	EXPECT_OK(kfd_queue_destroy(&f.q));
+}
+
+/*
+ * The kernel declares a permanent failure if one of the functions below the port has no handler,
+ * although the link works: the queue works on.
+ */
+TEST_TIMEOUT(other_error_beside_unhandled_function, 200)
+{
+	uint32_t event = 0;
+	struct kfd_bo *vram;
+	struct fixture f;
+	int log;
+
+	need_second_function();
+	fixture_launch(&f);
+	ASSERT_OK(kfd_event_create(&f.k, KFD_IOC_EVENT_HW_EXCEPTION, false, &event));
+	ASSERT_OK(kfd_bo_create(&f.k, 1 << 20, KFD_FLAGS_VRAM, &vram));
+	ASSERT_OK(fixture_fill(&f, &f.q, vram->va, 64, 5));
+	log = kmsg_open();
+	ASSERT_OK(inject(PCI_ERR_UNC_COMP_TIME));
+	ASSERT(wait_for_line(log, "AER: device recovery failed", SECONDS));
+	EXPECT_EQ(event_result(&f.k, event, 100), KFD_IOC_WAIT_RESULT_TIMEOUT);
+	ASSERT(fixture_works(&f));
+	EXPECT_EQ(((volatile uint32_t *)vram->va)[63], 5);
+	EXPECT_OK(fixture_update_queue(&f.q, 0));
+	EXPECT_OK(kfd_queue_destroy(&f.q));
+	ASSERT_OK(ktap_in_child(fixture_lives, NULL));
+}
+
+/* The kernel resets the link without notice: the card is lost until it is removed. */
+TEST_TIMEOUT(fatal_error_beside_unhandled_function, 200)
+{
+	uint32_t event = 0;
+	struct fixture f;
+	int uevents;
+
+	need_second_function();
+	fixture_launch(&f);
+	ASSERT_OK(kfd_event_create(&f.k, KFD_IOC_EVENT_HW_EXCEPTION, false, &event));
+	uevents = uevents_open();
+	ASSERT_OK(inject(PCI_ERR_UNC_DLP));
+	EXPECT_EQ(expect_hang_event(&f.k, event, WAIT_MS), 1);
+	EXPECT(uevents_have(uevents, "WEDGED=rebind,bus-reset", WAIT_MS));
+	EXPECT_RET(fixture_update_queue(&f.q, 0), -EIO);
+	ASSERT_OK(device_remove());
+	ASSERT_OK(device_rescan());
+	ASSERT_OK(ktap_in_child(fixture_lives, NULL));
 }
 
 /*
