@@ -159,7 +159,8 @@ impl Card {
             subsystem: pdev.subsystem_device_id(),
             revision: pdev.revision_id(),
         };
-        let mmio = early.into_mmio(found.instances()?, found.gc0)?;
+        let window = |nbif: &_| generation.nbio.window(nbif);
+        let mmio = early.into_mmio(found.instances()?, found.gc0, window)?;
         config.rev_id = generation.nbio.rev_id(&mmio)?;
         if config.rev_id < generation.caps.first_rev {
             dev_err!(

@@ -51,7 +51,7 @@ pub(crate) struct Instance {
 impl Instance {
     /// Returns the absolute dword address of `reg`, `index` dwords further on. Errors as
     /// [`super::mmio::Block::address`].
-    pub(super) fn address<R>(&self, reg: Reg<R>, index: u32) -> Result<u32> {
+    pub(crate) fn address<R>(&self, reg: Reg<R>, index: u32) -> Result<u32> {
         if reg.seg >= self.num_bases {
             return Err(ENXIO);
         }

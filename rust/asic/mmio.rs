@@ -27,7 +27,7 @@ use kernel::{
 
 use rkfd_abi::{
     discovery::hwid,
-    regs::{nbio_7_9_0 as window, Field, Reg, Value},
+    regs::{Field, Reg, Value},
 };
 
 pub(crate) use super::instance::{Instance, Version};
@@ -117,6 +117,16 @@ const fn smn_high(aid: u8) -> u32 {
     }
 }
 
+/// The index/data registers through which registers beyond the BAR are accessed: dword addresses.
+pub(crate) struct Window {
+    /// Low half of the address of a register, in bytes.
+    pub(crate) index: u32,
+    /// High half; `None` on cards with one AID.
+    pub(crate) index_high: Option<u32>,
+    /// The register.
+    pub(crate) data: u32,
+}
+
 /// Register access to one GPU.
 #[derive(Clone)]
 pub(crate) struct Mmio {
@@ -134,9 +144,9 @@ struct Registers {
     /// GC instance 0 of the package, which may be harvested.
     gc0: Instance,
     map: InstanceMap,
-    /// Guards the index/data register pair.
+    /// Access beyond the BAR.
     #[pin]
-    window: SpinLock<()>,
+    window: SpinLock<Window>,
     /// Guards RLC safe mode, see [`Mmio::lock_safe_mode`].
     #[pin]
     safe_mode: Mutex<()>,
@@ -183,16 +193,23 @@ impl EarlyMmio {
         (&*bar).try_read32(reg as usize * 4)
     }
 
-    /// Adds the instances that discovery found, and GC instance 0, which may be harvested.
-    pub(crate) fn into_mmio(self, units: KVec<Instance>, gc0: Instance) -> Result<Mmio> {
+    /// Adds the instances that discovery found, and GC instance 0, which may be harvested. `window`
+    /// returns the window of the bus interface. `ENODEV` without one, else its error.
+    pub(crate) fn into_mmio(
+        self,
+        units: KVec<Instance>,
+        gc0: Instance,
+        window: impl FnOnce(&Instance) -> Result<Window>,
+    ) -> Result<Mmio> {
         let map = InstanceMap::new(&units);
+        let window = window(find(&units, hwid::NBIF, 0)?)?;
         let registers = try_pin_init!(Registers {
             bar: self.bar,
             size: self.size,
             units,
             gc0,
             map,
-            window <- new_spinlock!(()),
+            window <- new_spinlock!(window),
             safe_mode <- new_mutex!(()),
             bank <- new_mutex!(()),
             mailbox <- new_mutex!(false, "rkfd_smu_mailbox"),
@@ -285,16 +302,9 @@ impl Mmio {
     }
 
     fn physical_block(&self, hw_id: u16, inst: u8) -> Result<Block<'_>> {
-        let unit = self
-            .registers
-            .units
-            .iter()
-            // Of entries with the same number the last, as in `amdgpu_discovery_reg_base_init`.
-            .rfind(|u| u.hw_id == hw_id && u.inst == inst)
-            .ok_or(ENODEV)?;
         Ok(Block {
             mmio: self,
-            unit,
+            unit: find(&self.registers.units, hw_id, inst)?,
             aid: 0,
         })
     }
@@ -341,10 +351,10 @@ impl Mmio {
         if aid == 0 && at < self.registers.size {
             return (&*bar).try_read32(at);
         }
-        let _guard = self.registers.window.lock();
-        select(&bar, aid, reg)?;
-        let value = (&*bar).try_read32(window::regBIF_BX0_PCIE_DATA2.off as usize * 4);
-        deselect(&bar, aid)?;
+        let window = self.registers.window.lock();
+        window.select(&bar, aid, reg)?;
+        let value = (&*bar).try_read32(window.data as usize * 4);
+        window.deselect(&bar, aid)?;
         value
     }
 
@@ -355,13 +365,13 @@ impl Mmio {
         if aid == 0 && at < self.registers.size {
             return (&*bar).try_write32(value, at);
         }
-        let _guard = self.registers.window.lock();
-        select(&bar, aid, reg)?;
-        let data = window::regBIF_BX0_PCIE_DATA2.off as usize * 4;
+        let window = self.registers.window.lock();
+        window.select(&bar, aid, reg)?;
+        let data = window.data as usize * 4;
         let written = (&*bar).try_write32(value, data);
         // Reads back: the write has reached the register before the next selection.
         let written = written.and_then(|()| (&*bar).try_read32(data));
-        deselect(&bar, aid)?;
+        window.deselect(&bar, aid)?;
         written.map(|_| ())
     }
 
@@ -382,20 +392,29 @@ fn index(bar: &pci::Bar<'_>, reg: u32, value: u32) -> Result {
     Ok(())
 }
 
-/// Points the window at a register of an AID, until [`deselect`].
-fn select(bar: &pci::Bar<'_>, aid: u8, reg: u32) -> Result {
-    index(bar, window::regBIF_BX0_PCIE_INDEX2.off, reg << 2)?;
-    match smn_high(aid) {
-        0 => Ok(()),
-        high => index(bar, window::regBIF_BX0_PCIE_INDEX2_HI.off, high),
-    }
+/// Returns instance `inst` of block `hw_id`. `ENODEV` if there is none.
+fn find(units: &[Instance], hw_id: u16, inst: u8) -> Result<&Instance> {
+    // Of entries with the same number the last, as in `amdgpu_discovery_reg_base_init`.
+    let unit = units.iter().rfind(|u| u.hw_id == hw_id && u.inst == inst);
+    unit.ok_or(ENODEV)
 }
 
-/// Points the window at AID 0 again.
-fn deselect(bar: &pci::Bar<'_>, aid: u8) -> Result {
-    match smn_high(aid) {
-        0 => Ok(()),
-        _ => index(bar, window::regBIF_BX0_PCIE_INDEX2_HI.off, 0),
+impl Window {
+    /// Points the window at a register of an AID, until [`Self::deselect`].
+    fn select(&self, bar: &pci::Bar<'_>, aid: u8, reg: u32) -> Result {
+        index(bar, self.index, reg << 2)?;
+        match smn_high(aid) {
+            0 => Ok(()),
+            high => index(bar, self.index_high.ok_or(ENODEV)?, high),
+        }
+    }
+
+    /// Points the window at AID 0 again.
+    fn deselect(&self, bar: &pci::Bar<'_>, aid: u8) -> Result {
+        match smn_high(aid) {
+            0 => Ok(()),
+            _ => index(bar, self.index_high.ok_or(ENODEV)?, 0),
+        }
     }
 }
 

@@ -13,12 +13,16 @@ use rkfd_abi::{
 use super::names::names;
 use crate::asic::{
     caps::Caps,
-    mmio::{Block, Mmio},
+    mmio::{Block, Instance, Mmio, Window},
     partition::NpsModes,
 };
 
 /// Bus interface. Register accesses return `ENODEV` after unbind.
 pub(crate) trait NbioHal: Sync {
+    /// Returns the window of registers beyond the BAR, with the instance `nbif` of the bus
+    /// interface. Errors as [`Block::address`].
+    fn window(&self, nbif: &Instance) -> Result<Window>;
+
     /// Enables FB access, doorbells and the HDP flush remap; `remap` is the byte offset of the
     /// remapped HDP flush registers in the register BAR.
     fn start(&self, mmio: &Mmio, remap: u32) -> Result;
@@ -78,6 +82,9 @@ pub(super) trait NbioVersion: Sync {
     /// Its registers.
     const NAMES: &'static NbioNames;
 
+    /// See [`NbioHal::window`].
+    fn window(nbif: &Instance) -> Result<Window>;
+
     /// Runs before FB access and doorbells are enabled.
     fn init(mmio: &Mmio, b: Block<'_>) -> Result {
         let _ = (mmio, b);
@@ -135,6 +142,10 @@ impl NbioNames {
 }
 
 impl<T: NbioVersion> NbioHal for T {
+    fn window(&self, nbif: &Instance) -> Result<Window> {
+        T::window(nbif)
+    }
+
     fn start(&self, mmio: &Mmio, remap: u32) -> Result {
         let (b, n) = (block(mmio)?, T::NAMES);
         T::init(mmio, b)?;

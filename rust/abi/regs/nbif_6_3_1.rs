@@ -30,6 +30,10 @@
 
 use super::{name, Field, Reg};
 
+pub const regBIF_BX_PF0_RSMU_INDEX: Reg<name::BIF_BX_PF0_RSMU_INDEX> =
+    Reg::new("regBIF_BX_PF0_RSMU_INDEX", 1, 0x0000);
+pub const regBIF_BX_PF0_RSMU_DATA: Reg<name::BIF_BX_PF0_RSMU_DATA> =
+    Reg::new("regBIF_BX_PF0_RSMU_DATA", 1, 0x0001);
 pub const regBIF_BX0_BIOS_SCRATCH_4: Reg<name::BIF_BX0_BIOS_SCRATCH_4> =
     Reg::new("regBIF_BX0_BIOS_SCRATCH_4", 1, 0x003c);
 pub const regRCC_STRAP0_RCC_DEV0_EPF0_STRAP0: Reg<name::RCC_STRAP0_RCC_DEV0_EPF0_STRAP0> =

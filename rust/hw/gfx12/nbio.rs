@@ -13,7 +13,7 @@ use rkfd_abi::{
 use crate::{
     asic::{
         caps::Caps,
-        mmio::{Block, Mmio},
+        mmio::{Block, Instance, Mmio, Window},
     },
     hw::nbio::{nbio_names, NbioNames, NbioVersion},
 };
@@ -69,6 +69,15 @@ fn set_port<R>(b: Block<'_>, reg: Reg<R>, id: u32, address: u32, range: Range<u3
 
 impl NbioVersion for Nbio {
     const NAMES: &'static NbioNames = &nbio_names!(n);
+
+    /// `nbif_v6_3_1_get_pcie_index_offset`.
+    fn window(nbif: &Instance) -> Result<Window> {
+        Ok(Window {
+            index: nbif.address(n::regBIF_BX_PF0_RSMU_INDEX, 0)?,
+            index_high: None,
+            data: nbif.address(n::regBIF_BX_PF0_RSMU_DATA, 0)?,
+        })
+    }
 
     /// The VBIOS is behind firmware of the PSP, and the index advances with each dword
     /// (`amdgpu_soc15_read_bios_from_rom`, `nbif_v6_3_1_get_rom_offset`).

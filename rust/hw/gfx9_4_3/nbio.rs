@@ -12,7 +12,7 @@ use super::sdma;
 use crate::{
     asic::{
         caps::Caps,
-        mmio::{Block, Mmio},
+        mmio::{Block, Instance, Mmio, Window},
         partition::{NpsMode, NpsModes},
     },
     hw::nbio::{nbio_names, NbioNames, NbioVersion},
@@ -93,6 +93,15 @@ fn aids(mmio: &Mmio) -> u32 {
 
 impl NbioVersion for Nbio {
     const NAMES: &'static NbioNames = &nbio_names!(n);
+
+    /// `nbio_v7_9_get_pcie_index_offset`.
+    fn window(nbif: &Instance) -> Result<Window> {
+        Ok(Window {
+            index: nbif.address(n::regBIF_BX0_PCIE_INDEX2, 0)?,
+            index_high: Some(nbif.address(n::regBIF_BX0_PCIE_INDEX2_HI, 0)?),
+            data: nbif.address(n::regBIF_BX0_PCIE_DATA2, 0)?,
+        })
+    }
 
     fn init(mmio: &Mmio, b: Block<'_>) -> Result {
         let xccs = mmio.instances().xccs()?;

@@ -70,7 +70,16 @@ fn mm_target(gpu: &Gpu) -> Indirect {
     Indirect::Register(0, index / 4)
 }
 
+/// Returns the target of the index/data pair whose data register is `id`. On NBIF 6.3.1 the driver
+/// may use the RSMU's only (`nbif_v6_3_1_get_pcie_index_offset`).
 fn smn_target(gpu: &Gpu, id: RegId) -> Indirect {
+    if gpu.chip.generation == Generation::Gfx12 && id != RSMU_DATA {
+        strict!(
+            gpu.strict,
+            "nbio",
+            "access by a PCIE index/data pair: registers beyond the BAR are behind RSMU_INDEX"
+        );
+    }
     let (index, high) = match id {
         PCIE_DATA => (stored(gpu, nbio::regBIF_BX0_PCIE_INDEX), 0),
         RSMU_DATA => (stored(gpu, nbif::regBIF_BX_PF0_RSMU_INDEX), 0),
