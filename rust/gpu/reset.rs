@@ -15,6 +15,7 @@ use rkfd_abi::mmio::RCC_CONFIG_MEMSIZE;
 
 use super::{for_each, Gpu};
 use crate::{
+    asic::mmio::Mmio,
     card::HangHandler,
     kapi::{self, pci::SavedConfig},
     ring::sdma::SdmaHost, //
@@ -70,12 +71,22 @@ impl SdmaHost for Gpu {
 
 impl Gpu {
     /// Resets a closed card whose firmware runs after a reset of its function, if it would not be
-    /// loaded again. Errors as [`Card::mode1_reset`].
+    /// loaded again. If none runs, as that reset was one of the whole card, waits for the boot
+    /// loader as [`Self::reset_if_alive`]. `ENODEV` if the card has left the bus, else errors as
+    /// [`Card::mode1_reset`].
     ///
     /// [`Card::mode1_reset`]: crate::card::Card::mode1_reset
     pub(crate) fn reset_firmware(&self, pdev: &pci::Device<Core<'_>>) -> Result {
-        if self.psp().needs_reset(self.hub().raw_mmio())? {
-            self.mode1_reset(pdev)?;
+        if !kapi::pci::is_present(pdev) {
+            return Err(ENODEV);
+        }
+        let mmio = self.hub().raw_mmio();
+        if self.psp().needs_reset(mmio)? {
+            return self.mode1_reset(pdev);
+        }
+        if !self.psp().is_alive(mmio)? {
+            self.clear_firmware_state();
+            self.wait_for_boot(mmio);
         }
         Ok(())
     }
@@ -130,13 +141,19 @@ impl Gpu {
             dev_info!(self.dev(), "resetting the card: {why}\n");
             self.close();
             self.mode1_reset(pdev)?;
-        } else if let Err(e) = self.psp().wait_for_reset(mmio) {
+        } else {
+            self.wait_for_boot(mmio);
+        }
+        Ok(())
+    }
+
+    fn wait_for_boot(&self, mmio: &Mmio) {
+        if let Err(e) = self.psp().wait_for_reset(mmio) {
             dev_warn!(
                 self.dev(),
                 "the boot loader of the PSP is not ready: {e:?}\n"
             );
         }
-        Ok(())
     }
 
     /// Ends all jobs of the kernel's SDMA rings with `EIO`, those of user space with `ECANCELED`.

@@ -12,6 +12,7 @@
 
 #include "cs.h"
 #include "device.h"
+#include "knobs.h"
 
 static uint32_t listen_for_resets(struct kfd *k)
 {
@@ -213,5 +214,34 @@ TEST_TIMEOUT(open_and_exit_during_reset, 120)
 	for (int i = 0; i < 8; i++)
 		EXPECT_OK(ktap_in_child(fixture_tries_queue, NULL));
 	pthread_join(thread, NULL);
+	ASSERT_OK(ktap_in_child(fixture_lives, NULL));
+}
+
+/*
+ * A reset of the bus that is one of the whole card: its firmware boots for some seconds, and is
+ * loaded again.
+ */
+TEST_TIMEOUT(power_on_by_the_bus, 200)
+{
+	uint32_t event;
+	struct fixture f;
+
+	knobs_open();
+	device_need_reset();
+	fixture_launch(&f);
+	ASSERT(fixture_works(&f));
+	event = listen_for_resets(&f.k);
+	knob_set("psp.boot_ms", 4000);
+	knob_set("pci.power_on", 1);
+	device_set("reset_method", "bus");
+	device_try_set("reset", "1");
+	device_set("reset_method", "default");
+	knob_set("pci.power_on", 0);
+	knob_set("psp.boot_ms", 0);
+	EXPECT_EQ(knob_hits("pci.power_on"), 1);
+	EXPECT_EQ(knob_hits("psp.boot_ms"), 1);
+	expect_reset(&f.k, event);
+	EXPECT_RET(fixture_update_queue(&f.q, 0), -EACCES);
+	EXPECT_OK(kfd_queue_destroy(&f.q));
 	ASSERT_OK(ktap_in_child(fixture_lives, NULL));
 }

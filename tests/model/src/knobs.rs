@@ -125,6 +125,9 @@ knobs! {
         "1: the card has left the bus: of the accesses to its configuration space and BARs, but \
         not to the mapped VRAM, reads return all ones and writes are lost; at 0 it is back, as \
         after power-on (by the control socket only)";
+    pci_power_on = "pci.power_on",
+        "1: a reset of the bus, which otherwise is one of the function, is a power-on of the card: \
+        no firmware runs, VRAM is lost";
     rlc_silent = "rlc.silent", "N: the RLC does not respond to the next N requests of safe mode";
     psp_error = "psp.error",
         "N: the N-th command in the PSP ring is not executed, its status is an error";

@@ -410,7 +410,7 @@ impl ServerBackend for Device {
         event!(self.gpu.trace, "pci", "device_reset");
         self.reset_config();
         // VFIO device reset is a function-level reset if the function supports it.
-        self.gpu.reset(Reset::Flr);
+        self.gpu.bus_reset();
         Ok(())
     }
 

@@ -30,6 +30,7 @@ pub mod walk;
 use std::collections::BTreeSet;
 use std::fmt;
 use std::ops::Range;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, RwLockReadGuard};
 
 use gpu_regs::gc_9_4_3 as gc;
@@ -227,6 +228,8 @@ pub struct Gmc {
     mm: Vec<HubState>,
     firmware: [Range<u64>; 2],
     bad: BTreeSet<u64>,
+    /// The boot firmware has not set the location of VRAM yet.
+    fb_pending: AtomicBool,
 }
 
 struct HubState {
@@ -300,6 +303,7 @@ impl Gmc {
             mm,
             firmware: [0..0, 0..0],
             bad: BTreeSet::new(),
+            fb_pending: AtomicBool::new(false),
         }
     }
 
@@ -369,6 +373,22 @@ impl Gmc {
         }
         self.l2.iter().for_each(|l2| l2.discard());
         self.cus.iter().for_each(CuCaches::discard);
+        self.fb_pending.store(false, Ordering::Release);
+    }
+
+    /// Ends [`Self::await_fb_location`]: the boot firmware sets the location of VRAM in the hubs.
+    pub fn restore_fb_location(&self) {
+        if self.fb_pending.swap(false, Ordering::AcqRel) {
+            let hubs = self.gfx.iter().chain(&self.mm);
+            hubs.for_each(|hub| hub.regs.restore_fb_location());
+        }
+    }
+
+    /// Clears the location of VRAM, which the boot firmware sets after a reset, until
+    /// [`Self::restore_fb_location`].
+    pub fn await_fb_location(&self) {
+        self.lose_fb_location();
+        self.fb_pending.store(true, Ordering::Release);
     }
 
     /// Clears the location of VRAM that the VBIOS has set in the hubs.

@@ -152,6 +152,12 @@ impl Psp {
         self.lock().ring = None;
     }
 
+    /// Returns whether the boot loader is not ready yet.
+    pub fn is_booting(&self) -> bool {
+        let busy = self.lock().busy;
+        matches!(busy, Some((_, Then::Boot(_) | Then::Listen)))
+    }
+
     /// Sets the state after a reset of the card, whose registers are at their power-on values.
     pub fn reset(&self, gpu: &Gpu, kind: Reset) {
         let mut state = self.lock();
@@ -230,6 +236,7 @@ impl Psp {
         match then {
             Then::Boot(_) => {}
             Then::Listen => {
+                gpu.gmc.restore_fb_location();
                 put(gpu, mailbox::MAILBOX, READY | state.flags);
                 put(gpu, mailbox::BOOTLOADER, READY);
             }

@@ -84,7 +84,26 @@ impl Gpu {
         let time = mode1_time(self.chip.generation);
         let end = self.trace.now() + time.as_nanos() as u64;
         self.reset(Reset::Mode1);
+        self.await_boot();
         self.mode1_end.store(end, Ordering::Release);
+    }
+
+    /// Resets the card as its bus is reset: with `pci.power_on` everything, else the function.
+    pub fn bus_reset(&self) {
+        if !self.knobs.pci_power_on.on() {
+            return self.reset(Reset::Flr);
+        }
+        self.knobs.pci_power_on.hit();
+        self.reset(Reset::PowerOn);
+        self.await_boot();
+    }
+
+    /// Clears the location of VRAM until the boot firmware, which sets it, is ready: the C driver
+    /// waits for the boot loader first (`amdgpu_device_asic_init`, `amdgpu_device_mode1_reset`).
+    fn await_boot(&self) {
+        if self.psp.is_booting() && !self.knobs.gmc_fb_lost.on() {
+            self.gmc.await_fb_location();
+        }
     }
 
     /// Resets every engine, register, ring and translation to power-on state; drops waves and

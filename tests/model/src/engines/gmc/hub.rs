@@ -114,9 +114,7 @@ impl HubRegs {
         self.taken.store(0, Ordering::Relaxed);
         self.requested.store(0, Ordering::Relaxed);
         self.status.store(0, Ordering::Relaxed);
-        self.set(self.at.fb_base, (self.placement.aperture() >> 24) as u32);
-        let last = self.placement.aperture_last();
-        self.set(self.at.fb_top, (last >> 24) as u32);
+        self.restore_fb_location();
         if let Some(lfb) = self.at.lfb {
             let [cntl, size] = self.placement.lfb();
             self.set(lfb, cntl);
@@ -129,6 +127,13 @@ impl HubRegs {
         }
         // The AGP aperture is off: its bottom is above its top.
         self.set(self.at.agp_bot, 0xff_ffff);
+    }
+
+    /// Sets the location of VRAM to that of the VBIOS.
+    pub fn restore_fb_location(&self) {
+        self.set(self.at.fb_base, (self.placement.aperture() >> 24) as u32);
+        let last = self.placement.aperture_last();
+        self.set(self.at.fb_top, (last >> 24) as u32);
     }
 
     /// Clears the location of VRAM.
