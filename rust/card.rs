@@ -687,5 +687,6 @@ fn reset(pdev: &pci::Device<Core<'_>>, mmio: &Mmio, psp: &Psp) -> Result {
     kapi::pci::clear_master(pdev);
     psp.mode1_reset(mmio)?;
     kapi::pci::restore_state(pdev);
+    kapi::pci::rearm_msix(pdev);
     psp.wait_for_reset(mmio)
 }

@@ -131,6 +131,31 @@ pub(crate) fn restore_state(pdev: &pci::Device<Core<'_>>) {
     unsafe { bindings::pci_restore_state(raw(pdev)) };
 }
 
+/// Disables MSI-X and enables it again, if it is enabled. After a reset that a device itself makes,
+/// the host of a virtual machine to which it was passed enables it there only then:
+/// [`restore_state`] changes nothing, as far as the host knows (`amdgpu_restore_msix`).
+pub(crate) fn rearm_msix(pdev: &pci::Device<Core<'_>>) {
+    let pdev = raw(pdev);
+    // SAFETY: The device is valid by its type, and its capabilities do not change.
+    let capability = unsafe { (*pdev).msix_cap };
+    if capability == 0 {
+        return;
+    }
+    let at = i32::from(capability) + bindings::PCI_MSIX_FLAGS as i32;
+    let enable = bindings::PCI_MSIX_FLAGS_ENABLE as u16;
+    let mut control = 0;
+    // SAFETY: The device is valid by its type, `control` for the read. The lock of the device,
+    // which `Core` stands for, keeps others from changing whether MSI-X is enabled: it is as before
+    // afterwards.
+    unsafe {
+        bindings::pci_read_config_word(pdev, at, &mut control);
+        if control & enable != 0 {
+            bindings::pci_write_config_word(pdev, at, control & !enable);
+            bindings::pci_write_config_word(pdev, at, control);
+        }
+    }
+}
+
 /// A copy of the configuration space of a device. The one of [`save_state`] is replaced by each
 /// reset of the PCI core, also of a device whose configuration is lost.
 pub(crate) struct SavedConfig(NonNull<bindings::pci_saved_state>);

@@ -125,6 +125,9 @@ impl Gpu {
             Reset::Mode1 => {
                 self.warm.store(false, Ordering::Release);
                 self.config_lost.store(true, Ordering::Release);
+                // The host of a virtual machine does not know that, until MSI-X is disabled and
+                // enabled (`amdgpu_restore_msix`).
+                self.msix.lose();
             }
             Reset::Flr => {}
         }
