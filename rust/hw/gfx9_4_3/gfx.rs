@@ -32,6 +32,9 @@ fn sh_mem_config_base() -> Value<name::SH_MEM_CONFIG> {
     gc::SH_MEM_CONFIG__ALIGNMENT_MODE.put(ALIGNMENT_UNALIGNED)
 }
 
+/// Time that the RLC takes to start (`gfx_v9_4_3_xcc_rlc_start`).
+const RLC_START: Delta = Delta::from_micros(50);
+
 /// TCP_UTCL1_CNTL2.SPARE (`gfx_v9_4_3_init_golden_registers`).
 const GOLDEN_TCP_SPARE: u32 = 1;
 
@@ -107,9 +110,13 @@ impl GfxVersion for Gfx {
     const VMID0_BASES: Option<(u32, u32)> = Some((0, 0));
 
     fn start_rlc(b: Block<'_>) -> Result {
-        b.poll(gc::regRLC_CNTL, 0, |v| {
-            gc::RLC_CNTL__RLC_ENABLE_F32.is_set(v)
-        })?;
+        let enable = gc::RLC_CNTL__RLC_ENABLE_F32;
+        // amdgpu stops the RLC when it is unbound (`smu_disable_dpms`).
+        if !enable.is_set(b.rd(gc::regRLC_CNTL)?) {
+            b.set(gc::regRLC_CNTL, &[(enable, 1)])?;
+            fsleep(RLC_START);
+        }
+        b.poll(gc::regRLC_CNTL, 0, |v| enable.is_set(v))?;
         Self::NAMES.in_safe_mode(b, || {
             // No clock gating.
             b.wr(gc::regRLC_CGCG_CGLS_CTRL, 0)?;

@@ -245,6 +245,13 @@ impl Gc {
         *self.lock() = Self::power_on(self.ids, self.info.inactive(self.xcc));
     }
 
+    /// Disables the RLC.
+    pub fn stop_rlc(&self, gpu: &Gpu) {
+        if let Some(slot) = gpu.regs.of(gpu.chip, Ip::Gc, self.xcc, self.ids.rlc_cntl) {
+            slot.set(slot.get() & !gc::RLC_CNTL__RLC_ENABLE_F32.mask);
+        }
+    }
+
     /// Returns whether the RLC is enabled, and that of gfx12 has given all firmware to the engines.
     pub fn rlc_enabled(&self, gpu: &Gpu) -> bool {
         let slot = gpu.regs.of(gpu.chip, Ip::Gc, self.xcc, self.ids.rlc_cntl);

@@ -26,6 +26,11 @@ impl Gpu {
     pub(super) fn boot(&self, kind: Reset) {
         self.psp.reset(self, kind);
         self.memory.reset(self, kind);
+        // The C driver has stopped the RLCs of a warm card when it was unbound
+        // (`smu_disable_dpms`).
+        if self.is_warm() && self.chip.generation == Generation::Gfx9 {
+            self.xccs.iter().for_each(|xcc| xcc.gc.stop_rlc(self));
+        }
         let defects = discovery::Defects {
             checksum: self.knobs.discovery_bad_checksum.on(),
             repeated: self.knobs.discovery_repeated.on(),
