@@ -662,11 +662,17 @@ impl Card {
     /// are lost. `ETIMEDOUT` when the boot loader does not come back, `ENODEV` if the card has left
     /// the bus, `EIO` while its link does not work.
     pub(crate) fn mode1_reset(&self, pdev: &pci::Device<Core<'_>>) -> Result {
+        self.begin_mode1_reset(pdev)?;
+        self.psp.wait_for_reset(self.hub.raw_mmio())
+    }
+
+    /// The same without a wait for the boot loader, for a card that is not used afterwards.
+    pub(crate) fn begin_mode1_reset(&self, pdev: &pci::Device<Core<'_>>) -> Result {
         if self.hub.is_frozen() {
             return Err(EIO);
         }
         self.clear_firmware_state();
-        reset(pdev, self.hub.raw_mmio(), &self.psp)
+        begin_reset(pdev, self.hub.raw_mmio(), &self.psp)
     }
 
     /// Records that PSP and SMU were reset.
@@ -680,6 +686,12 @@ impl Card {
 
 /// Resets a card, see [`Card::mode1_reset`].
 fn reset(pdev: &pci::Device<Core<'_>>, mmio: &Mmio, psp: &Psp) -> Result {
+    begin_reset(pdev, mmio, psp)?;
+    psp.wait_for_reset(mmio)
+}
+
+/// Resets a card, see [`Card::begin_mode1_reset`].
+fn begin_reset(pdev: &pci::Device<Core<'_>>, mmio: &Mmio, psp: &Psp) -> Result {
     if !kapi::pci::is_present(pdev) {
         return Err(ENODEV);
     }
@@ -688,5 +700,5 @@ fn reset(pdev: &pci::Device<Core<'_>>, mmio: &Mmio, psp: &Psp) -> Result {
     psp.mode1_reset(mmio)?;
     kapi::pci::restore_state(pdev);
     kapi::pci::rearm_msix(pdev);
-    psp.wait_for_reset(mmio)
+    Ok(())
 }

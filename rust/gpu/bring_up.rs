@@ -12,6 +12,7 @@ use kernel::{
 
 use super::Gpu;
 use crate::{
+    card::Card,
     hw::{HubSetup, McLayout},
     kapi::{self, irq::Irq},
     ring::{
@@ -220,7 +221,7 @@ impl Gpu {
         drop(irq);
         self.set_hang_handler(None);
         self.coredump.end();
-        self.reset_if_hung(pdev);
+        self.reset_if_hung(pdev, |card| card.mode1_reset(pdev));
         self.hub().set_unplugged();
     }
 
@@ -229,14 +230,15 @@ impl Gpu {
     pub(crate) fn shut_down(&self, pdev: &pci::Device<Core<'_>>) {
         self.vram().detach(self.dev());
         self.take_down();
-        self.reset_if_hung(pdev);
+        // Firmware may take minutes to boot, which nothing here needs.
+        self.reset_if_hung(pdev, |card| card.begin_mode1_reset(pdev));
         self.hub().set_unplugged();
     }
 
-    fn reset_if_hung(&self, pdev: &pci::Device<Core<'_>>) {
+    fn reset_if_hung(&self, pdev: &pci::Device<Core<'_>>, reset: impl FnOnce(&Card) -> Result) {
         if self.is_hung() && kapi::pci::is_present(pdev) {
             self.hub().close();
-            if let Err(e) = self.mode1_reset(pdev) {
+            if let Err(e) = reset(self.card()) {
                 dev_err!(self.dev(), "the hung card was not reset: {e:?}\n");
             }
             kapi::pci::clear_master(pdev);

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "fixture.h"
+#include "knobs.h"
 
 static void run_wave(int started)
 {
@@ -23,7 +24,7 @@ static void run_wave(int started)
 		pause();
 }
 
-TEST_TIMEOUT(wave_runs_on, 60)
+static void leave_wave(void)
 {
 	int sockets[2];
 	char byte;
@@ -33,4 +34,20 @@ TEST_TIMEOUT(wave_runs_on, 60)
 		run_wave(sockets[1]);
 	close(sockets[1]);
 	EXPECT_EQ(read(sockets[0], &byte, 1), 1);
+}
+
+TEST_TIMEOUT(wave_runs_on, 60)
+{
+	leave_wave();
+}
+
+/*
+ * The GPU does not preempt the queue either, so that it is reset, and its firmware takes minutes
+ * until it is ready again, for which nothing has to wait.
+ */
+TEST_TIMEOUT(stuck_wave_and_slow_firmware, 60)
+{
+	knobs_open();
+	knob_set("psp.boot_ms", 250000);
+	leave_wave();
 }
