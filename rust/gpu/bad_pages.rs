@@ -11,7 +11,10 @@ use rkfd_abi::{
 };
 
 use super::Gpu;
-use crate::{asic::bytes::array_at, hw::ras::RasHal};
+use crate::{
+    asic::{bytes::array_at, vbios::Vbios},
+    hw::ras::RasHal,
+};
 
 /// Returns the dword at byte `at`.
 fn dword(bytes: &[u8], at: usize) -> Option<usize> {
@@ -50,7 +53,8 @@ impl Gpu {
     /// Takes the pages out of use. Returns the number of records in the table.
     fn retire_pages_of(&self, ras: &dyn RasHal) -> Result<u32> {
         let mmio = self.mmio()?;
-        let Some(table) = self.read_bad_pages(ras.table())? else {
+        let at = self.vbios().and_then(Vbios::bad_page_table);
+        let Some(table) = self.read_bad_pages(at.unwrap_or(ras.table()))? else {
             dev_info!(self.dev(), "the EEPROM has no table of bad pages\n");
             return Ok(0);
         };

@@ -17,7 +17,7 @@ pub(crate) trait RasHal: Sync {
     /// [`ras_block`]: rkfd_abi::psp::ras_block
     fn blocks(&self, mmio: &Mmio) -> Result<u32>;
 
-    /// Returns the address of the table on the bus of the EEPROM.
+    /// Returns the address of the table on the bus of the EEPROM, unless the VBIOS has another.
     fn table(&self) -> u32;
 
     /// Returns the offsets in VRAM of all pages that fail together with the one at `page`, in mode

@@ -48,6 +48,8 @@ const TABLE_HEADER: usize = 4;
 const FIRMWARE_INFO: usize = 4;
 /// Offset of the revision of the firmware in `firmwareinfo`.
 const REVISION: usize = 4;
+/// Offset of `ras_rom_i2c_slave_addr` in `atom_firmware_info_v3_4` and later ones.
+const EEPROM_ADDRESS: usize = 0x33;
 /// Offset of `fw_reserved_size_in_kb` in `atom_firmware_info_v3_4` and `_v3_5`.
 const RESERVED_KIB: usize = 0x54;
 
@@ -116,6 +118,20 @@ impl Vbios {
         match kib {
             0 => TMR_OFFSET,
             _ => u64::from(kib) << 10,
+        }
+    }
+
+    /// Returns the address of the table of bad pages on the bus of the board's EEPROMs; `None` if
+    /// it has the usual one (`amdgpu_atomfirmware_ras_rom_addr`, `ras_eeprom_i2c_config`).
+    pub(crate) fn bad_page_table(&self) -> Option<u32> {
+        let (at, format, content) = self.table(FIRMWARE_INFO)?;
+        if (format, content) < (3, 4) {
+            return None;
+        }
+        // The byte on the bus: the type of the device, bits 18:16 of the address, read or write.
+        match *self.0.get(at + EEPROM_ADDRESS)? {
+            0 => None,
+            byte => Some((u32::from(byte) & 0xf) >> 1 << 16),
         }
     }
 

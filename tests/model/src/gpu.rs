@@ -11,6 +11,7 @@ use std::sync::{Arc, Mutex};
 
 use gpu_regs::{gc_12_0_0 as gc12, gc_9_4_3 as gc, nbio_7_9_0 as nbio_regs};
 use rkfd_abi::doorbell::{navi10_routes_to_cp, routes_to_cp, MIRROR};
+use rkfd_abi::eeprom::TABLE_AT;
 use rkfd_abi::psp::ras_block;
 
 use crate::adversary::Adversary;
@@ -31,7 +32,7 @@ use crate::engines::mes::regs::Pipes;
 use crate::engines::nbio::requests::Requests;
 use crate::engines::nbio::selfring::SelfRing;
 use crate::engines::psp::Psp;
-use crate::engines::rom::Rom;
+use crate::engines::rom::{self, Rom};
 use crate::engines::sdma::Sdma;
 use crate::engines::smu::eeprom::row;
 use crate::engines::smu::fru::Product;
@@ -226,7 +227,12 @@ impl Gpu {
         let rom = Rom::new(chip, vram, vbios);
         let bad = bad_pages.iter().flat_map(|address| row(*address, vram));
         let bad = bad.collect();
-        let smu = Smu::new(&bad_pages, product.as_ref(), &knobs);
+        // Without a VBIOS, which names the address, it is the usual one.
+        let bad_pages_at = match vbios {
+            Some(_) => rom::BAD_PAGES_AT,
+            None => TABLE_AT,
+        };
+        let smu = Smu::new(bad_pages_at, &bad_pages, product.as_ref(), &knobs);
         let vram = Arc::new(Vram::new(vram)?);
         let dma = Arc::new(GuestMemory::default());
         let msix = Arc::new(Msix::default());

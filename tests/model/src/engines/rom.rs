@@ -15,6 +15,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use gpu_regs::{nbif_6_3_1 as nbif, nbio_7_9_0 as nbio, smuio_14_0_2 as smuio};
 
 use crate::chips::{Chip, Generation};
+use crate::engines::smu::eeprom::bus_address;
 use crate::gpu::Gpu;
 use crate::regs::{Ip, RegId, Slot};
 use crate::strict;
@@ -32,6 +33,10 @@ pub const ASIC_INIT_COMPLETE: u32 = 1 << 9;
 /// Vendor of the memory in `BIOS_SCRATCH_4` (`HYNIX`, `include/atombios.h`), which `asic_init` has
 /// found out.
 pub const HYNIX: u32 = 6;
+
+/// Address of the table of bad pages on the bus of the board's EEPROMs, of which the VBIOS has the
+/// byte on the bus (`ras_rom_i2c_slave_addr`).
+pub const BAD_PAGES_AT: u32 = 0;
 
 /// Byte addresses in the image that the driver expects to be fixed.
 mod fixed {
@@ -187,6 +192,7 @@ pub fn image(chip: &Chip, reserved: u64) -> Vec<u8> {
     let firmware = rom.table(0x6c, 3, 4);
     rom.put32(firmware + 0x04, 1);
     rom.put32(firmware + 0x18, scratch(chip));
+    rom.put(firmware + 0x33, &[bus_address(BAD_PAGES_AT)]);
     rom.put32(firmware + 0x54, (reserved >> 10) as u32);
     list(&mut rom, data_table::FIRMWARE_INFO, firmware);
     // atom_smu_info_v4_0.

@@ -104,14 +104,15 @@ pub struct Smu {
 }
 
 impl Smu {
-    /// Returns the firmware of a board whose EEPROM lists the rows of these addresses as bad, if
-    /// there are any, and whose FRU EEPROM has this data; otherwise it has no such EEPROM.
-    pub fn new(bad_pages: &[u64], product: Option<&Product>, knobs: &Knobs) -> Self {
+    /// Returns the firmware of a board whose EEPROM, at address `at` of the bus, lists the rows of
+    /// these addresses as bad, if there are any, and whose FRU EEPROM has this data; otherwise it
+    /// has no such EEPROM.
+    pub fn new(at: u32, bad_pages: &[u64], product: Option<&Product>, knobs: &Knobs) -> Self {
         let damaged = product.is_some() && knobs.fru_bad_checksum.on();
         if damaged {
             knobs.fru_bad_checksum.hit();
         }
-        let pages = (!bad_pages.is_empty()).then(|| Eeprom::with_bad_pages(bad_pages));
+        let pages = (!bad_pages.is_empty()).then(|| Eeprom::with_bad_pages(at, bad_pages));
         Self {
             eeprom: pages.map(Mutex::new),
             fru: product.map(|product| Mutex::new(Eeprom::with_product(product, damaged))),

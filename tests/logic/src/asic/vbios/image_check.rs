@@ -29,6 +29,7 @@ const CONFIG: usize = 0xc;
 const DATA_TABLES: usize = 0x20;
 /// Offset of the entry of `firmwareinfo` in the list of data tables.
 const FIRMWARE_INFO: usize = 4 + 2 * 4;
+const EEPROM_ADDRESS: usize = 0x33;
 const RESERVED_KIB: usize = 0x54;
 const UNKNOWN: &[u8] = b"--N/A--";
 
@@ -84,6 +85,7 @@ fn images_of_the_model() {
             let vbios = vbios.expect("valid");
             assert_eq!(vbios.image(), bytes);
             assert_eq!(vbios.reserved(), RESERVED);
+            assert_eq!(vbios.bad_page_table(), Some(0));
             assert_eq!(vbios.part_number(), b"113-RKFD-MODEL");
             assert_eq!(vbios.build(), b"00000001");
             assert_eq!(vbios.name(), b"rkfd GPU model");
@@ -92,6 +94,28 @@ fn images_of_the_model() {
             assert_eq!(vbios.revision(), 1);
         }
     }
+}
+
+/// The byte is ignored if it is 0, or the table is of a version without it.
+#[test]
+fn addresses_of_the_table_of_bad_pages() {
+    let mut bytes = image();
+    let firmware = firmware_info(&bytes);
+    for (format, content, byte, expected) in [
+        (3, 4, 0xa8, Some(0x4_0000)),
+        (3, 5, 0xad, Some(0x6_0000)),
+        (4, 0, 0xa4, Some(0x2_0000)),
+        (3, 4, 0, None),
+        (3, 3, 0xa8, None),
+        (2, 4, 0xa8, None),
+    ] {
+        bytes[firmware + 2] = format;
+        bytes[firmware + 3] = content;
+        bytes[firmware + EEPROM_ADDRESS] = byte;
+        assert_eq!(valid(&bytes).bad_page_table(), expected);
+    }
+    bytes.truncate(firmware + EEPROM_ADDRESS);
+    assert_eq!(valid(&bytes).bad_page_table(), None);
 }
 
 /// A ROM that cannot be read, or has no image, has no VBIOS.

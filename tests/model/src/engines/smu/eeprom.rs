@@ -19,7 +19,7 @@ const WRITE_CYCLE: Duration = Duration::from_millis(10);
 const BLOCK: usize = 64 << 10;
 
 /// Returns an I2C address by bits 16 to 19 of an address, as the byte on the bus.
-const fn bus_address(at: u32) -> u8 {
+pub const fn bus_address(at: u32) -> u8 {
     0xa0 + (at >> 15) as u8
 }
 
@@ -49,8 +49,9 @@ pub struct Eeprom {
 }
 
 impl Eeprom {
-    /// Returns an EEPROM whose table has a record for the row of each address.
-    pub fn with_bad_pages(addresses: &[u64]) -> Self {
+    /// Returns an EEPROM at address `at` of the bus, whose table has a record for the row of each
+    /// address in VRAM.
+    pub fn with_bad_pages(at: u32, addresses: &[u64]) -> Self {
         let mut bytes = vec![0xff; SIZE];
         let first = header::SIZE + info::SIZE;
         let end = first + addresses.len() * record::SIZE;
@@ -65,14 +66,14 @@ impl Eeprom {
         // Health 100 percent.
         put(header::SIZE, 100 << 8);
         for (n, address) in addresses.iter().enumerate() {
-            let at = first + n * record::SIZE;
+            let entry = &mut bytes[first + n * record::SIZE..];
             let page = row(*address, u64::MAX)[0] >> 12 | 1 << NPS_SHIFT;
-            bytes[at + record::ERROR_TYPE] = record::NON_RECOVERABLE;
-            bytes[at + record::PAGE..at + record::SIZE].copy_from_slice(&page.to_le_bytes()[..6]);
+            entry[record::ERROR_TYPE] = record::NON_RECOVERABLE;
+            entry[record::PAGE..record::SIZE].copy_from_slice(&page.to_le_bytes()[..6]);
         }
         let sum = bytes[..end].iter().fold(0u8, |sum, b| sum.wrapping_add(*b));
         bytes[CHECKSUM] = sum.wrapping_neg();
-        Self::new(TABLE_AT, bytes)
+        Self::new(at, bytes)
     }
 
     /// Returns an EEPROM with product data; if it is damaged, with a wrong checksum.
@@ -180,7 +181,7 @@ mod tests {
 
     #[test]
     fn table_has_a_record_of_a_row() {
-        let mut eeprom = Eeprom::with_bad_pages(&[0x1021_8123]);
+        let mut eeprom = Eeprom::with_bad_pages(TABLE_AT, &[0x1021_8123]);
         let end = header::SIZE + info::SIZE + record::SIZE;
         let sum = eeprom.bytes[..end]
             .iter()
@@ -196,7 +197,7 @@ mod tests {
 
     #[test]
     fn write_wraps_in_its_page_and_takes_time() {
-        let mut eeprom = Eeprom::with_bad_pages(&[]);
+        let mut eeprom = Eeprom::with_bad_pages(TABLE_AT, &[]);
         eeprom
             .transfer(&mut request(&[0x20, 0xff, 1, 2], 0))
             .unwrap();
@@ -206,7 +207,7 @@ mod tests {
 
     #[test]
     fn malformed_requests_are_not_executed() {
-        let mut eeprom = Eeprom::with_bad_pages(&[]);
+        let mut eeprom = Eeprom::with_bad_pages(TABLE_AT, &[]);
         let mut other = request(&[0, 0], 1);
         for address in [0xa8, 0xae] {
             other[i2c::ADDRESS] = address;
