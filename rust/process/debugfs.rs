@@ -79,28 +79,34 @@ fn key_of(process: &Process) -> usize {
 }
 
 impl Tree {
-    /// Creates the directory of a process. `ENOENT` for a secondary process if the primary one has
-    /// none, `ENOMEM` without memory.
-    fn subdir(&self, process: &Process) -> Result<Dir> {
+    /// Creates the directory of a process; none for a secondary process if the primary one has
+    /// none. `ENOMEM` without memory.
+    fn subdir(&self, process: &Process) -> Result<Option<Dir>> {
         let Rank::Secondary { primary, id } = process.rank() else {
             let name = CString::try_from_fmt(fmt!("{}", process.pid()))?;
-            return self.dir.subdir(&name);
+            return self.dir.subdir(&name).map(Some);
         };
         let folder = self.folders.get(&key_of(primary));
         let name = CString::try_from_fmt(fmt!("context_{id}"))?;
         // Locked: the directory is being removed.
-        let contents = folder.ok_or(ENOENT)?.contents.try_lock().ok_or(ENOENT)?;
-        contents.as_ref().ok_or(ENOENT)?.dir.subdir(&name)
+        let contents = folder.and_then(|folder| folder.contents.try_lock());
+        let contents = contents.as_ref().and_then(|contents| contents.as_ref());
+        contents
+            .map(|contents| contents.dir.subdir(&name))
+            .transpose()
     }
 }
 
-/// Adds a process. Does nothing without a debugfs directory.
+/// Adds a process. Does nothing without a debugfs directory, of all processes or of its primary
+/// one.
 pub(super) fn add(process: &Arc<Process>) -> Result {
     let mut guard = TREE.lock();
     let Some(tree) = &mut *guard else {
         return Ok(());
     };
-    let dir = tree.subdir(process)?;
+    let Some(dir) = tree.subdir(process)? else {
+        return Ok(());
+    };
     let contents = Contents {
         _files: [
             dir.file(c"pasid", process.clone(), pasids)?,

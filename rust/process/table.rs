@@ -9,7 +9,7 @@ use kernel::{
     prelude::*,
     rbtree::{RBTree, RBTreeNode, RBTreeNodeReservation},
     sync::{aref::ARef, Arc},
-    task::Task,
+    task::{Pid, Task},
 };
 
 use super::{
@@ -52,6 +52,8 @@ struct List {
     /// Those with a debugger session, by the key of the debugger's address space and their own
     /// address.
     debugged: RBTree<(usize, usize), Arc<Process>>,
+    /// Key of the address space of the last primary process with a PID.
+    pids: RBTree<Pid, usize>,
 }
 
 impl List {
@@ -161,6 +163,11 @@ fn is_switching(switching: &[(u32, KVec<u32>)]) -> bool {
 /// Returns the process of an address space, whose thread group has this leader.
 fn find_or_create(leader: &Task, mm: &MmWithUser) -> Result<Arc<Process>> {
     let key = sched_mm::mm_key(mm);
+    let pid = leader.pid();
+    let last = List::with(|list| list.pids.get(&pid).copied());
+    if let Some(old) = last.filter(|mm| *mm != key) {
+        drop_folders(old);
+    }
     let switching = CREATE.lock();
     if !node::any_permitted() || is_switching(&switching) {
         return Err(EINVAL);
@@ -203,8 +210,15 @@ fn insert(
         registration,
     };
     let node = RBTreeNode::new(key_of(process), entry, GFP_KERNEL)?;
-    let replaced = List::with(|list| list.processes.insert(node));
+    let primary = process.is_primary();
+    let pid = primary.then(|| RBTreeNode::new(process.pid(), process.mm(), GFP_KERNEL));
+    let pid = pid.transpose()?;
+    let (replaced, old_pid) = List::with(|list| {
+        let old_pid = pid.and_then(|node| list.pids.insert(node));
+        (list.processes.insert(node), old_pid)
+    });
     debug_assert!(replaced.is_none());
+    drop(old_pid);
     if let Err(e) = add_folder(process) {
         pr_warn!("process {} is not in sysfs: {e:?}\n", process.pid());
     }
@@ -214,11 +228,12 @@ fn insert(
     Ok(())
 }
 
-/// Removes the folders with the PID of a new primary process from sysfs and debugfs: the task has
-/// executed another program, and another one keeps the address space.
-fn drop_old_folders(new: &Process) {
+/// Removes the folders of the processes of an address space from sysfs and debugfs, as a new process
+/// has their PID: a task has executed another program or ended, and another one keeps its address
+/// space. Waits for readers of the files.
+fn drop_folders(mm: usize) {
     // Secondary processes precede the primary one, whose folder has theirs.
-    for process in all().filter(|old| old.pid() == new.pid() && old.mm() != new.mm()) {
+    for process in all().filter(|process| process.mm() == mm) {
         let folder = process.folder().take();
         drop(folder);
         debugfs::remove(&process);
@@ -229,10 +244,7 @@ fn drop_old_folders(new: &Process) {
 fn add_folder(process: &Process) -> Result {
     let devices = process.devices();
     let folder = match process.rank() {
-        Rank::Primary(_) => {
-            drop_old_folders(process);
-            ProcessFolder::of_process(process.pid(), devices)?
-        }
+        Rank::Primary(_) => ProcessFolder::of_process(process.pid(), devices)?,
         Rank::Secondary { primary, id } => {
             let primary = primary.folder();
             let folder = primary.as_ref().map(|f| f.of_secondary(*id, devices));
@@ -248,7 +260,12 @@ fn add_folder(process: &Process) -> Result {
 pub(super) fn end(process: &Process) {
     process.release();
     debugfs::remove(process);
-    let removed = List::with(|list| list.processes.remove_node(&key_of(process)));
+    let (removed, pid) = List::with(|list| {
+        let is_last = process.is_primary() && list.pids.get(&process.pid()) == Some(&process.mm());
+        let pid = is_last.then(|| list.pids.remove_node(&process.pid()));
+        (list.processes.remove_node(&key_of(process)), pid)
+    });
+    drop(pid);
     if let Some(node) = removed {
         let (
             _,
