@@ -23,10 +23,6 @@ use crate::{
     ring::sdma::Job,
 };
 
-/// Time that closing a descriptor waits for all jobs of the file, and the end of a context for its
-/// own to be on a ring, in milliseconds (`MAX_WAIT_SCHED_ENTITY_Q_EMPTY`, `gpu_scheduler.h`).
-pub(super) const FLUSH_MS: u32 = 1000;
-
 /// Limit of jobs in flight, and the number of fences that are kept (`amdgpu_sched_jobs`).
 const JOBS: u64 = 32;
 
@@ -229,7 +225,7 @@ impl CtxEntity {
 impl PinnedDrop for CtxEntity {
     fn drop(self: Pin<&mut Self>) {
         // The time of a job begins when it is on a ring.
-        self.entity.flush(Timeout::from_ms(FLUSH_MS));
+        self.entity.end();
         self.history
             .lock()
             .kept()

@@ -12,7 +12,7 @@ use kernel::{
 use super::{
     bo_list::BoList,
     ctx::Ctx,
-    ctx_entity::{CtxEntity, Spent, FLUSH_MS},
+    ctx_entity::{CtxEntity, Spent},
     handle_table::HandleTable,
     mappings::{self, Mappings},
     partition::{FilePartition, Partitions},
@@ -63,6 +63,10 @@ pub(super) struct FileData {
     #[pin]
     pub(super) mappings: Mutex<Mappings>,
 }
+
+/// Time that closing a descriptor waits for all jobs of the file, in milliseconds
+/// (`MAX_WAIT_SCHED_ENTITY_Q_EMPTY`, `gpu_scheduler.h`).
+const FLUSH_MS: u32 = 1000;
 
 /// A point in time up to which several waits may take.
 struct Deadline {

@@ -72,7 +72,7 @@ impl SdmaHost for Gpu {
 impl Gpu {
     /// Resets a closed card whose firmware runs after a reset of its function, if it would not be
     /// loaded again. If none runs, as that reset was one of the whole card, waits for the boot
-    /// loader as [`Self::reset_if_alive`]. `ENODEV` if the card has left the bus, else errors as
+    /// loader: `ETIMEDOUT` if it is not ready in time. `ENODEV` if the card has left the bus, else errors as
     /// [`Card::mode1_reset`].
     ///
     /// [`Card::mode1_reset`]: crate::card::Card::mode1_reset
@@ -86,7 +86,7 @@ impl Gpu {
         }
         if !self.psp().is_alive(mmio)? {
             self.clear_firmware_state();
-            self.wait_for_boot(mmio);
+            self.psp().wait_for_reset(mmio)?;
         }
         Ok(())
     }

@@ -48,9 +48,8 @@ pub(crate) use frame::{Caching, Frame, Memory, View};
 /// The driver's part of a GEM object (`struct drm_gem_object_funcs`).
 ///
 /// Safe to implement: only a [`Frame`] gets into user page tables, a page of system memory that is
-/// zapped before it is freed ([`Memory`]), or of a BAR of the device, zapped at its unplug. After
-/// that all of an object's addresses show one page of zeroes, which it owns. Earlier
-/// than that, a driver that moves the object calls [`View::zap`]; until then mappings keep the
+/// zapped before it is freed ([`Memory`]), or of a BAR of the device, zapped at its unplug. All of
+/// an object's addresses show one page of zeroes then, which it owns. Before the unplug, a driver that moves the object calls [`View::zap`]; until then mappings keep the
 /// pages that they have.
 #[vtable]
 pub(crate) trait DriverObject: Sized + Send + Sync + 'static {
@@ -526,13 +525,14 @@ impl<T: DriverObject> Object<T> {
         address: usize,
     ) -> bindings::vm_fault_t {
         if self.zeroes.as_ref().is_none() {
-            // Another fault may store its page first.
-            if let Ok(page) = Page::alloc_page(GFP_KERNEL_ACCOUNT | __GFP_ZERO) {
-                self.zeroes.populate(page);
-            }
+            let Ok(page) = Page::alloc_page(GFP_KERNEL_ACCOUNT | __GFP_ZERO) else {
+                return bindings::vm_fault_reason_VM_FAULT_OOM;
+            };
+            self.zeroes.populate(page);
         }
+        // Another fault stores its page: the access is repeated.
         let Some(page) = self.zeroes.as_ref() else {
-            return bindings::vm_fault_reason_VM_FAULT_OOM;
+            return bindings::vm_fault_reason_VM_FAULT_NOPAGE;
         };
         // SAFETY: The page is valid.
         let phys = unsafe { ours::rkfd_helper_page_to_phys(page.as_ptr()) };

@@ -51,12 +51,14 @@ impl Extents {
             list: KVVec::new(),
             pages: 0,
         };
+        let mut order = MAX_ORDER;
         while this.pages < pages {
             if task::fatal_signal_pending() {
                 return Err(EINTR);
             }
             let left = pages - this.pages;
-            let mut order = left.ilog2().min(MAX_ORDER);
+            // An order that has failed once is not tried again.
+            order = order.min(left.ilog2());
             loop {
                 match this.add(device, order, contents) {
                     Ok(()) => break,

@@ -174,6 +174,13 @@ impl<J: JobOps> Entity<J> {
     pub(crate) fn flush(&self, timeout: Timeout) {
         self.queue.flush(timeout);
     }
+
+    /// Ends the entity, as its drop does otherwise: waits until the hardware has all jobs, for a
+    /// second in an exiting process, and cancels the others.
+    pub(crate) fn end(&self) {
+        self.queue.flush(Timeout::from_ms(FLUSH_MS));
+        self.queue.kill();
+    }
 }
 
 impl<J: JobOps> Drop for Entity<J> {
