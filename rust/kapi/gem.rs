@@ -49,8 +49,8 @@ pub(crate) use frame::{Caching, Frame, Memory, View};
 ///
 /// Safe to implement: only a [`Frame`] gets into user page tables, a page of system memory that is
 /// zapped before it is freed ([`Memory`]), or of a BAR of the device, zapped at its unplug. All of
-/// an object's addresses show one page of zeroes then, which it owns. Before the unplug, a driver that moves the object calls [`View::zap`]; until then mappings keep the
-/// pages that they have.
+/// an object's addresses show one page of zeroes then, which it owns. Before the unplug, a driver
+/// that moves the object calls [`View::zap`]; until then mappings keep the pages that they have.
 #[vtable]
 pub(crate) trait DriverObject: Sized + Send + Sync + 'static {
     /// Returns whether the object is registers: mapped uncached, not inherited by `fork()`.

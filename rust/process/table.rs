@@ -228,9 +228,9 @@ fn insert(
     Ok(())
 }
 
-/// Removes the folders of the processes of an address space from sysfs and debugfs, as a new process
-/// has their PID: a task has executed another program or ended, and another one keeps its address
-/// space. Waits for readers of the files.
+/// Removes the folders of the processes of an address space from sysfs and debugfs, as a new
+/// process has their PID: a task has executed another program or ended, and another one keeps its
+/// address space. Waits for readers of the files.
 fn drop_folders(mm: usize) {
     // Secondary processes precede the primary one, whose folder has theirs.
     for process in all().filter(|process| process.mm() == mm) {
