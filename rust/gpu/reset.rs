@@ -72,8 +72,8 @@ impl SdmaHost for Gpu {
 impl Gpu {
     /// Resets a closed card whose firmware runs after a reset of its function, if it would not be
     /// loaded again. If none runs, as that reset was one of the whole card, waits for the boot
-    /// loader: `ETIMEDOUT` if it is not ready in time. `ENODEV` if the card has left the bus, else errors as
-    /// [`Card::mode1_reset`].
+    /// loader: `ETIMEDOUT` if it is not ready in time. `ENODEV` if the card has left the bus, else
+    /// errors as [`Card::mode1_reset`].
     ///
     /// [`Card::mode1_reset`]: crate::card::Card::mode1_reset
     pub(crate) fn reset_firmware(&self, pdev: &pci::Device<Core<'_>>) -> Result {
