@@ -5,7 +5,7 @@
 
 use std::time::{Duration, Instant};
 
-use rkfd_abi::eeprom::{header, info, record, CHECKSUM, NPS_SHIFT, SIZE, TABLE_AT, VERSION_3};
+use rkfd_abi::eeprom::{header, info, record, CHECKSUM, NPS_SHIFT, SIZE, VERSION_3};
 use rkfd_abi::fru::FRU_AT;
 use rkfd_abi::smu::i2c;
 
@@ -161,6 +161,8 @@ impl Eeprom {
 
 #[cfg(test)]
 mod tests {
+    use rkfd_abi::eeprom::TABLE_AT;
+
     use super::*;
 
     /// Returns a request of `bytes` to write and `reads` bytes to read.
