@@ -111,7 +111,22 @@ fn with_options(
     let ram = sparse_file("ram", RAM).unwrap();
     gpu.dma.map(0, RAM, Some((ram, 0)), true, true).unwrap();
     gpu.dma.set_atomics(true);
+    if boot == Boot::Warm && chip.generation == Generation::Gfx9 {
+        start_rlcs(&gpu);
+    }
     gpu
+}
+
+/// Starts the RLCs of a warm card, which the driver before has stopped.
+fn start_rlcs(gpu: &Gpu) {
+    let reg = gc::regRLC_CNTL;
+    for instance in 0..8 {
+        let base = gpu.chip.base(Ip::Gc, instance, reg.seg);
+        let addr = base.map(|base| base + reg.off);
+        if let Some(addr) = addr.filter(|addr| gpu.regs.get(*addr).is_some()) {
+            gpu.reg_write(addr, gc::RLC_CNTL__RLC_ENABLE_F32.mask);
+        }
+    }
 }
 
 /// Waits until `done`; fails with the violations of the card after 20 s.
