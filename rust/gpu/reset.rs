@@ -15,7 +15,6 @@ use rkfd_abi::mmio::RCC_CONFIG_MEMSIZE;
 
 use super::{for_each, Gpu};
 use crate::{
-    asic::mmio::Mmio,
     card::HangHandler,
     kapi::{self, pci::SavedConfig},
     ring::sdma::SdmaHost, //
@@ -141,19 +140,13 @@ impl Gpu {
             dev_info!(self.dev(), "resetting the card: {why}\n");
             self.close();
             self.mode1_reset(pdev)?;
-        } else {
-            self.wait_for_boot(mmio);
-        }
-        Ok(())
-    }
-
-    fn wait_for_boot(&self, mmio: &Mmio) {
-        if let Err(e) = self.psp().wait_for_reset(mmio) {
+        } else if let Err(e) = self.psp().wait_for_reset(mmio) {
             dev_warn!(
                 self.dev(),
                 "the boot loader of the PSP is not ready: {e:?}\n"
             );
         }
+        Ok(())
     }
 
     /// Ends all jobs of the kernel's SDMA rings with `EIO`, those of user space with `ECANCELED`.

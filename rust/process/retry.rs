@@ -32,9 +32,10 @@ pub(super) struct RetryFaults {
 impl RetryFaults {
     /// Returns a table without faults, with slots if the GPU has retry faults.
     pub(super) fn new(gpu: &Gpu) -> Result<Arc<Self>> {
-        let count = match gpu.generation().caps.retries {
-            true => SLOTS,
-            false => 0,
+        let count = if gpu.generation().caps.retries {
+            SLOTS
+        } else {
+            0
         };
         let mut slots = KVVec::new();
         slots.resize(count, None, GFP_KERNEL)?;

@@ -606,7 +606,9 @@ impl Svm {
     /// Returns whether any of the pages from `first` to below `end` is registered. `ENOMEM` without
     /// memory.
     pub(crate) fn overlaps(&self, first: u64, end: u64) -> Result<bool> {
-        if !self.is_used() {
+        // Not by the list of windows: the mirrors of one that is removed from it are dropped later,
+        // under this lock.
+        if self.state.lock().windows == 0 {
             return Ok(false);
         }
         let mm = self.user()?;
@@ -615,21 +617,9 @@ impl Svm {
         Ok(state.attributes.has_any(first, end))
     }
 
-    /// Returns whether there are windows. Of windows that [`Self::collect`] has removed meanwhile
-    /// the addresses are free.
-    fn is_used(&self) -> bool {
-        self.state.lock().windows != 0
-    }
-
-    /// Frees the addresses of pages that the process has unmapped. `ENOMEM` without memory, `ESRCH`
-    /// if the process is ending.
+    /// Frees the addresses of pages that the process has unmapped. Errors as [`Self::overlaps`].
     pub(crate) fn free_unmapped(&self) -> Result {
-        if !self.is_used() {
-            return Ok(());
-        }
-        let mm = self.user()?;
-        let mut state = self.lock()?;
-        self.tidy(&mut state, &mm)
+        self.overlaps(0, 0).map(|_| ())
     }
 
     /// Takes the lock of the attributes, to change [`Self::retries`], and removes pages that the

@@ -107,6 +107,13 @@ impl<J: JobOps> EntityQueue<J> {
             self.kill();
         }
     }
+
+    /// Waits until the hardware has all jobs, in an exiting process for [`FLUSH_MS`], and cancels
+    /// the others.
+    fn end(&self) {
+        self.flush(Timeout::from_ms(FLUSH_MS));
+        self.kill();
+    }
 }
 
 /// How long an exiting process waits for its queued jobs, in milliseconds.
@@ -178,8 +185,7 @@ impl<J: JobOps> Entity<J> {
     /// Ends the entity, as its drop does otherwise: waits until the hardware has all jobs, for a
     /// second in an exiting process, and cancels the others.
     pub(crate) fn end(&self) {
-        self.queue.flush(Timeout::from_ms(FLUSH_MS));
-        self.queue.kill();
+        self.queue.end();
     }
 }
 
@@ -187,8 +193,7 @@ impl<J: JobOps> Drop for Entity<J> {
     fn drop(&mut self) {
         // SAFETY: The field is not used after `drop`.
         let queue = unsafe { ManuallyDrop::take(&mut self.queue) };
-        queue.flush(Timeout::from_ms(FLUSH_MS));
-        queue.kill();
+        queue.end();
         let raw = queue.raw.get();
         // SAFETY: The entity is initialized and stopped, so only the callback of its dependency
         // accesses `dependency`. `dma_fence_remove_callback()` takes the lock of the fence: on
