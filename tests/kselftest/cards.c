@@ -429,25 +429,6 @@ TEST(device_memory_of_the_other_is_einval)
 	EXPECT(fixture_works(&f[1]));
 }
 
-/* Starts a kernel that stores a word. */
-static void poke(struct fixture *f, uint64_t where)
-{
-	const uint32_t grid[3] = { 64, 1, 1 };
-	const uint16_t group[3] = { 64, 1, 1 };
-	struct aql_dispatch packet;
-	struct kfd_kernel kernel;
-	struct {
-		uint64_t where;
-		uint32_t value;
-	} args = { .where = where, .value = 1 };
-
-	ASSERT_OK(fixture_kernel(f, "poke", &kernel));
-	memcpy(f->kernarg->va, &args, sizeof(args));
-	f->signal.s->value = 1;
-	kfd_fill_dispatch(&packet, &kernel, grid, group, f->kernarg->va, &f->signal);
-	kfd_queue_ring(&f->q, kfd_queue_write(&f->q, &packet));
-}
-
 /* The GPU flushes its own HDP by the page that the driver remaps to its process. */
 TEST(gpu_writes_hdp_flush_page)
 {
@@ -461,7 +442,7 @@ TEST(gpu_writes_hdp_flush_page)
 	fixture_launch(&f);
 	ASSERT_OK(kfd_bo_alloc(&f.k, KFD_PAGE, flags, &page));
 	ASSERT_OK(kfd_bo_map_gpu(&f.k, page));
-	poke(&f, kfd_va(page->va) + KFD_MMIO_REMAP_HDP_MEM_FLUSH_CNTL);
+	fixture_start(&f, "poke", kfd_va(page->va) + KFD_MMIO_REMAP_HDP_MEM_FLUSH_CNTL, 1);
 	EXPECT_OK(kfd_signal_wait(&f.k, &f.signal, WAIT_MS));
 	EXPECT_OK(kfd_bo_free(&f.k, page));
 	EXPECT(fixture_works(&f));
@@ -475,7 +456,7 @@ static double fault(struct fixture *f)
 	/* The C driver up to 7.2 also sends SIGSEGV. */
 	signal(SIGSEGV, SIG_IGN);
 	ASSERT_OK(kfd_event_create(&f->k, KFD_IOC_EVENT_MEMORY, false, &id));
-	poke(f, 0x7000deadb000ull);
+	fixture_start(f, "poke", 0x7000deadb000ull, 1);
 	ASSERT_EQ(event_result(&f->k, id, WAIT_MS), KFD_IOC_WAIT_RESULT_COMPLETE);
 	return seconds_now();
 }

@@ -14,21 +14,6 @@
 
 #define NOWHERE 0x7000deadb000ull
 
-static void launch(struct fixture *f, const char *name, uint64_t first, uint32_t second)
-{
-	const uint32_t grid[3] = { 64, 1, 1 };
-	const uint16_t group[3] = { 64, 1, 1 };
-	struct aql_dispatch packet;
-	struct kfd_kernel kernel;
-
-	ASSERT_OK(fixture_kernel(f, name, &kernel));
-	memcpy(f->kernarg->va, &first, 8);
-	memcpy((char *)f->kernarg->va + 8, &second, 4);
-	f->signal.s->value = 1;
-	kfd_fill_dispatch(&packet, &kernel, grid, group, f->kernarg->va, &f->signal);
-	kfd_queue_ring(&f->q, kfd_queue_write(&f->q, &packet));
-}
-
 /* Creates the memory event before anything can fault. */
 static uint32_t memory_event(struct fixture *f)
 {
@@ -59,7 +44,7 @@ TEST_TIMEOUT(store_to_unmapped_raises_memory_event, 90)
 
 	fixture_launch(&f);
 	id = memory_event(&f);
-	launch(&f, "poke", NOWHERE, 1);
+	fixture_start(&f, "poke", NOWHERE, 1);
 	data = expect_fault(&f, id);
 	EXPECT_EQ(data.va, NOWHERE);
 	EXPECT_EQ(f.signal.s->value, 1);
@@ -75,7 +60,7 @@ TEST_TIMEOUT(store_to_read_only_raises_memory_event, 90)
 	fixture_launch(&f);
 	id = memory_event(&f);
 	ASSERT_OK(kfd_bo_create(&f.k, 4096, KFD_IOC_ALLOC_MEM_FLAGS_GTT, &bo));
-	launch(&f, "poke", kfd_va(bo->va), 77);
+	fixture_start(&f, "poke", kfd_va(bo->va), 77);
 	data = expect_fault(&f, id);
 	EXPECT_EQ(data.va, kfd_va(bo->va));
 	EXPECT_EQ(*(uint32_t *)bo->va, 0);
@@ -91,11 +76,11 @@ TEST_TIMEOUT(unmap_takes_effect_at_once, 90)
 	fixture_launch(&f);
 	id = memory_event(&f);
 	ASSERT_OK(kfd_bo_create(&f.k, 4096, KFD_FLAGS_GTT, &bo));
-	launch(&f, "poke", kfd_va(bo->va), 5);
+	fixture_start(&f, "poke", kfd_va(bo->va), 5);
 	ASSERT_OK(kfd_signal_wait(&f.k, &f.signal, WAIT_MS));
 	EXPECT_EQ(*(uint32_t *)bo->va, 5);
 	ASSERT_OK(kfd_bo_unmap_gpu(&f.k, bo));
-	launch(&f, "poke", kfd_va(bo->va), 6);
+	fixture_start(&f, "poke", kfd_va(bo->va), 6);
 	data = expect_fault(&f, id);
 	EXPECT_EQ(data.va, kfd_va(bo->va));
 	EXPECT_EQ(*(uint32_t *)bo->va, 5);
@@ -129,7 +114,7 @@ static void store_to_read_only(void *data)
 	fixture_launch(&f);
 	id = memory_event(&f);
 	ASSERT_OK(kfd_bo_create(&f.k, 4096, KFD_IOC_ALLOC_MEM_FLAGS_GTT, &bo));
-	launch(&f, "poke", kfd_va(bo->va), 77);
+	fixture_start(&f, "poke", kfd_va(bo->va), 77);
 	expect_fault(&f, id);
 }
 
@@ -141,7 +126,7 @@ static void fault_and_leave(void *data)
 	(void)data;
 	fixture_launch(&f);
 	id = memory_event(&f);
-	launch(&f, "poke", NOWHERE, 1);
+	fixture_start(&f, "poke", NOWHERE, 1);
 	expect_fault(&f, id);
 }
 
@@ -199,7 +184,7 @@ TEST_TIMEOUT(foreign_memory_faults, 120)
 
 		fixture_launch(&mine);
 		id = memory_event(&mine);
-		launch(&mine, "poke", va, 0xbad);
+		fixture_start(&mine, "poke", va, 0xbad);
 		EXPECT_EQ(expect_fault(&mine, id).va, va);
 		ktap_end();
 	}
@@ -216,7 +201,7 @@ static void run_illegal(void *data)
 
 	(void)data;
 	fixture_launch(&f);
-	launch(&f, "illegal", kfd_va(f.data->va), 0);
+	fixture_start(&f, "illegal", kfd_va(f.data->va), 0);
 	EXPECT_RET(kfd_signal_wait(&f.k, &f.signal, 1000), -ETIME);
 	EXPECT_EQ(((uint32_t *)f.data->va)[0], 1);
 	EXPECT_EQ(((uint32_t *)f.data->va)[1], 0);
@@ -286,7 +271,7 @@ TEST_TIMEOUT(messages_are_limited, 120)
 		fixture_launch_context(&all[i]);
 	log = kmsg_open();
 	for (int i = 0; i < 15; i++)
-		launch(&all[i], "poke", NOWHERE, 1);
+		fixture_start(&all[i], "poke", NOWHERE, 1);
 	for (int i = 0; i < 100 && !lines; i++) {
 		usleep(100000);
 		lines += kmsg_lines_with(log, "no handler registered for the VM fault");

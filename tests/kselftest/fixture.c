@@ -150,6 +150,21 @@ int fixture_fill(struct fixture *f, struct kfd_queue *q, uint32_t *data, uint32_
 	return kfd_signal_wait(&f->k, &f->signal, WAIT_MS);
 }
 
+void fixture_start(struct fixture *f, const char *name, uint64_t first, uint32_t second)
+{
+	const uint32_t grid[3] = { 64, 1, 1 };
+	const uint16_t group[3] = { 64, 1, 1 };
+	struct aql_dispatch packet;
+	struct kfd_kernel kernel;
+
+	ASSERT_OK(fixture_kernel(f, name, &kernel));
+	memcpy(f->kernarg->va, &first, 8);
+	memcpy((char *)f->kernarg->va + 8, &second, 4);
+	f->signal.s->value = 1;
+	kfd_fill_dispatch(&packet, &kernel, grid, group, f->kernarg->va, &f->signal);
+	kfd_queue_ring(&f->q, kfd_queue_write(&f->q, &packet));
+}
+
 int fixture_update_queue(struct kfd_queue *q, uint32_t percent)
 {
 	struct kfd_ioctl_update_queue_args args = {

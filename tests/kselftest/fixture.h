@@ -51,6 +51,8 @@ int fixture_fill(struct fixture *f, struct kfd_queue *q, uint32_t *data, uint32_
 /* Dispatches the fill kernel without waiting. `slot` selects one of 64 kernarg slots. */
 void fixture_fill_start(struct fixture *f, struct kfd_queue *q, struct kfd_signal *signal,
 			unsigned int slot, uint32_t *data, uint32_t count, uint32_t value);
+/* Dispatches a kernel with two arguments, by one workgroup of 64 work-items, without waiting. */
+void fixture_start(struct fixture *f, const char *name, uint64_t first, uint32_t second);
 /* UPDATE_QUEUE with the ring that the queue has. Returns 0 or a negative errno. */
 int fixture_update_queue(struct kfd_queue *q, uint32_t percent);
 /* Fills and compares; a mismatch is a failure of the test. */

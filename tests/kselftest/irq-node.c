@@ -144,13 +144,8 @@ TEST_TIMEOUT(bad_packet, 120)
 static void faults(void *data)
 {
 	const struct kfd_node *node = data, *by = taken_by(node);
-	const uint32_t grid[3] = { 64, 1, 1 };
-	const uint16_t group[3] = { 64, 1, 1 };
 	struct kfd_event_data event = { 0 };
-	uint64_t args[2] = { NOWHERE, 1 };
 	bool wanted = arrives("IRQ_XCC", node);
-	struct aql_dispatch packet;
-	struct kfd_kernel kernel;
 	struct fixture f;
 	const char *text;
 	uint32_t result;
@@ -165,11 +160,7 @@ static void faults(void *data)
 	other = f.k;
 	other.node = *by;
 	fd = by == node ? own : listen_to(&other, KFD_SMI_EVENT_MASK_FROM_INDEX(KFD_SMI_EVENT_VMFAULT));
-	ASSERT_OK(fixture_kernel(&f, "poke", &kernel));
-	memcpy(f.kernarg->va, args, sizeof(args));
-	f.signal.s->value = 1;
-	kfd_fill_dispatch(&packet, &kernel, grid, group, f.kernarg->va, &f.signal);
-	kfd_queue_ring(&f.q, kfd_queue_write(&f.q, &packet));
+	fixture_start(&f, "poke", NOWHERE, 1);
 	ASSERT_OK(kfd_event_wait(&f.k, &event, 1, true, wanted ? WAIT_MS : 500, &result));
 	EXPECT_EQ(result, wanted ? COMPLETE : TIMEOUT);
 	if (wanted) {

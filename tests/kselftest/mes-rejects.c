@@ -34,11 +34,17 @@ static unsigned int reject(unsigned int op)
 	return before;
 }
 
-static void expect_rejected(unsigned int before)
+/* Ends reject(), and expects how many frames were rejected. */
+static void expect_rejects(unsigned int before, unsigned int count)
 {
-	EXPECT_EQ(knob_hits("mes.error") - before, 1);
+	EXPECT_EQ(knob_hits("mes.error") - before, count);
 	knob_set("mes.error", 0);
 	knob_set("mes.op", 0);
+}
+
+static void expect_rejected(unsigned int before)
+{
+	expect_rejects(before, 1);
 }
 
 /* The queue goes on with its old ring, and the new one is not in use. */
@@ -82,9 +88,7 @@ TEST_TIMEOUT(no_change_after_a_loss, 120)
 	before = reject(ADD_QUEUE);
 	EXPECT_RET(update(&f.k, second.id, kfd_va(second.ring->va), (uint32_t)second.ring->size,
 			  100, 7), -EACCES);
-	EXPECT_EQ(knob_hits("mes.error"), before);
-	knob_set("mes.error", 0);
-	knob_set("mes.op", 0);
+	expect_rejects(before, 0);
 	words = (uint32_t *)f.data->va + 256;
 	EXPECT_OK(fixture_fill(&f, &second, words, 64, 7));
 	EXPECT_EQ(words[63], 7);

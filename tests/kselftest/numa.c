@@ -12,35 +12,26 @@
 #include "cs.h"
 #include "device.h"
 
-#define KIB (64ul << 10)
+#define PAGES (64ul << 8)
 
 enum { MPOL_DEFAULT = 0, MPOL_BIND = 2 };
 
-/* Returns the memory of GPUs on a node in KiB. */
-static unsigned long gpu_kib(int node)
+/* Returns the number of pages of GPUs on a node. */
+static uint64_t gpu_pages(int node)
 {
-	unsigned long kib = ~0ul;
-	char path[64], line[128];
-	FILE *file;
+	uint64_t pages = 0;
+	char path[64];
 
-	snprintf(path, sizeof(path), "/sys/devices/system/node/node%d/meminfo", node);
-	file = fopen(path, "r");
-	ASSERT(file != NULL);
-	while (fgets(line, sizeof(line), file)) {
-		char *at = strstr(line, "GPUActive:");
-
-		if (at)
-			kib = strtoul(at + strlen("GPUActive:"), NULL, 10);
-	}
-	fclose(file);
-	ASSERT(kib != ~0ul);
-	return kib;
+	snprintf(path, sizeof(path), "/sys/devices/system/node/node%d/vmstat", node);
+	ASSERT_OK(kfd_sysfs_value(path, "nr_gpu_active", &pages));
+	return pages;
 }
 
 /* Memory is that of the GPU's node, whatever the policy of the task, and counted there. */
 TEST(gtt_is_on_the_node_of_the_gpu)
 {
-	unsigned long before[2], first = 1;
+	unsigned long first = 1;
+	uint64_t before[2];
 	uint32_t bo;
 	int fd;
 
@@ -52,17 +43,17 @@ TEST(gtt_is_on_the_node_of_the_gpu)
 	ASSERT_OK(device_bind());
 	ASSERT(!syscall(SYS_set_mempolicy, MPOL_BIND, &first, sizeof(first) * 8));
 	fd = cs_open_file();
-	before[0] = gpu_kib(0);
-	before[1] = gpu_kib(1);
-	ASSERT_OK(cs_bo_create(fd, KIB << 10, AMDGPU_GEM_DOMAIN_GTT, 0, &bo));
-	ktap_note("%lu KiB on node 0, %lu on node 1", gpu_kib(0) - before[0],
-		  gpu_kib(1) - before[1]);
-	EXPECT_EQ(gpu_kib(0), before[0]);
-	EXPECT(gpu_kib(1) >= before[1] + KIB);
+	before[0] = gpu_pages(0);
+	before[1] = gpu_pages(1);
+	ASSERT_OK(cs_bo_create(fd, PAGES * KFD_PAGE, AMDGPU_GEM_DOMAIN_GTT, 0, &bo));
+	ktap_note("%lld pages on node 0, %lld on node 1", (long long)(gpu_pages(0) - before[0]),
+		  (long long)(gpu_pages(1) - before[1]));
+	EXPECT_EQ(gpu_pages(0), before[0]);
+	EXPECT(gpu_pages(1) >= before[1] + PAGES);
 	ASSERT_OK(cs_bo_close(fd, bo));
 	/* The C driver keeps freed pages in a pool. */
 	if (ktap_is_rkfd())
-		EXPECT(gpu_kib(1) < before[1] + KIB);
+		EXPECT(gpu_pages(1) < before[1] + PAGES);
 	close(fd);
 	ASSERT(!syscall(SYS_set_mempolicy, MPOL_DEFAULT, NULL, 0));
 	ASSERT_OK(device_unbind());

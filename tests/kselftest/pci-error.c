@@ -159,24 +159,39 @@ TEST_TIMEOUT(fatal_error_is_a_reset, 200)
 	ASSERT_OK(ktap_in_child(fixture_lives, NULL));
 }
 
-/* The queue works on, and its memory is intact. */
+/* A process with a queue, an event of hardware exceptions, and memory in VRAM. */
+struct user {
+	struct fixture f;
+	struct kfd_bo *vram;
+	uint32_t event;
+};
+
+static void start(struct user *u)
+{
+	fixture_launch(&u->f);
+	ASSERT_OK(kfd_event_create(&u->f.k, KFD_IOC_EVENT_HW_EXCEPTION, false, &u->event));
+	ASSERT_OK(kfd_bo_create(&u->f.k, 1 << 20, KFD_FLAGS_VRAM, &u->vram));
+	ASSERT_OK(fixture_fill(&u->f, &u->f.q, u->vram->va, 64, 5));
+}
+
+/* Expects that the queue works on, and that its memory is intact. */
+static void expect_nothing_lost(struct user *u)
+{
+	ASSERT(fixture_works(&u->f));
+	EXPECT_EQ(((volatile uint32_t *)u->vram->va)[63], 5);
+	EXPECT_EQ(event_result(&u->f.k, u->event, 100), KFD_IOC_WAIT_RESULT_TIMEOUT);
+	EXPECT_OK(fixture_update_queue(&u->f.q, 0));
+	EXPECT_OK(kfd_queue_destroy(&u->f.q));
+}
+
 TEST_TIMEOUT(other_error_loses_nothing, 200)
 {
-	uint32_t event = 0;
-	struct kfd_bo *vram;
-	struct fixture f;
+	struct user u;
 
 	need_errors();
-	fixture_launch(&f);
-	ASSERT_OK(kfd_event_create(&f.k, KFD_IOC_EVENT_HW_EXCEPTION, false, &event));
-	ASSERT_OK(kfd_bo_create(&f.k, 1 << 20, KFD_FLAGS_VRAM, &vram));
-	ASSERT_OK(fixture_fill(&f, &f.q, vram->va, 64, 5));
+	start(&u);
 	recover_from(PCI_ERR_UNC_COMP_TIME);
-	ASSERT(fixture_works(&f));
-	EXPECT_EQ(((volatile uint32_t *)vram->va)[63], 5);
-	EXPECT_EQ(event_result(&f.k, event, 100), KFD_IOC_WAIT_RESULT_TIMEOUT);
-	EXPECT_OK(fixture_update_queue(&f.q, 0));
-	EXPECT_OK(kfd_queue_destroy(&f.q));
+	expect_nothing_lost(&u);
 }
 
 /*
@@ -185,24 +200,15 @@ TEST_TIMEOUT(other_error_loses_nothing, 200)
  */
 TEST_TIMEOUT(other_error_beside_unhandled_function, 200)
 {
-	uint32_t event = 0;
-	struct kfd_bo *vram;
-	struct fixture f;
+	struct user u;
 	int log;
 
 	need_second_function();
-	fixture_launch(&f);
-	ASSERT_OK(kfd_event_create(&f.k, KFD_IOC_EVENT_HW_EXCEPTION, false, &event));
-	ASSERT_OK(kfd_bo_create(&f.k, 1 << 20, KFD_FLAGS_VRAM, &vram));
-	ASSERT_OK(fixture_fill(&f, &f.q, vram->va, 64, 5));
+	start(&u);
 	log = kmsg_open();
 	ASSERT_OK(inject(PCI_ERR_UNC_COMP_TIME));
 	ASSERT(wait_for_line(log, "AER: device recovery failed", SECONDS));
-	EXPECT_EQ(event_result(&f.k, event, 100), KFD_IOC_WAIT_RESULT_TIMEOUT);
-	ASSERT(fixture_works(&f));
-	EXPECT_EQ(((volatile uint32_t *)vram->va)[63], 5);
-	EXPECT_OK(fixture_update_queue(&f.q, 0));
-	EXPECT_OK(kfd_queue_destroy(&f.q));
+	expect_nothing_lost(&u);
 	ASSERT_OK(ktap_in_child(fixture_lives, NULL));
 }
 

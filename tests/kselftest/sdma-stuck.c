@@ -199,11 +199,25 @@ TEST_TIMEOUT(next_process_works, 180)
 	EXPECT_OK(ktap_in_child(use_engine, NULL));
 }
 
+/* Stalls the engine of a queue, which is not preempted, and returns when the queue occupies it. */
+static void stall(struct sdma_queue *q, struct kfd_bo *page)
+{
+	uint32_t packets[8] = { 0 }, *p = packets;
+	unsigned int stalls = knob_hits("sdma.stall");
+
+	knob_set("sdma.stall", 1);
+	sdma_copy(&p, kfd_va(page->va) + 64, kfd_va(page->va) + 128, 64);
+	ASSERT_OK(sdma_queue_put(q, packets, p));
+	sdma_queue_ring(q);
+	for (int ms = 0; knob_hits("sdma.stall") == stalls; ms++)
+		ASSERT(ms < 1000 && !usleep(1000));
+}
+
 /* Both engines are reset, and the card is not, when a job hangs on another one. */
 TEST_TIMEOUT(stuck_beside_a_hung_job, 120)
 {
-	uint32_t packets[8] = { 0 }, *p = packets, event;
-	unsigned int hangs, stalls, other;
+	unsigned int hangs, other;
+	uint32_t event;
 	volatile uint32_t *words;
 	struct sdma_queue q[2];
 	uint64_t handle, busy;
@@ -215,7 +229,6 @@ TEST_TIMEOUT(stuck_beside_a_hung_job, 120)
 	knobs_open();
 	log = kmsg_open();
 	hangs = knob_hits("sdma.hang");
-	stalls = knob_hits("sdma.stall");
 	fixture_launch(&f);
 	ASSERT(fixture_works(&f));
 	cs_open(&cs);
@@ -238,12 +251,7 @@ TEST_TIMEOUT(stuck_beside_a_hung_job, 120)
 	for (int ms = 0; words[0] != 8 && words[1] != 8; ms++)
 		ASSERT(ms < 20000 && !usleep(1000));
 	other = words[0] != 8;
-	knob_set("sdma.stall", 1);
-	sdma_copy(&p, kfd_va(page->va) + 64, kfd_va(page->va) + 128, 64);
-	ASSERT_OK(sdma_queue_put(&q[other], packets, p));
-	sdma_queue_ring(&q[other]);
-	for (int ms = 0; knob_hits("sdma.stall") == stalls; ms++)
-		ASSERT(ms < 1000 && !usleep(1000));
+	stall(&q[other], page);
 	EXPECT_RET(cs_wait(&cs, 0, handle, FOREVER, &busy), -ETIME);
 	expect_hang_event(&f.k, event, WAIT_MS);
 	EXPECT(fixture_works(&f), "the card was reset");
@@ -254,21 +262,15 @@ TEST_TIMEOUT(stuck_beside_a_hung_job, 120)
 	ASSERT_OK(ktap_in_child(use_engine, NULL));
 }
 
-/* Stalls engine 0 with a queue, which is not preempted, and returns when the queue occupies it. */
-static void stall(struct kfd *k, struct sdma_queue *q, struct kfd_bo **page)
+/* Creates a queue of engine 0 that stalls it. */
+static void stall_new(struct kfd *k, struct sdma_queue *q)
 {
-	uint32_t packets[8] = { 0 }, *p = packets;
-	unsigned int stalls = knob_hits("sdma.stall");
+	struct kfd_bo *page;
 
-	ASSERT_OK(kfd_bo_create(k, 4096, KFD_FLAGS_GTT, page));
+	ASSERT_OK(kfd_bo_create(k, 4096, KFD_FLAGS_GTT, &page));
 	ASSERT_OK(sdma_queue_create(k, q, KFD_IOC_QUEUE_TYPE_SDMA_BY_ENG_ID, 0, RING));
-	ASSERT(works(q, (*page)->va, 7));
-	knob_set("sdma.stall", 1);
-	sdma_copy(&p, kfd_va((*page)->va) + 64, kfd_va((*page)->va) + 128, 64);
-	ASSERT_OK(sdma_queue_put(q, packets, p));
-	sdma_queue_ring(q);
-	for (int ms = 0; knob_hits("sdma.stall") == stalls; ms++)
-		ASSERT(ms < 1000 && !usleep(1000));
+	ASSERT(works(q, page->va, 7));
+	stall(q, page);
 }
 
 /* Jobs of more contexts than there are engines: some are on each ring. */
@@ -298,7 +300,6 @@ static void jobs_start(struct jobs *jobs)
 TEST_TIMEOUT(jobs_behind_a_stuck_queue, 120)
 {
 	struct sdma_queue q;
-	struct kfd_bo *page;
 	struct jobs jobs;
 	uint32_t event;
 	struct kfd k;
@@ -307,7 +308,7 @@ TEST_TIMEOUT(jobs_behind_a_stuck_queue, 120)
 	fixture_open(&k);
 	ASSERT_OK(kfd_event_create(&k, KFD_IOC_EVENT_HW_EXCEPTION, false, &event));
 	jobs_open(&jobs);
-	stall(&k, &q, &page);
+	stall_new(&k, &q);
 	jobs_start(&jobs);
 	expect_hang_event(&k, event, WAIT_MS);
 	for (int i = 0; i < 8; i++) {
@@ -340,16 +341,16 @@ TEST_TIMEOUT(killed_before_the_reset, 120)
 	ASSERT(pipe(ready) == 0);
 	child = fork_child();
 	if (!child) {
-		struct kfd_bo *page, *vram;
 		struct sdma_queue q;
+		struct kfd_bo *vram;
 
 		fixture_open(&k);
 		ASSERT_OK(kfd_bo_create(&k, 64 << 20, KFD_FLAGS_VRAM, &vram));
-		stall(&k, &q, &page);
+		stall_new(&k, &q);
 		ASSERT(write(ready[1], &byte, 1) == 1);
 		pause();
 	}
-	ASSERT(read(ready[0], &byte, 1) == 1);
+	wait_for_byte(ready[0]);
 	ASSERT_OK(kfd_available(&k, &now));
 	ASSERT(now < before);
 	jobs_start(&jobs);
@@ -369,6 +370,6 @@ TEST_TIMEOUT(killed_before_the_reset, 120)
 	close(log);
 	ASSERT(waitpid(child, NULL, 0) == child);
 	knob_set("smu.silent", 0);
-	sleep(5);
+	ASSERT_OK(ktap_in_child(fixture_wait_for_reset, NULL));
 	ASSERT_OK(ktap_in_child(use_engine, NULL));
 }

@@ -301,12 +301,7 @@ TEST(full_fifo_drops_whole_lines)
 
 static void stores_to_nowhere(void *data)
 {
-	const uint32_t grid[3] = { 64, 1, 1 };
-	const uint16_t group[3] = { 64, 1, 1 };
 	struct kfd_event_data event = { 0 };
-	uint64_t args[2] = { 0x7000deadb000ull, 1 };
-	struct aql_dispatch packet;
-	struct kfd_kernel kernel;
 	uint32_t result, id;
 	struct fixture f;
 
@@ -314,11 +309,7 @@ static void stores_to_nowhere(void *data)
 	fixture_launch(&f);
 	signal(SIGSEGV, SIG_IGN);
 	ASSERT_OK(kfd_event_create(&f.k, KFD_IOC_EVENT_MEMORY, false, &id));
-	ASSERT_OK(fixture_kernel(&f, "poke", &kernel));
-	memcpy(f.kernarg->va, args, sizeof(args));
-	f.signal.s->value = 1;
-	kfd_fill_dispatch(&packet, &kernel, grid, group, f.kernarg->va, &f.signal);
-	kfd_queue_ring(&f.q, kfd_queue_write(&f.q, &packet));
+	fixture_start(&f, "poke", 0x7000deadb000ull, 1);
 	event.event_id = id;
 	ASSERT_OK(kfd_event_wait(&f.k, &event, 1, true, WAIT_MS, &result));
 	ASSERT_EQ(result, KFD_IOC_WAIT_RESULT_COMPLETE);

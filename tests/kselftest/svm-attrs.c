@@ -401,6 +401,13 @@ TEST_TIMEOUT(more_than_the_machine_has_with_retry_faults, 120)
 	EXPECT_OK(svm_access(&k, anonymous(KFD_PAGE), KFD_PAGE));
 }
 
+/* Maps new memory at an address. */
+static void map_again(char *p, size_t size)
+{
+	ASSERT(mmap(p, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1,
+		    0) == p);
+}
+
 /* An address is either a BO's or that of a range. */
 TEST(ranges_and_bos_exclude_each_other)
 {
@@ -449,8 +456,7 @@ TEST(ranges_and_bos_exclude_each_other)
 	EXPECT_OK(unregister(&k, &u));
 	/* After munmap() the address is free. */
 	ASSERT(munmap(p, 16 * KFD_PAGE) == 0);
-	p = mmap(p, 16 * KFD_PAGE, PROT_READ | PROT_WRITE,
-		 MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
+	map_again(p, 16 * KFD_PAGE);
 	register_at(&k, p, kfd_va(p), 16 * KFD_PAGE, &u);
 	EXPECT_OK(unregister(&k, &u));
 }
@@ -471,8 +477,7 @@ TEST(munmap_frees_addresses)
 		ASSERT(munmap(p, 16 * KFD_PAGE) == 0);
 		register_at(&k, q, kfd_va(p), 16 * KFD_PAGE, &u);
 		ASSERT_OK(unregister(&k, &u));
-		ASSERT(mmap(p, 16 * KFD_PAGE, PROT_READ | PROT_WRITE,
-			    MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) == p);
+		map_again(p, 16 * KFD_PAGE);
 	}
 	/* Of a BO that was allocated before. */
 	for (i = 0; i < 20; i++) {
@@ -481,8 +486,7 @@ TEST(munmap_frees_addresses)
 		ASSERT(munmap(p, 16 * KFD_PAGE) == 0);
 		ASSERT_OK(kfd_bo_map_gpu(&k, &u.bo));
 		ASSERT_OK(unregister(&k, &u));
-		ASSERT(mmap(p, 16 * KFD_PAGE, PROT_READ | PROT_WRITE,
-			    MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) == p);
+		map_again(p, 16 * KFD_PAGE);
 	}
 }
 
