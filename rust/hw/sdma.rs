@@ -166,7 +166,8 @@ pub(super) trait SdmaVersion: Sync {
     /// See [`SdmaHal::start`].
     fn start(e: Engine<'_>, ring: &SdmaRing) -> Result;
 
-    /// Disables further parts of the engine.
+    /// Disables further parts of the engine. Not its translation: user queues of an engine that is
+    /// about to be reset continue, and their addresses must stay virtual.
     fn stopped(e: Engine<'_>) -> Result {
         let _ = e;
         Ok(())

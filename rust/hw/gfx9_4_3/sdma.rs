@@ -185,10 +185,6 @@ impl SdmaVersion for Sdma {
         )
     }
 
-    fn stopped(e: Engine<'_>) -> Result {
-        e.set(s::regSDMA_CNTL, &[(s::SDMA_CNTL__UTC_L1_ENABLE, 0)])
-    }
-
     fn reset(mmio: &Mmio, engine: u32) -> Result {
         smu::reset_sdma(mmio, engine)?;
         fsleep(Delta::from_micros(RESET_US));
