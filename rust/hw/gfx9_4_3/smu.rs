@@ -41,28 +41,25 @@ fn send(mmio: &Mmio, message: u32, argument: u32) -> Result {
 /// Sends a message, waits for the response and returns the value of the argument register.
 /// `ETIMEDOUT` without a response, `EIO` when it failed, `EOPNOTSUPP` for an unknown message,
 /// `EINVAL` when a prerequisite is missing, `EBUSY` when firmware is busy, `EREMOTEIO` for other
-/// responses (`smu_msg_v1_decode_response`, `smu_cmn.c`). If the previous message has timed out,
-/// waits for its response first, with the same timeout, as the mailbox does not distinguish
-/// responses; a reset is sent without it (`SMU_MSG_NO_PRECHECK`).
+/// responses (`smu_msg_v1_decode_response`, `smu_cmn.c`). `ETIMEDOUT`, too, while a message before
+/// has no response, as the mailbox does not distinguish responses; a reset is sent without that
+/// check (`SMU_MSG_NO_PRECHECK`).
 fn query(mmio: &Mmio, message: u32, argument: u32) -> Result<u32> {
     let b = mmio.block(hwid::MP1, 0)?;
     let mut is_pending = mmio.lock_mailbox();
-    let response = || {
-        read_poll_timeout(
-            || b.rd(RESPONSE).map(Value::raw),
-            |v| *v != 0,
-            Delta::from_micros(10),
-            Delta::from_millis(TIMEOUT_MS),
-        )
-    };
-    if core::mem::take(&mut *is_pending) && message != msg::GFX_DRIVER_RESET {
-        response()?;
+    if *is_pending && message != msg::GFX_DRIVER_RESET && b.rd(RESPONSE)?.raw() == 0 {
+        return Err(ETIMEDOUT);
     }
     b.wr(RESPONSE, 0)?;
     b.wr(ARGUMENT, argument)?;
     b.wr(MESSAGE, message)?;
     *is_pending = true;
-    let response = response()?;
+    let response = read_poll_timeout(
+        || b.rd(RESPONSE).map(Value::raw),
+        |v| *v != 0,
+        Delta::from_micros(10),
+        Delta::from_millis(TIMEOUT_MS),
+    )?;
     *is_pending = false;
     match response {
         response::OK => Ok(b.rd(ARGUMENT)?.raw()),

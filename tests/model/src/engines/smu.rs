@@ -72,6 +72,8 @@ struct State {
     raised: Option<Instant>,
     /// Time at which the features were enabled.
     enabled: Option<Instant>,
+    /// The last message, if it has no response.
+    unanswered: Option<u32>,
 }
 
 impl Default for State {
@@ -88,6 +90,7 @@ impl Default for State {
             plpd: plpd::DEFAULT,
             raised: None,
             enabled: None,
+            unanswered: None,
         }
     }
 }
@@ -146,6 +149,7 @@ impl Smu {
             Reset::Flr => {
                 state.managed = false;
                 state.raised = None;
+                state.unanswered = None;
             }
             Reset::PowerOn | Reset::Mode1 => *state = State::default(),
         }
@@ -206,8 +210,19 @@ pub fn throttle(gpu: &Gpu) {
 
 fn message(gpu: &Gpu, message: u32) {
     let argument = MAILBOX.receive(gpu, message);
-    if message != msg::GFX_DRIVER_RESET && gpu.knobs.smu_silent.take() {
-        return;
+    if message != msg::GFX_DRIVER_RESET {
+        let mut state = gpu.smu.lock();
+        if let Some(last) = state.unanswered {
+            strict!(
+                gpu.strict,
+                "smu",
+                "message {message:#x} while message {last:#x} has no response"
+            );
+        }
+        state.unanswered = gpu.knobs.smu_silent.take().then_some(message);
+        if state.unanswered.is_some() {
+            return;
+        }
     }
     match message {
         // The upper half contains whether a fatal error was the reason (smu_v13_0_6_mode1_reset).
