@@ -10,7 +10,8 @@ use kernel::{
     device,
     prelude::*,
     sync::{
-        atomic::{Atomic, Relaxed},
+        atomic::{Acquire, Atomic, Full, Relaxed, Release},
+        barrier::smp_mb,
         Arc,
     },
     time::{delay::fsleep, Delta},
@@ -30,6 +31,8 @@ use crate::{
 
 /// Count of changes. Read without a lock: removing a sysfs file waits for its readers.
 static GENERATION: Atomic<u32> = Atomic::new(0);
+/// Whether nodes are being replaced.
+static IS_CHANGING: Atomic<bool> = Atomic::new(false);
 
 struct TopologyState {
     gpus: KVec<TopologyGpu>,
@@ -59,9 +62,13 @@ impl TopologyState {
     /// Rebuilds all nodes and replaces those in sysfs and debugfs. Errors as [`Self::show`].
     fn rebuild(&mut self) -> Result {
         self.nodes = nodes::build(&self.gpus)?;
+        IS_CHANGING.store(true, Relaxed);
+        // Before the first node is removed.
+        smp_mb(Full);
         let shown = self.show();
         // Also if a part was replaced only.
-        GENERATION.fetch_add(1, Relaxed);
+        GENERATION.fetch_add(1, Full);
+        IS_CHANGING.store(false, Release);
         shown
     }
 
@@ -107,13 +114,23 @@ pub(crate) fn exit() {
     drop(nodes);
 }
 
+/// Returns the generation: twice the same if no node was replaced in between. While nodes are being
+/// replaced, each call returns another one.
+fn generation() -> u32 {
+    if IS_CHANGING.load(Acquire) {
+        GENERATION.fetch_add(1, Full).wrapping_add(1)
+    } else {
+        GENERATION.load(Acquire)
+    }
+}
+
 /// The topology in sysfs, below the device of `/dev/kfd`. Dropping it removes the files.
 pub(crate) struct SysfsRegistration(());
 
 impl SysfsRegistration {
     /// Creates `topology/` below `parent`.
     pub(crate) fn new(parent: &device::Device) -> Result<Self> {
-        let tree = SysfsTree::new(parent, &GENERATION)?;
+        let tree = SysfsTree::new(parent, generation)?;
         let mut state = STATE.lock();
         state.sysfs = Some(tree);
         let registration = Self(());

@@ -7,15 +7,7 @@
 
 use core::fmt::{self, Display, Write};
 
-use kernel::{
-    device, kvec,
-    prelude::*,
-    str::CString,
-    sync::{
-        atomic::{Atomic, Relaxed},
-        Arc,
-    },
-};
+use kernel::{device, kvec, prelude::*, str::CString, sync::Arc};
 
 use super::node::Node;
 use crate::kapi::{
@@ -64,11 +56,11 @@ fn number(n: usize) -> Result<CString> {
 
 impl SysfsTree {
     /// Creates the directory without nodes below `parent`.
-    pub(super) fn new(parent: &device::Device, generation: &'static Atomic<u32>) -> Result<Self> {
+    pub(super) fn new(parent: &device::Device, generation: fn() -> u32) -> Result<Self> {
         let oem = acpi::oem();
         let files = kvec![
             File::new(c"generation_id", move |out: &mut Text<'_>| {
-                put(out, format_args!("{}\n", generation.load(Relaxed)))
+                put(out, format_args!("{}\n", generation()))
             })?,
             File::new(c"system_properties", move |out: &mut Text<'_>| {
                 put(

@@ -5,6 +5,7 @@
  */
 #define _GNU_SOURCE
 #include <fcntl.h>
+#include <poll.h>
 #include <stdlib.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -154,6 +155,67 @@ TEST(switch_changes_the_topology_twice)
 	EXPECT_EQ(topology_generation(), before + 2);
 	ASSERT_OK(mode_set("CPX"));
 	EXPECT_EQ(topology_generation(), before + 4);
+	mode_end();
+}
+
+/* Returns the number of GPU nodes whose ids can be read. */
+static int count_gpu_nodes(void)
+{
+	int count = 0;
+
+	for (int i = 0; i < MODE_MAX_NODES; i++) {
+		uint64_t id = 0;
+		char path[96];
+
+		snprintf(path, sizeof(path), KFD_TOPOLOGY "/nodes/%d/gpu_id", i);
+		if (access(path, F_OK))
+			break;
+		count += !kfd_sysfs_value(path, NULL, &id) && id;
+	}
+	return count;
+}
+
+/* Reads topologies until `stop` is closed: between two equal generations, all of one or none. */
+static void read_topologies(int stop, int xccs)
+{
+	struct pollfd closed = { .fd = stop };
+	unsigned int whole = 0, retries = 0;
+
+	while (!poll(&closed, 1, 0)) {
+		uint64_t generation = topology_generation();
+		int count = count_gpu_nodes();
+
+		if (topology_generation() != generation) {
+			retries++;
+			continue;
+		}
+		whole++;
+		ASSERT(count == 0 || count == 1 || count == xccs, "%d nodes", count);
+	}
+	ktap_note("%u topologies, %u changed while they were read", whole, retries);
+}
+
+TEST_TIMEOUT(topology_is_read_as_a_whole, 120)
+{
+	struct kfd_node node;
+	int status, ends[2];
+	pid_t child;
+
+	mode_begin("CPX");
+	ASSERT_OK(mode_set("SPX"));
+	ASSERT_OK(kfd_topology_find_gpu(&node));
+	ASSERT(pipe(ends) == 0);
+	child = fork_child();
+	if (!child) {
+		close(ends[1]);
+		read_topologies(ends[0], (int)node.num_xcc);
+		ktap_end();
+	}
+	for (int i = 0; i < 8; i++)
+		EXPECT_OK(mode_set(i % 2 ? "SPX" : "CPX"));
+	close(ends[1]);
+	ASSERT(waitpid(child, &status, 0) == child);
+	EXPECT_EQ(status, 0);
 	mode_end();
 }
 
