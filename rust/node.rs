@@ -37,7 +37,6 @@ use crate::{
 /// A node.
 pub(crate) struct Node {
     gpu: Arc<Gpu>,
-    id: u32,
     /// Number of nodes of the device.
     count: u32,
     resources: NodeResources,
@@ -64,7 +63,14 @@ impl Node {
         let caps = gpu.generation().caps;
         let count = mode.partitions(gpu.xccs().count());
         let xccs = gpu.xccs().partition(index, count)?;
+        let vram = gpu.vram();
         let resources = NodeResources {
+            id: make_id(
+                gpu.config(),
+                &xccs,
+                vram_share(vram, index, count),
+                siblings,
+            ),
             index,
             xccs,
             vmids: if mode == ComputePartition::Cpx && count > 1 {
@@ -74,20 +80,12 @@ impl Node {
             },
             sdma: sdma_share(gpu, index, count),
         };
-        let vram = gpu.vram();
-        let id = make_id(
-            gpu.config(),
-            &xccs,
-            vram_share(vram, index, count),
-            siblings,
-        );
         let memory = partition_memory(vram, index, count).ok_or(EINVAL)?;
         let memory = Share::new(vram_share(vram, index, count), memory)?;
         let dqm = Dqm::start(gpu, &resources)?;
         let node = Arc::new(
             Self {
                 gpu: gpu.clone(),
-                id,
                 count,
                 resources,
                 memory,
@@ -180,7 +178,7 @@ impl Node {
 
     /// Returns the gpu_id.
     pub(crate) fn id(&self) -> u32 {
-        self.id
+        self.resources.id
     }
 }
 

@@ -355,7 +355,7 @@ impl SchedOps for Cpsch {
         }
         self.oversubscribed = list.oversubscribed;
         trace::runlist(
-            gpu.id(),
+            self.node.id,
             buffer.addr(),
             list.dwords,
             list.processes,

@@ -14,6 +14,8 @@ use crate::{asic::xcc::XccList, gpu::Gpu};
 /// The hardware of a node, which its queue manager schedules.
 #[derive(Clone, Copy)]
 pub(crate) struct NodeResources {
+    /// The gpu_id of the node, for trace events.
+    pub(crate) id: u32,
     /// Index of the node in its device.
     pub(crate) index: u32,
     /// XCCs.

@@ -191,7 +191,7 @@ pub(super) fn check(
                 Some(_) => "an SDMA queue is stalled",
                 None => "a compute queue is stalled",
             };
-            report(gpu, sched, queues, queue, now, why);
+            report(gpu, node, sched, queues, queue, now, why);
             reported = true;
         }
     }
@@ -200,6 +200,7 @@ pub(super) fn check(
 
 fn report(
     gpu: &Gpu,
+    node: &NodeResources,
     sched: &dyn SchedOps,
     queues: &Queues,
     queue: &DqmQueue,
@@ -215,6 +216,6 @@ fn report(
         gpu.dev(),
         "queue {qid} of process {pid} (PASID {pasid}) is stalled: doorbell {doorbell:#x}, packet {rptr:#x} of {wptr:#x} with header {header:#x} does not run\n"
     );
-    trace::queue_stalled(gpu.id(), pid, pasid, qid, doorbell, rptr, wptr);
+    trace::queue_stalled(node.id, pid, pasid, qid, doorbell, rptr, wptr);
     sched.record_coredump(gpu, queues, why, Some(queue));
 }

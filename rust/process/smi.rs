@@ -39,7 +39,7 @@ use crate::{
         global::global_spinlock,
         task::{self, Pids},
     },
-    node::Node,
+    node::{self, Node},
     svm::UnmapTrigger,
     uapi,
 };
@@ -534,8 +534,11 @@ pub(super) fn gpu_lost(gpu: &Gpu) {
 
 /// Sends that the card of a GPU is throttled, to clients of its first node.
 pub(super) fn throttled(gpu: &Gpu, reasons: u64, count: u64) {
+    let Some(node) = node::of(gpu, 0) else {
+        return;
+    };
     send_to(
-        &To::Node(gpu.id()),
+        &To::Node(node.id()),
         uapi::kfd_smi_event_KFD_SMI_EVENT_THERMAL_THROTTLE,
         format_args!("{reasons:x}:{count:x}"),
         b"",

@@ -16,6 +16,7 @@
 #include "device.h"
 #include "fixture.h"
 #include "listen.h"
+#include "modes.h"
 
 #define NOBODY 65534
 
@@ -178,6 +179,40 @@ TEST(throttling)
 	text = listen_lines(fd, 500);
 	EXPECT(!*text, "%s", text);
 	device_set("thermal_throttling_logging", "60");
+}
+
+/* Dispatches on the first node, of which `data` is the second. */
+static void throttle_first_node(void *data)
+{
+	uint64_t mask = KFD_SMI_EVENT_MASK_FROM_INDEX(KFD_SMI_EVENT_THERMAL_THROTTLE);
+	int first, second;
+	struct fixture f;
+	const char *text;
+	struct kfd other;
+
+	fixture_launch(&f);
+	other = f.k;
+	other.node = *(const struct kfd_node *)data;
+	first = listen_to(&f.k, mask);
+	second = listen_to(&other, mask);
+	/* At once, whatever was reported before. */
+	device_find();
+	device_set("thermal_throttling_logging", "1");
+	ASSERT(fixture_works(&f));
+	listen_for_line(first, "2 400000001:", NULL);
+	text = listen_lines(second, 100);
+	EXPECT(!*text, "%s", text);
+	device_set("thermal_throttling_logging", "60");
+}
+
+TEST(throttling_in_cpx)
+{
+	static struct kfd_node nodes[MODE_MAX_NODES + 1];
+
+	mode_begin("CPX");
+	ASSERT(mode_nodes(nodes) > 1);
+	EXPECT_OK(ktap_in_child(throttle_first_node, &nodes[1]));
+	mode_end();
 }
 
 TEST(unprivileged_gets_own_events_only)
