@@ -428,7 +428,7 @@ impl Dqm {
         )
     }
 
-    /// Sets the CU mask of a queue, see [`Mqd::set_cu_mask`]. `ENOMEM` without memory, otherwise
+    /// Sets the CU mask of a queue, see [`Mqd::set_cu_mask`](crate::mqd::Mqd::set_cu_mask). `ENOMEM` without memory, otherwise
     /// errors as [`Dqm::update`].
     pub(crate) fn set_cu_mask(&self, queue: &Arc<DqmQueue>, masks: &[KVec<u32>]) -> Result {
         // Without the lock: the caller excludes other changes.

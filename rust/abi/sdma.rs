@@ -286,8 +286,7 @@ packet! {
 }
 
 packet! {
-    /// INDIRECT: executes an IB. See [`IB_ALIGN`](super::IB_ALIGN) and
-    /// [`INDIRECT_END_ALIGN_DW`](super::INDIRECT_END_ALIGN_DW).
+    /// INDIRECT: executes an IB. See `IB_ALIGN` and `INDIRECT_END_ALIGN_DW`.
     indirect = "INDIRECT", INDIRECT, 0, 6 dwords;
     VMID: 0 [19:16];
     IB_BASE_LO: 1 [31:0];
