@@ -296,7 +296,7 @@ impl Card {
         Ok(card)
     }
 
-    /// Returns the gpu_id of the card's first node, for messages and trace events.
+    /// Returns the id of the card, for messages and trace events: the gpu_id of its node in SPX.
     pub(crate) fn id(&self) -> u32 {
         self.id
     }

@@ -428,8 +428,8 @@ impl Dqm {
         )
     }
 
-    /// Sets the CU mask of a queue, see [`Mqd::set_cu_mask`](crate::mqd::Mqd::set_cu_mask). `ENOMEM` without memory, otherwise
-    /// errors as [`Dqm::update`].
+    /// Sets the CU mask of a queue, see [`crate::mqd::Mqd::set_cu_mask`]. `ENOMEM` without memory,
+    /// otherwise errors as [`Dqm::update`].
     pub(crate) fn set_cu_mask(&self, queue: &Arc<DqmQueue>, masks: &[KVec<u32>]) -> Result {
         // Without the lock: the caller excludes other changes.
         let old = match self.needs.undo {
