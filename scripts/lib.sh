@@ -124,6 +124,10 @@ case " $CHIPS " in *" ${CHIP:-mi300x} "*) ;; *) die "unknown chip CHIP=$CHIP: us
 # tests/vm/debug.config, or with KASAN (tests/vm/kasan.config).
 KERNELS="stock debug kasan"
 KERNEL=${KERNEL:-stock}
+# File of a snapshot with the machine's state. The memory of the other kernels is not zero
+# (page_poison=1).
+SNAPSHOT_STATE=state.zst
+[ "$KERNEL" != stock ] || SNAPSHOT_STATE=state
 case " $KERNELS " in *" $KERNEL "*) ;; *) die "unknown kernel KERNEL=$KERNEL: use one of $KERNELS" ;; esac
 export KERNEL
 # Factor for all time limits.

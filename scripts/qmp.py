@@ -5,12 +5,13 @@ usage: qmp.py SOCKET save FILE               stop the machine, write its state t
        qmp.py SOCKET restore FILE DEVICE...  read the state, add devices (their properties as JSON),
                                              start the machine
 
-Standard input of `restore` is a lock of the state, released when it is read. Exit status 3: QEMU
-does not read it.
+A FILE that ends in `.zst` is compressed. Standard input of `restore` is a lock of the state,
+released when it is read. Exit status 3: QEMU does not read it.
 """
 
 import fcntl
 import json
+import shlex
 import socket
 import sys
 import time
@@ -76,17 +77,22 @@ def connect(path):
 def main():
     path, action, file, *devices = sys.argv[1:]
     monitor = Monitor(path)
-    # Memory at fixed offsets of a sparse file: pages of zeros are neither written nor read.
-    monitor.command("migrate-set-capabilities", capabilities=[{"capability": "mapped-ram", "state": True}])
+    if file.endswith(".zst"):
+        to, source = f"exec:zstd -q -1 >{shlex.quote(file)}", f"exec:zstd -qdc {shlex.quote(file)}"
+    else:
+        to = source = f"file:{file}"
+        # Memory at fixed offsets of a sparse file: pages of zeros are neither written nor read.
+        monitor.command("migrate-set-capabilities", capabilities=[{"capability": "mapped-ram", "state": True}])
     if action == "save":
+        monitor.command("migrate-set-parameters", **{"max-bandwidth": 1 << 40})
         monitor.command("stop")
-        monitor.command("migrate", uri=f"file:{file}")
+        monitor.command("migrate", uri=to)
         monitor.wait("query-migrate", "completed", failed=("failed", "cancelled"))
         monitor.command("quit")
         return
     try:
         try:
-            monitor.command("migrate-incoming", uri=f"file:{file}")
+            monitor.command("migrate-incoming", uri=source)
             monitor.wait("query-status", "paused")
         except (OSError, RuntimeError, ValueError) as error:
             raise Unreadable(error) from error
