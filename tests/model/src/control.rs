@@ -138,6 +138,7 @@ mod tests {
             trace: Arc::new(Trace::to_writer(Box::new(std::io::sink()))),
             knobs: Arc::default(),
             adversary: None,
+            cached_memory: false,
         })
         .unwrap();
         for (name, detail) in Detail::ALL {

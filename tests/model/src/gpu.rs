@@ -199,6 +199,8 @@ pub struct Options {
     pub knobs: Arc<Knobs>,
     /// Adversarial mode.
     pub adversary: Option<Arc<Adversary>>,
+    /// Whether the guest's processors cache all of its memory.
+    pub cached_memory: bool,
 }
 
 impl Gpu {
@@ -217,6 +219,7 @@ impl Gpu {
             trace,
             knobs,
             adversary,
+            cached_memory,
         } = options;
         let placement = Placement::new(chip, vram, hive_node);
         // Of the blocks only the memory has RAS.
@@ -259,7 +262,8 @@ impl Gpu {
             .with_adversary(adversary.clone())
             .with_l2(l2.clone())
             .with_firmware_regions(firmware)
-            .with_bad_pages(bad);
+            .with_bad_pages(bad)
+            .with_cached_memory(cached_memory);
         let gmc = Arc::new(gmc);
         let ih = Ih::new(
             chip.generation,
@@ -693,7 +697,10 @@ impl Gpu {
             Generation::Gfx9 => routes_to_cp(index / 2),
             Generation::Gfx12 => navi10_routes_to_cp(index / 2),
         };
-        if to_cp {
+        if to_cp && !nbio::routes_to_cp(self) {
+            self.lost_doorbell(index, value, "not routed to the command processors");
+        } else if to_cp {
+            nbio::check_fences(self);
             // It reaches the command processors of all XCCs.
             let mut disabled = 0;
             for xcc in &self.xccs {

@@ -74,6 +74,8 @@ usage: rkfd-gpu --socket PATH [options]
                        STRICT lines equal to PATTERN, in which * is any text, do not fail the
                        run; COUNT is how many there must be: N, N-M or N- (default 1-); may be
                        repeated
+  --cached-memory      the guest caches all of its memory: a PTE of it without SNOOPED is a
+                       violation
   --dma-messages       send writes of the card to bus addresses that are not guest memory to
                        the client (DMA_WRITE), which passes them through its IOMMU to another
                        device or back to the card
@@ -120,6 +122,7 @@ struct Args {
     knobs: Vec<(String, u64)>,
     expect: Vec<Expectation>,
     dma_messages: bool,
+    cached_memory: bool,
     keep: bool,
     dump_discovery: Option<PathBuf>,
     dump_registers: bool,
@@ -205,6 +208,7 @@ fn parse_args(mut words: impl Iterator<Item = String>) -> Result<Args, String> {
                 args.knobs.push((name.into(), number));
             }
             "--dma-messages" => args.dma_messages = true,
+            "--cached-memory" => args.cached_memory = true,
             "--keep" => args.keep = true,
             "--dump-registers" => args.dump_registers = true,
             "--help" | "-h" => args.help = true,
@@ -309,6 +313,7 @@ fn run() -> Result<ExitCode, String> {
         trace: Arc::new(trace),
         knobs: Arc::new(knobs),
         adversary: args.adversary.map(|seed| Arc::new(Adversary::new(seed))),
+        cached_memory: args.cached_memory,
     })
     .map_err(|e| format!("cannot create the card: {e}"))?;
     if let Some(path) = &args.dump_discovery {

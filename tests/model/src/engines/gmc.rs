@@ -228,6 +228,8 @@ pub struct Gmc {
     mm: Vec<HubState>,
     firmware: [Range<u64>; 2],
     bad: BTreeSet<u64>,
+    /// Whether the guest's processors cache all of its memory.
+    cached: bool,
     /// The boot firmware has not set the location of VRAM yet.
     fb_pending: AtomicBool,
 }
@@ -303,6 +305,7 @@ impl Gmc {
             mm,
             firmware: [0..0, 0..0],
             bad: BTreeSet::new(),
+            cached: false,
             fb_pending: AtomicBool::new(false),
         }
     }
@@ -342,6 +345,12 @@ impl Gmc {
     /// Sets the regions of VRAM that belong to the boot firmware; there are none by default.
     pub fn with_firmware_regions(mut self, regions: [Range<u64>; 2]) -> Self {
         self.firmware = regions;
+        self
+    }
+
+    /// Sets whether the guest's processors cache all of its memory.
+    pub fn with_cached_memory(mut self, cached: bool) -> Self {
+        self.cached = cached;
         self
     }
 
@@ -796,6 +805,7 @@ impl Gmc {
             vram: &self.vram,
             dma: &self.dma,
             vram_base: state.regs.fb_offset(),
+            cached: self.cached,
             cache: vmid.and_then(|vmid| Some(directories?.of(vmid))),
             suspects: vmid.map(|vmid| (&state.suspects, vmid)),
         }

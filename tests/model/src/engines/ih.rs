@@ -390,6 +390,14 @@ impl Ih {
             state.rings[ring].overflow = false;
         }
         state.regs.insert(of_ring.cntl, value);
+        if value & RB_ENABLE != 0 && !regs::IH_RB_CNTL__MC_SNOOP.is_set(value) {
+            strict!(
+                self.strict,
+                "ih",
+                "ring {ring} is enabled with RB_CNTL {value:#x}: MC_SNOOP is 0, the host would \
+                 read stale entries"
+            );
+        }
         if ring == 0 {
             if value & RB_ENABLE == 0 {
                 state.waiting = false;

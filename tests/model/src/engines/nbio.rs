@@ -289,6 +289,50 @@ const IH_PORT: u32 = 2;
 const GFX12_IH_PORT: u32 = 1;
 const GFX12_SDMA_PORT: u32 = 2;
 
+/// The ports of the command processors (`nbif_v6_3_1_gc_doorbell_init`), with their AWID.
+const GFX12_CP_PORTS: [(u32, u32); 2] = [(0, 3), (3, 6)];
+
+/// Returns whether the doorbells of the command processors are routed to them. On NBIO 7.9 they
+/// need no port.
+pub fn routes_to_cp(gpu: &Gpu) -> bool {
+    use nbif::{
+        GDC_S2A0_S2A_DOORBELL_ENTRY_0_CTRL__S2A_DOORBELL_PORT0_AWADDR_31_28_VALUE as ADDRESS,
+        GDC_S2A0_S2A_DOORBELL_ENTRY_0_CTRL__S2A_DOORBELL_PORT0_AWID as AWID,
+        GDC_S2A0_S2A_DOORBELL_ENTRY_0_CTRL__S2A_DOORBELL_PORT0_ENABLE as ENABLE,
+    };
+    const TO_CP: u32 = 3;
+    let is_set = |(port, id)| {
+        let control = stored(gpu, nbif::regGDC_S2A0_S2A_DOORBELL_ENTRY_0_CTRL.at(port));
+        ENABLE.is_set(control) && AWID.get(control) == id && ADDRESS.get(control) == TO_CP
+    };
+    gpu.chip.generation == Generation::Gfx9 || GFX12_CP_PORTS.into_iter().all(is_set)
+}
+
+/// Reports doorbells of the command processors that XCCs do not get, or that others are waited for:
+/// AID 0 has the mask of those that do not exist, the other AIDs are slaves
+/// (`nbio_v7_9_init_registers`).
+pub fn check_fences(gpu: &Gpu) {
+    if gpu.chip.generation != Generation::Gfx9 {
+        return;
+    }
+    let xccs = gpu.chip.instances(Ip::Gc).fold(0, |mask, n| mask | 1 << n);
+    let slave = nbio::XCC_DOORBELL_FENCE__SHUB_SLV_MODE.mask;
+    for aid in (0..4).filter(|aid| gpu.chip.has_aid(*aid)) {
+        let fence = gpu
+            .regs
+            .of(gpu.chip, Ip::Nbif, aid, nbio::regXCC_DOORBELL_FENCE);
+        let fence = fence.map_or(0, Slot::get);
+        let expected = if aid == 0 { 0xff & !xccs } else { slave };
+        if fence != expected {
+            strict!(
+                gpu.strict,
+                "nbio",
+                "doorbell with XCC_DOORBELL_FENCE {fence:#x} of AID {aid}, not {expected:#x}"
+            );
+        }
+    }
+}
+
 /// Returns whether doorbell `index` is in a range of NBIO 7.9.
 fn is_in_range(gpu: &Gpu, entry: u32, index: u32) -> bool {
     let range = stored(gpu, nbio::regDOORBELL0_CTRL_ENTRY_0.at(entry));

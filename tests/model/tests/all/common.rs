@@ -106,6 +106,7 @@ fn with_options(
         trace: Arc::new(Trace::off()),
         knobs: Arc::new(knobs),
         adversary,
+        cached_memory: false,
     })
     .unwrap();
     let ram = sparse_file("ram", RAM).unwrap();

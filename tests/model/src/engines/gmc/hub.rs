@@ -255,6 +255,11 @@ impl HubRegs {
                 | gc::VM_L2_CNTL2__INVALIDATE_L2_CACHE.mask;
             self.set(off, value & !bits);
             return (value & bits != 0).then_some(Drop::All);
+        } else if off == at.l1_cntl {
+            self.set(off, value);
+            if gc::MC_VM_MX_L1_TLB_CNTL__ENABLE_L1_TLB.is_set(value) {
+                self.check_stray(strict);
+            }
         } else if off == at.fault_cntl {
             if value & 1 != 0 {
                 self.clear_fault();
@@ -333,6 +338,20 @@ impl HubRegs {
     pub fn retries(&self, vmid: u8) -> bool {
         let cntl = self.get(self.at.context0_cntl + u32::from(vmid & 15));
         self.at.fields.retry.is_set(cntl)
+    }
+
+    /// Checks the page that accesses outside of all apertures go to: in the card's own VRAM.
+    fn check_stray(&self, strict: &Strict) {
+        let page = self.get64(self.at.aperture_default) << 12;
+        let in_vram = page.checked_sub(self.fb_offset());
+        let vram = self.placement.end() - self.placement.start();
+        if in_vram.is_none_or(|offset| offset >= vram) {
+            strict!(
+                strict,
+                "gmc",
+                "the L1 TLB is enabled with stray accesses at {page:#x}, outside VRAM"
+            );
+        }
     }
 
     /// Translates an address of VMID 0 in the system aperture; `None` if the address belongs to

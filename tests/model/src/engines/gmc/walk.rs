@@ -41,6 +41,8 @@ pub struct Format {
     pde_reserved: u64,
     /// Reserved bits of a PTE.
     pte_reserved: u64,
+    /// Address bits of system memory (`gmc_v9_0_sw_init`, `gmc_v12_0_sw_init`).
+    system_bits: u32,
 }
 
 static GFX9: Format = Format {
@@ -54,6 +56,7 @@ static GFX9: Format = Format {
     pde_reserved: 1 << 3 | 1 << 4 | 1 << 5 | 0x3f << 48 | 0xf << 55,
     // 50:48, 53:52 and 63:59.
     pte_reserved: 7 << 48 | 3 << 52 | 0x1f << 59,
+    system_bits: 48,
 };
 
 static GFX12: Format = Format {
@@ -66,6 +69,7 @@ static GFX12: Format = Format {
     // Bit 56 may be set by the chip itself: accessed.
     pde_reserved: !gfx12::PDE_KNOWN & !(1 << 56),
     pte_reserved: !gfx12::PTE_KNOWN,
+    system_bits: 44,
 };
 
 impl Format {
@@ -118,6 +122,8 @@ pub struct TableMemory<'a> {
     pub dma: &'a GuestMemory,
     /// Physical address of the start of VRAM.
     pub vram_base: u64,
+    /// Whether all guest memory is cached by its processors.
+    pub cached: bool,
     /// Cached directory entries, if any are.
     pub cache: Option<Cache<'a>>,
     /// Receives PTEs whose fragment has other neighbours, with the VMID.
@@ -486,6 +492,21 @@ fn leaf(
     let system = pte & SYSTEM != 0;
     let physical = base + ((page & mask(bits)) << 12);
     let page = if system {
+        if physical >> format.system_bits != 0 {
+            strict!(
+                strict,
+                "gmc",
+                "PTE {pte:#x} of va {va:#x}: more than {} address bits",
+                format.system_bits
+            );
+        }
+        if memory.cached && pte & SNOOPED == 0 {
+            strict!(
+                strict,
+                "gmc",
+                "PTE {pte:#x} of va {va:#x}: cached memory without SNOOPED"
+            );
+        }
         physical
     } else {
         match physical.checked_sub(memory.vram_base) {

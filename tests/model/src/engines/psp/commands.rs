@@ -332,7 +332,15 @@ fn load_firmware(gpu: &Gpu, os: &mut Os, command: &Command) -> Result<Reply, u32
                 start(gpu, piece);
             }
         }
-        Generation::Gfx12 => os.staged.push((fw, blob.version)),
+        Generation::Gfx12 => {
+            // The RLC relies on the SMU (`gfx_v12_0_hw_init`): its firmware is the first but that of
+            // the register list (`psp_load_non_psp_fw`).
+            let later = fw != fw_type::SMU && fw != fw_type::REG_LIST;
+            if later && !os.staged.iter().any(|(fw, _)| *fw == fw_type::SMU) {
+                strict!(gpu.strict, "psp", "{what} before that of the SMU");
+            }
+            os.staged.push((fw, blob.version));
+        }
     }
     let at = *next;
     *next += u64::from(size).next_multiple_of(ADDRESS_ALIGN);

@@ -48,6 +48,7 @@ const fn data(piece: Fw, kinds: &'static [u16]) -> Target {
 /// Types that the RLC of gfx12 needs to start the graphics core: those that `psp_load_non_psp_fw`
 /// has loaded when it sends AUTOLOAD_RLC, RLC_G being the last.
 pub const AUTOLOADED: &[u32] = &[
+    ty::SMU,
     ty::SDMA_UCODE_TH0,
     ty::RS64_PFP,
     ty::RS64_ME,

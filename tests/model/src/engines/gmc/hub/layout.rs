@@ -52,6 +52,8 @@ pub struct Layout {
     pub(super) agp_bot: u32,
     pub(super) agp_base: u32,
     pub(super) aperture_low: u32,
+    /// MC_VM_SYSTEM_APERTURE_DEFAULT_ADDR: low half, high half.
+    pub(super) aperture_default: u32,
     pub(super) aperture_high: u32,
     pub(super) l1_cntl: u32,
     pub(super) fields: Fields,
@@ -144,6 +146,7 @@ macro_rules! gfx9 {
             agp_bot: $regs::regMC_VM_AGP_BOT.off,
             agp_base: $regs::regMC_VM_AGP_BASE.off,
             aperture_low: $regs::regMC_VM_SYSTEM_APERTURE_LOW_ADDR.off,
+            aperture_default: $regs::regMC_VM_SYSTEM_APERTURE_DEFAULT_ADDR_LSB.off,
             aperture_high: $regs::regMC_VM_SYSTEM_APERTURE_HIGH_ADDR.off,
             l1_cntl: $regs::regMC_VM_MX_L1_TLB_CNTL.off,
             fields: Fields {
@@ -207,6 +210,7 @@ static GFX12: Layout = Layout {
     agp_bot: gc12::regGCMC_VM_AGP_BOT.off,
     agp_base: gc12::regGCMC_VM_AGP_BASE.off,
     aperture_low: gc12::regGCMC_VM_SYSTEM_APERTURE_LOW_ADDR.off,
+    aperture_default: gc12::regGCMC_VM_SYSTEM_APERTURE_DEFAULT_ADDR_LSB.off,
     aperture_high: gc12::regGCMC_VM_SYSTEM_APERTURE_HIGH_ADDR.off,
     l1_cntl: gc12::regGCMC_VM_MX_L1_TLB_CNTL.off,
     fields: Fields {
@@ -265,6 +269,7 @@ static MM12: Layout = Layout {
     agp_bot: mm12::regMMMC_VM_AGP_BOT.off,
     agp_base: mm12::regMMMC_VM_AGP_BASE.off,
     aperture_low: mm12::regMMMC_VM_SYSTEM_APERTURE_LOW_ADDR.off,
+    aperture_default: mm12::regMMMC_VM_SYSTEM_APERTURE_DEFAULT_ADDR_LSB.off,
     aperture_high: mm12::regMMMC_VM_SYSTEM_APERTURE_HIGH_ADDR.off,
     l1_cntl: mm12::regMMMC_VM_MX_L1_TLB_CNTL.off,
     fields: Fields {
