@@ -142,7 +142,8 @@ impl Up {
         }
         // No new users after this.
         drop(listed.partitions);
-        // Waits for ioctls of the render nodes, zaps their mappings.
+        // Waits for jobs that are being submitted and for accesses to BOs by the render nodes, zaps
+        // their mappings. Other ioctls that have begun continue.
         drop(listed.render);
         process::detach_gpu(&self.gpu);
         self.gpu.end_migration();

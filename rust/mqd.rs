@@ -232,10 +232,13 @@ impl Mqd {
                 // The offsets that the CP wrote are not trusted: limit them to the buffer.
                 let room = self.stride - PAGE_SIZE;
                 let end = (state.stack_size as usize).min(room);
+                let words = ((state.stack_offset as usize).min(end)..end).step_by(4);
+                stack.reserve(words.len(), GFP_KERNEL)?;
+                // Nothing sleeps during the access.
                 let buffer = self.buffer.access()?;
-                for at in ((state.stack_offset as usize).min(end)..end).step_by(4) {
-                    let at = self.offset(xcc) + PAGE_SIZE + at;
-                    stack.push(buffer.read32(at)?, GFP_KERNEL)?;
+                for at in words {
+                    let word = buffer.read32(self.offset(xcc) + PAGE_SIZE + at)?;
+                    stack.push_within_capacity(word).map_err(|_| ENOMEM)?;
                 }
             }
             all.push(SavedWaves { state, stack }, GFP_KERNEL)?;

@@ -112,7 +112,9 @@ impl Aperture {
         let mut next = slices.next_bit(0);
         while let Some(number) = next {
             taken += 1;
-            next = slices.next_bit(number + 1);
+            // A search from the end is an error of the caller (CONFIG_RUST_BITMAP_HARDENED).
+            let rest = number + 1 < slices.len();
+            next = rest.then(|| slices.next_bit(number + 1)).flatten();
         }
         taken
     }

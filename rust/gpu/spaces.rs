@@ -48,7 +48,7 @@ impl SpaceList {
 
     /// Adds an address space whose page tables were allocated after [`SpaceList::rewrites`]
     /// returned `rewrites`. A card reset since then has lost them: they are written again. `ENOMEM`
-    /// without memory.
+    /// without memory, `ENODEV` after unbind; it is not in the list then.
     pub(crate) fn add(&self, space: Arc<dyn PageTables>, rewrites: u64) -> Result {
         let stale = {
             let mut inner = self.inner.lock();
@@ -56,7 +56,7 @@ impl SpaceList {
             inner.rewrites != rewrites
         };
         if stale {
-            space.rewrite()?;
+            space.rewrite().inspect_err(|_| self.remove(&space))?;
         }
         Ok(())
     }

@@ -68,13 +68,13 @@ where
     where
         W: RawWorkItem<ID> + Send + 'static,
     {
-        match &*self.lock() {
-            Some(queue) => {
-                let _ = queue.enqueue(item);
-                true
-            }
-            None => false,
-        }
+        let refused = match &*self.lock() {
+            Some(queue) => queue.enqueue(item),
+            None => return false,
+        };
+        // Without the lock: it may be the last reference.
+        drop(refused);
+        true
     }
 
     /// Queues an item after a delay as [`OwnedQueue::enqueue_delayed`], unless it is queued already
@@ -85,6 +85,7 @@ where
         delay: Delta,
     ) {
         if let Some(queue) = &*self.lock() {
+            // The caller keeps a reference.
             let _ = queue.enqueue_delayed(item.clone(), delay);
         }
     }
