@@ -112,8 +112,15 @@ fn start_ring(e: Engine<'_>, ring: &SdmaRing) -> Result {
     e.set(n.IB_CNTL, &[(n.IB_CNTL__IB_ENABLE, 1)])
 }
 
-fn is_halted(e: Engine<'_>) -> Result<bool> {
-    Ok(s::SDMA_F32_CNTL__HALT.is_set(e.rd(s::regSDMA_F32_CNTL)?))
+/// Waits until the firmware of an engine runs. `ETIMEDOUT` when it does not.
+fn wait_for_firmware(e: Engine<'_>) -> Result {
+    read_poll_timeout(
+        || e.rd(s::regSDMA_F32_CNTL),
+        |control| !s::SDMA_F32_CNTL__HALT.is_set(*control),
+        Delta::from_micros(1),
+        Delta::from_micros(POLL_TIMEOUT_US),
+    )?;
+    Ok(())
 }
 
 /// Returns the physical number of an engine, from which hub and invalidation engine follow.
@@ -170,10 +177,8 @@ impl SdmaVersion for Sdma {
     }
 
     fn start(e: Engine<'_>, ring: &SdmaRing) -> Result {
-        if is_halted(e)? {
-            // No firmware is running.
-            return Err(EIO);
-        }
+        // The PSP starts it when it has loaded it.
+        wait_for_firmware(e).map_err(|e| if e == ETIMEDOUT { EIO } else { e })?;
         start_engine(e)?;
         start_ring(e, ring)?;
         e.set(
@@ -188,14 +193,7 @@ impl SdmaVersion for Sdma {
     fn reset(mmio: &Mmio, engine: u32) -> Result {
         smu::reset_sdma(mmio, engine)?;
         fsleep(Delta::from_micros(RESET_US));
-        let e = Self::engine(mmio, engine)?;
-        read_poll_timeout(
-            || is_halted(e),
-            |halted| !*halted,
-            Delta::from_micros(1),
-            Delta::from_micros(POLL_TIMEOUT_US),
-        )?;
-        Ok(())
+        wait_for_firmware(Self::engine(mmio, engine)?)
     }
 
     fn fault_engines(map: &InstanceMap, status: u32, node: u32) -> u32 {
