@@ -44,7 +44,7 @@ setup: ## create or complete the cache: build root, kernel tree, firmware, the g
 demo: ## boot the stock kernel with the GPU model, load rkfd, launch a vector add, show each step and draw it
 	@"$(S)/demo"
 
-check: ## run the tests of each change (LONG=1: all); the last line is `N passed, N failed`
+check: ## run the tests of each change (LONG=1: all); the last line is `N passed, N failed, N skipped`
 	@"$(S)/check"
 
 vm: ## start a shell in the VM with rkfd loaded, in a Debian root with ROCm (rocminfo, hipcc)

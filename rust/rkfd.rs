@@ -164,7 +164,7 @@ module! {
         },
         noretry: i32 {
             default: -1,
-            description: "Retry faults of new processes (0: enabled, where a GPU has them, 1: disabled, -1: disabled (default))",
+            description: "Retry faults of new processes (0: enabled if all GPUs have them, 1: disabled, -1: disabled (default))",
         },
         user_queue: i32 {
             default: -1,

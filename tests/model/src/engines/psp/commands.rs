@@ -333,8 +333,8 @@ fn load_firmware(gpu: &Gpu, os: &mut Os, command: &Command) -> Result<Reply, u32
             }
         }
         Generation::Gfx12 => {
-            // The RLC relies on the SMU (`gfx_v12_0_hw_init`): its firmware is the first but that of
-            // the register list (`psp_load_non_psp_fw`).
+            // The RLC relies on the SMU (`gfx_v12_0_hw_init`): its firmware is the first but the
+            // register list (`psp_load_non_psp_fw`).
             let later = fw != fw_type::SMU && fw != fw_type::REG_LIST;
             if later && !os.staged.iter().any(|(fw, _)| *fw == fw_type::SMU) {
                 strict!(gpu.strict, "psp", "{what} before that of the SMU");
