@@ -11,12 +11,13 @@ use super::{Boot, Gpu, Reset};
 use crate::chips::Generation;
 use crate::{discovery, event, strict};
 
-/// Returns the duration of a mode-1 reset, a little less than drivers wait
-/// (`SMU13_MODE1_RESET_WAIT_TIME_IN_MS`, `smu_v14_0_2_mode1_reset`).
+/// Returns the duration of a mode-1 reset, less than drivers wait: 500 ms and 1 s
+/// (`SMU13_MODE1_RESET_WAIT_TIME_IN_MS`, `smu_v14_0_2_mode1_reset`). `msleep()` counts ticks: on a
+/// busy host it ends up to 100 ms early.
 fn mode1_time(generation: Generation) -> Duration {
     Duration::from_millis(match generation {
-        Generation::Gfx9 => 450,
-        Generation::Gfx12 => 950,
+        Generation::Gfx9 => 300,
+        Generation::Gfx12 => 800,
     })
 }
 

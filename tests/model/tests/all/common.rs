@@ -115,7 +115,21 @@ fn with_options(
     if boot == Boot::Warm && chip.generation == Generation::Gfx9 {
         start_rlcs(&gpu);
     }
+    if chip.generation == Generation::Gfx9 {
+        fence_doorbells(&gpu);
+    }
     gpu
+}
+
+/// Sets which XCCs the doorbells of a card wait for, as its driver does.
+fn fence_doorbells(gpu: &Gpu) {
+    let xccs = gpu.chip.instances(Ip::Gc).fold(0, |mask, n| mask | 1 << n);
+    let fence = addr_of(Ip::Nbif, 0, nbio::regXCC_DOORBELL_FENCE);
+    gpu.reg_write(fence, 0xff & !xccs);
+    for aid in (1..4).filter(|aid| gpu.chip.has_aid(*aid)) {
+        let slave = nbio::XCC_DOORBELL_FENCE__SHUB_SLV_MODE.mask;
+        gpu.reg_write_on(aid, fence, slave);
+    }
 }
 
 /// Starts the RLCs of a warm card, which the driver before has stopped.

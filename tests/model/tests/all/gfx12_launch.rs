@@ -98,6 +98,11 @@ impl Bench {
         let enable = nbif::regRCC_DEV0_EPF0_RCC_DOORBELL_APER_EN;
         let enable = CHIP.base(Ip::Nbif, 0, enable.seg).unwrap() + enable.off;
         self.gpu.reg_write(enable, 1);
+        for (port, value) in [(0, 0x3000_0007), (3, 0x3000_000d)] {
+            let port = nbif::regGDC_S2A0_S2A_DOORBELL_ENTRY_0_CTRL.at(port);
+            let port = CHIP.base(Ip::Nbif, 0, port.seg).unwrap() + port.off;
+            self.gpu.reg_write(port, value);
+        }
         let run = gc::CP_MEC_RS64_CNTL__MEC_PIPE0_ACTIVE.mask
             | gc::CP_MEC_RS64_CNTL__MEC_PIPE1_ACTIVE.mask;
         self.reg(gc::regCP_MEC_RS64_CNTL, run);

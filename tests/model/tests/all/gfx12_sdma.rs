@@ -89,7 +89,7 @@ impl Card {
             (
                 Ip::Osssys,
                 oss::regIH_RB_CNTL,
-                1 | 14 << 1 | 1 << 16 | 2 << 28,
+                1 | 14 << 1 | 1 << 16 | 1 << 20 | 2 << 28,
             ),
         ] {
             card.write(ip, reg, value);

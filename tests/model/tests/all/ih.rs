@@ -314,7 +314,7 @@ fn card_with_cam(knobs: Knobs) -> (std::sync::Arc<Gpu>, File) {
     write(
         &gpu,
         ih::regIH_RB_CNTL_RING1,
-        1 | 6 << 1 | 1 << 16 | 1 << 28,
+        1 | 6 << 1 | 1 << 16 | 1 << 20 | 1 << 28,
     );
     write(&gpu, ih::regIH_DOORBELL_RETRY_CAM, DOORBELL_CAM | 1 << 28);
     write(&gpu, ih::regIH_RETRY_INT_CAM_CNTL, 1 << 16);

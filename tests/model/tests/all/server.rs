@@ -190,7 +190,11 @@ fn doorbell_to_msi() {
     // IH ring at 0x1_0000, 256 bytes, no rearm.
     let ih = |off: u64| (0x10a0 + off) * 4;
     b.write32(5, ih(0x81), 0x1_0000 >> 8);
-    b.write32(5, ih(0x80), 1 | 6 << 1 | 1 << 16 | 1 << 17 | 1 << 28);
+    b.write32(
+        5,
+        ih(0x80),
+        1 | 6 << 1 | 1 << 16 | 1 << 17 | 1 << 20 | 1 << 28,
+    );
     b.gpu.ih.post(gpu_model::engines::ih::Entry {
         client_id: 0x14,
         source_id: 181,

@@ -208,9 +208,9 @@ fn smn_addresses_select_the_aid() {
     let gpu = whole();
     let reg = nbio::regXCC_DOORBELL_FENCE;
     let byte = u64::from(addr_of(Ip::Nbif, 2, reg)) * 4;
-    smn_write(&gpu, byte | 1 << 34 | 2 << 32, 0x1_0000);
+    smn_write(&gpu, byte | 1 << 34 | 2 << 32, 0x1_0001);
     let fence = |aid| gpu.regs.of(gpu.chip, Ip::Nbif, aid, reg).unwrap().get();
-    assert_eq!([0, 1, 2, 3].map(fence), [0, 0, 0x1_0000, 0]);
+    assert_eq!([0, 1, 2, 3].map(fence), [0, 0x1_0000, 0x1_0001, 0x1_0000]);
     assert_eq!(gpu.strict.unexpected(), 0);
     // The die without the bit for extended addresses.
     smn_write(&gpu, byte | 2 << 32, 1);

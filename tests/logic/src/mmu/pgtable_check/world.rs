@@ -424,6 +424,7 @@ impl World {
             vram: gpu.vram().bytes(),
             dma: &self.dma,
             vram_base: PA,
+            cached: true,
             cache: None,
             suspects: Some((&self.suspects, 1)),
         };

@@ -136,7 +136,10 @@ impl Card {
         set(oss::regIH_RB_BASE, lo((FB + IH_RING) >> 8));
         set(oss::regIH_RB_BASE_HI, hi((FB + IH_RING) >> 8));
         // 2^14 dwords, addresses in VMID 0.
-        set(oss::regIH_RB_CNTL, 1 | 14 << 1 | 1 << 16 | 4 << 28);
+        set(
+            oss::regIH_RB_CNTL,
+            1 | 14 << 1 | 1 << 16 | 1 << 20 | 4 << 28,
+        );
     }
 
     /// Returns the interrupts since the last call: client, source, ring, VMID, context.
