@@ -158,7 +158,10 @@ TEST(switch_changes_the_topology_twice)
 	mode_end();
 }
 
-/* Returns the number of GPU nodes whose ids can be read. */
+/*
+ * Returns the number of GPU nodes whose ids can be read. Unlike mode_nodes() it does not read their
+ * properties, which takes longer than a change of the topology.
+ */
 static int count_gpu_nodes(void)
 {
 	int count = 0;
