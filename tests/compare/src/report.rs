@@ -355,7 +355,7 @@ impl<'a> Report<'a> {
             return;
         };
         for xcc in 1..a.trace.xccs().max(b.trace.xccs()) {
-            let of = |run: &Run| match run.trace.scheduled(xcc) == run.trace.scheduled(0) {
+            let of = |run: &Run| match run.trace.follows(xcc) {
                 true => "those of XCC 0".to_string(),
                 false => format!("other ones than XCC 0, in {}", run.name),
             };

@@ -203,17 +203,39 @@ impl Trace {
         last.map_or(1, |xcc| xcc + 1)
     }
 
-    /// Returns the packets that the scheduler of an XCC executed after bring-up, runlists included.
-    pub fn scheduled(&self, xcc: u64) -> Vec<&[u32]> {
-        let sections = self.sections.iter().filter_map(|section| match xcc {
+    /// Returns the packets that the scheduler of an XCC executed, runlists included.
+    fn scheduled(&self, xcc: u64) -> Vec<&[u32]> {
+        let sections = std::iter::once(&self.bring_up).chain(&self.sections);
+        Self::scheduled_in(sections, xcc)
+    }
+
+    /// The same in some sections. A packet that waits may be repeated in the next section.
+    fn scheduled_in<'a>(sections: impl Iterator<Item = &'a Section>, xcc: u64) -> Vec<&'a [u32]> {
+        let acts = sections.filter_map(|section| match xcc {
             0 => Some(&section.acts),
             _ => section.others.get(&xcc),
         });
-        let packet = |act| match act {
-            &Act::Packet(Owner::Hiq, ref words) | &Act::Listed(ref words) => Some(words.as_slice()),
-            _ => None,
-        };
-        sections.flatten().filter_map(packet).collect()
+        let mut last = None;
+        let mut packets = Vec::new();
+        for act in acts.flatten() {
+            match act {
+                Act::Packet(Owner::Hiq, words) if last != Some(words) => {
+                    last = Some(words);
+                    packets.push(words.as_slice());
+                }
+                Act::Listed(words) => packets.push(words.as_slice()),
+                _ => {}
+            }
+        }
+        packets
+    }
+
+    /// Returns whether an XCC executed the packets of XCC 0 that follow the bring-up. It may have
+    /// executed the first of them before the first mark, or the last of the bring-up after it.
+    pub fn follows(&self, xcc: u64) -> bool {
+        let (ours, first) = (self.scheduled(xcc), self.scheduled(0));
+        let skip = Self::scheduled_in(std::iter::once(&self.bring_up), 0).len();
+        ours.len() == first.len() && ours[skip..] == first[skip..]
     }
 
     /// Returns the section with that name.
@@ -438,6 +460,28 @@ mod tests {
         let listed = [0xc005_a200];
         assert_eq!(trace.scheduled(1)[1], listed);
         assert!(!trace.gfx12);
+    }
+
+    #[test]
+    fn an_xcc_may_be_late() {
+        let log = "1 cp queue_start xcc=0 queue=1.0.0 class=Hiq vmid=0 doorbell=0x8\n\
+                   1 cp queue_start xcc=1 queue=1.0.0 class=Hiq vmid=0 doorbell=0x8\n\
+                   2 cp packet xcc=0 queue=1.0.0 op=0xa0 words=[c006a000, 30]\n\
+                   3 cp packet xcc=0 queue=1.0.0 op=0xa5 words=[c002a500, 10]\n\
+                   3 cp packet xcc=1 queue=1.0.0 op=0xa0 words=[c006a000, 31]\n\
+                   4 sdma packet engine=0 queue=rlc0 vmid=8 ib=0 op=FENCE words=[5, 1, 0, c0de0001]\n\
+                   5 cp packet xcc=1 queue=1.0.0 op=0xa5 words=[c002a500, 10]\n\
+                   6 cp packet xcc=0 queue=1.0.0 op=0xa5 words=[c002a500, 11]\n\
+                   6 cp packet xcc=0 queue=1.0.0 op=0xa5 words=[c002a500, 11]\n";
+        let marks = [(1, "CREATE_QUEUE".to_string())].into();
+        assert!(!Trace::parse(log, &marks).follows(1));
+        let last = |word: u32| {
+            let packet = "7 cp packet xcc=1 queue=1.0.0 op=0xa5";
+            let text = format!("{log}{packet} words=[c002a500, {word}]\n");
+            Trace::parse(&text, &marks).follows(1)
+        };
+        assert!(last(11));
+        assert!(!last(12));
     }
 
     #[test]
