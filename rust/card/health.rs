@@ -110,11 +110,12 @@ impl Health {
     /// Calls `cut_off`, which ends DMA by a working card, and marks the card as hung. Returns false
     /// if it was not working before.
     ///
-    /// Nobody sees an unusable card earlier: memory that it uses may be freed from then on.
+    /// The state changes after `cut_off`: memory that the card uses may be freed from then on.
     /// `cut_off` is called with interrupts disabled, and does not use the health.
     pub(super) fn mark_hung(&self, cut_off: impl FnOnce()) -> bool {
         let _not_preempted = local_interrupt_disable();
         if self.state.cmpxchg(WORKS, HALTING, Full).is_err() {
+            // Wait while another task marks it.
             self.state();
             return false;
         }

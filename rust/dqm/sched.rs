@@ -26,7 +26,7 @@ pub(crate) struct NodeResources {
     pub(crate) sdma: SdmaEngines,
 }
 
-/// What a scheduler needs; memory in bytes.
+/// Resources that a scheduler needs; sizes in bytes.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Needs {
     /// Context per process.

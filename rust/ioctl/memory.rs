@@ -145,7 +145,7 @@ pub(super) fn free(process: &Arc<Process>, args: &mut kfd_ioctl_free_memory_of_g
 
 /// The list of GPU ids of MAP and UNMAP.
 enum DeviceIds {
-    /// As many as the second field says.
+    /// The first ones; the second field is their number.
     Few([u32; 4], usize),
     Many(KVec<u32>),
 }
@@ -211,8 +211,8 @@ pub(super) fn map(process: &Arc<Process>, args: &mut kfd_ioctl_map_memory_to_gpu
     }
 }
 
-/// `UNMAP_MEMORY_FROM_GPU`. As [`map`]; `EINVAL` if a GPU does not map the buffer, `EBUSY` if a
-/// queue has pinned the mapping.
+/// `UNMAP_MEMORY_FROM_GPU`. As [`map`]; `ENOMEM` if the buffer does not exist, as in the C driver,
+/// `EINVAL` if a GPU does not map it, `EBUSY` if a queue has pinned the mapping.
 pub(super) fn unmap(
     process: &Arc<Process>,
     args: &mut kfd_ioctl_unmap_memory_from_gpu_args,

@@ -85,7 +85,8 @@ impl UserBuffer {
         self.bo.map_user(placement).and(result)
     }
 
-    /// Faults the pages in. `EBUSY` after [`RETRIES`] invalidations.
+    /// Faults the pages in. `EBUSY` after [`RETRIES`] invalidations, `ENOENT` if the address space
+    /// of the process has ended.
     fn fault(&self) -> Result<Arc<UserPages>> {
         for _ in 0..RETRIES {
             let at = self.invalidations();

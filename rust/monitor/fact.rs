@@ -77,7 +77,8 @@ pub(super) fn decimal(text: &[u8]) -> Result<u32> {
     value.ok_or(ERANGE)
 }
 
-/// Calls `f` with the SMU. `EBUSY` while the card hangs, is being reset or suspended.
+/// Calls `f` with the SMU. `EOPNOTSUPP` if the driver does not manage it, `EBUSY` while the card
+/// hangs, is being reset or suspended.
 pub(super) fn with_smu<T>(gpu: &Gpu, f: impl FnOnce(&Smu, &Mmio) -> Result<T>) -> Result<T> {
     gpu.while_usable(EBUSY, || {
         let smu = gpu.smu().ok_or(EOPNOTSUPP)?;

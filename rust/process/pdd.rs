@@ -86,7 +86,7 @@ pub(crate) struct ProcessDevice {
     fault: SetOnce<MemoryException>,
     /// The fault was handled.
     fault_handled: AtomicFlag,
-    /// The process consumed poison here, and was told that the card will be reset.
+    /// The process consumed poison on this GPU; its event says that the card will be reset.
     poisoned: AtomicFlag,
     /// Exceptions of queues. Set by `ACQUIRE_VM`.
     exceptions: SetOnce<Arc<ExceptionTable>>,

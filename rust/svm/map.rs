@@ -49,7 +49,7 @@ pub(super) fn gpus_in(mask: u64) -> impl Iterator<Item = usize> {
     (0..MAX_GPUS).filter(move |gpu| mask >> gpu & 1 != 0)
 }
 
-/// What to do with memory that the process does not map, or that cannot be faulted in.
+/// Handling of memory that the process does not map, or that cannot be faulted in.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Holes {
     /// An error.

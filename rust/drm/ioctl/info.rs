@@ -253,8 +253,8 @@ fn ip_info(gpu: &Gpu, arg: &uapi::drm_amdgpu_info, out: &Out) -> Result {
     out.put_bytes(&uapi::hw_ip_bytes(&info))
 }
 
-/// Writes the result of `READ_MMR_REG`. `EFAULT` for registers that user space may not read, as in
-/// the C driver.
+/// Writes the result of `READ_MMR_REG`. `EINVAL` for an engine or array that no GPU has, or too
+/// many registers, `EFAULT` for registers that user space may not read, as in the C driver.
 fn read_registers(gpu: &Gpu, arg: &uapi::drm_amdgpu_info, out: &Out) -> Result {
     let input = uapi::info_read_mmr_reg(arg);
     let index = |shift: u32, mask: u32, count: u32| {
