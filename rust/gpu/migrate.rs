@@ -54,12 +54,12 @@ impl Host for Gpu {
         self.health().resets() != resets
     }
 
-    fn bring_back(&self, mut migration: Migration<'_>) -> Result<Moved> {
+    fn bring_back(&self, mut migration: Migration<'_, Migrated>) -> Result<Moved> {
         if migration.is_empty() {
             return Ok(Moved::default());
         }
         let resets = self.health().resets();
-        let lost = !migration.alloc_system(&self.migrated, |block| block.resets() == resets)?;
+        let lost = !migration.alloc_system(|block| block.resets() == resets)?;
         let vram = migration.device(&self.migrated)?;
         if vram.is_empty() {
             return Ok(Moved { pages: 0, lost });

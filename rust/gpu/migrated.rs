@@ -142,7 +142,7 @@ pub(super) trait Host: Send + Sync {
 
     /// Moves collected pages to new system memory, without those whose contents were lost. `EIO`
     /// also if the card is reset meanwhile.
-    fn bring_back(&self, migration: Migration<'_>) -> Result<Moved>;
+    fn bring_back(&self, migration: Migration<'_, Migrated>) -> Result<Moved>;
 
     /// Returns the evictable BOs.
     fn evictable(&self) -> &EvictionLru;
@@ -316,7 +316,7 @@ impl EvictableBo for Block<Migrated> {
         let region = self.host.region();
         let migration = Migration::evict(region, self.count(), self.offsets())?;
         // Lost pages of a block that has no VRAM any more may be among them.
-        let own = migration.count_of(region, &self);
+        let own = migration.count_of(&self);
         if self.host.is_reset_since(self.resets) {
             // All are unmapped from GPUs, and are not mapped there again.
             if own + 1 != self.users() {

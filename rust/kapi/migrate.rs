@@ -95,7 +95,7 @@ enum Origin {
 /// Both lists have the same length, and are those that the kernel's functions got and filled. An
 /// entry of `dst` that is not 0 is a locked page with a reference of this object. The pages were
 /// not finalized.
-pub(crate) struct Migration<'a> {
+pub(crate) struct Migration<'a, T: Owner> {
     origin: Origin,
     src: KVVec<c_ulong>,
     dst: KVVec<c_ulong>,
@@ -104,9 +104,11 @@ pub(crate) struct Migration<'a> {
     committed: bool,
     /// The mmap lock is held.
     _area: PhantomData<&'a LockedArea<'a>>,
+    /// Device memory is that of a region of this type.
+    _owner: PhantomData<fn(T)>,
 }
 
-impl<'a> Migration<'a> {
+impl<'a, T: Owner> Migration<'a, T> {
     fn new(pages: usize, to_system: bool) -> Result<Self> {
         Ok(Self {
             origin: Origin::Pages,
@@ -115,10 +117,11 @@ impl<'a> Migration<'a> {
             to_system,
             committed: false,
             _area: PhantomData,
+            _owner: PhantomData,
         })
     }
 
-    fn in_area<T: Owner>(
+    fn in_area(
         area: &'a LockedArea<'_>,
         start: usize,
         pages: usize,
@@ -158,7 +161,7 @@ impl<'a> Migration<'a> {
     /// Collects `pages` pages of system memory from address `start` on, and addresses without a
     /// page. `EINVAL` beyond the area or for one that cannot be migrated, `ENOMEM` without memory.
     /// MMU notifiers run.
-    pub(crate) fn to_device<T: Owner>(
+    pub(crate) fn to_device(
         area: &'a LockedArea<'_>,
         start: usize,
         pages: usize,
@@ -169,7 +172,7 @@ impl<'a> Migration<'a> {
 
     /// Collects pages of the region of `pages` addresses from `start` on. Errors as
     /// [`Self::to_device`].
-    pub(crate) fn to_system<T: Owner>(
+    pub(crate) fn to_system(
         area: &'a LockedArea<'_>,
         start: usize,
         pages: usize,
@@ -181,7 +184,7 @@ impl<'a> Migration<'a> {
 
     /// Collects the pages of the memory of a region at each of `at`, wherever they are mapped.
     /// `EINVAL` for memory without `struct page`s, `ENOMEM` without memory.
-    pub(crate) fn evict<T: Owner>(
+    pub(crate) fn evict(
         region: &'a Region<T>,
         pages: usize,
         at: impl Iterator<Item = u64>,
@@ -197,7 +200,7 @@ impl<'a> Migration<'a> {
     }
 
     /// Returns the number of pages of `block` that were collected, on the way to system memory.
-    pub(crate) fn count_of<T: Owner>(&self, _region: &Region<T>, block: &Block<T>) -> usize {
+    pub(crate) fn count_of(&self, block: &Block<T>) -> usize {
         let is_of = |item: &T| ptr::eq(item, &**block);
         let own = |index: &usize| self.to_system && self.block_at(*index, is_of) == Some(true);
         (0..self.len()).filter(own).count()
@@ -205,14 +208,14 @@ impl<'a> Migration<'a> {
 
     /// Returns the result of `f` for the block of the page of an address, on the way to system
     /// memory; `None` if it was not collected.
-    fn block_at<T: Owner, R>(&self, index: usize, f: impl FnOnce(&T) -> R) -> Option<R> {
+    fn block_at<R>(&self, index: usize, f: impl FnOnce(&T) -> R) -> Option<R> {
         if !self.has(index) {
             return None;
         }
         // SAFETY: The entry is that of a page that exists.
         let page = unsafe { ours::rkfd_helper_migrate_pfn_to_page(*self.src.get(index)?) };
-        // SAFETY: Only pages of the region are collected on the way to system memory. The page is
-        // locked and has a reference until the migration ends.
+        // SAFETY: Only pages of a region of this type are collected on the way to system memory.
+        // The page is locked and has a reference until the migration ends.
         unsafe { Region::block_of(NonNull::new(page)?, f) }
     }
 
@@ -235,7 +238,7 @@ impl<'a> Migration<'a> {
     /// Makes the memory of `block` at each of `at` the destination of the page of an address, if it
     /// was collected and that memory has a free page. `EINVAL` if they have one, otherwise as
     /// [`Region::take`].
-    pub(crate) fn take<T: Owner>(
+    pub(crate) fn take(
         &mut self,
         region: &Region<T>,
         block: &Filling<T>,
@@ -258,7 +261,7 @@ impl<'a> Migration<'a> {
 
     /// Returns the memory of a region that the pages of [`Self::system`] are copied from or to, in
     /// their order: start and bytes of each contiguous part.
-    pub(crate) fn device<T: Owner>(&self, region: &Region<T>) -> Result<KVVec<(u64, u64)>> {
+    pub(crate) fn device(&self, region: &Region<T>) -> Result<KVVec<(u64, u64)>> {
         const PAGE: u64 = PAGE_SIZE as u64;
         let side = if self.to_system { &self.src } else { &self.dst };
         let entries = self.system().filter_map(|index| side.get(index));
@@ -276,14 +279,10 @@ impl<'a> Migration<'a> {
         Ok(runs)
     }
 
-    /// Allocates pages of system memory for the collected pages of `region` that have none, and for
-    /// whose blocks `pick` returns true. Returns whether all have one. `ENOMEM` without memory:
+    /// Allocates pages of system memory for the collected pages that have none, and for whose
+    /// blocks `pick` returns true. Returns whether all have one. `ENOMEM` without memory:
     /// some have one.
-    pub(crate) fn alloc_system<T: Owner>(
-        &mut self,
-        _region: &Region<T>,
-        pick: impl Fn(&T) -> bool,
-    ) -> Result<bool> {
+    pub(crate) fn alloc_system(&mut self, pick: impl Fn(&T) -> bool) -> Result<bool> {
         if !self.to_system {
             return Err(EINVAL);
         }
@@ -371,7 +370,7 @@ impl<'a> Migration<'a> {
     }
 }
 
-impl Drop for Migration<'_> {
+impl<T: Owner> Drop for Migration<'_, T> {
     fn drop(&mut self) {
         if !self.committed {
             for slot in self.dst.iter_mut().filter(|slot| **slot != 0) {
