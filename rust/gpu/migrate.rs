@@ -118,6 +118,8 @@ impl Gpu {
 
     /// Returns VRAM for pages of a process.
     fn new_block(self: &Arc<Self>, pages: Range<u64>, place: &Place) -> Result<Filling<Migrated>> {
+        // Before the allocation, which clears it.
+        let resets = self.health().resets();
         self.check_usable()?;
         let bytes = (pages.end - pages.start) << PAGE_SHIFT;
         let reserved = account::reserved_for_tables(self.vram().size());
@@ -134,7 +136,6 @@ impl Gpu {
         for (start, len) in vram.pieces() {
             self.migrated.cover(*start, *len)?;
         }
-        let resets = self.health().resets();
         let block = Filling::new(Migrated::new(self.clone(), pages, place, resets, vram)?)?;
         let listed: Arc<dyn EvictableBo> = (*block).clone();
         self.lru().add(listed)?;
@@ -145,7 +146,8 @@ impl Gpu {
         Ok(block)
     }
 
-    /// Migrates pages of an area into VRAM of `block`. Returns how many were moved.
+    /// Migrates pages of an area into VRAM of `block`. Returns how many were moved. `EIO` if the
+    /// card was reset since that was allocated.
     fn fill(
         &self,
         block: &Filling<Migrated>,
@@ -169,6 +171,8 @@ impl Gpu {
             let system = migration.map_system(self.dma())?;
             dma::migrate(self, &system, &vram, Direction::ToVram)?;
         }
+        // As long as nothing is lost with the VRAM.
+        self.check_contents(block.resets())?;
         Ok(migration.commit())
     }
 
