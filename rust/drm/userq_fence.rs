@@ -22,6 +22,7 @@ use kernel::{
 use crate::{
     dqm::{DqmQueue, LostQueue},
     gpu::{user_doorbells::DoorbellOwner, Gpu},
+    hw::Mtype,
     kapi::{
         fence::{
             hw::{HwFence, Timeline, UnusedFence},
@@ -179,7 +180,7 @@ impl FencePool {
             read: true,
             write: false,
             exec: false,
-            uncached: false,
+            mtype: Mtype::NonCoherent,
         };
         loop {
             // Not under the lock: a map may evict, and wait for fences.

@@ -11,7 +11,7 @@ mod format;
 mod hub;
 
 pub(super) use format::FormatVersion;
-pub(crate) use format::{Level, PageFormat, PteAttrs};
+pub(crate) use format::{Level, Mtype, PageFormat, PteAttrs};
 pub(super) use hub::{hub_names, Hub, HubNames, HubNumbers, CPU_ENGINE};
 pub(crate) use hub::{FlushType, HubSetup, McLayout};
 

@@ -358,7 +358,7 @@ impl BoInner {
             write: access.write,
             exec: access.exec,
             uncached: self.flags.uncached,
-            mtype_uc: access.uncached,
+            mtype: access.mtype,
             ext_coherent: self.flags.ext_coherent,
         }
     }

@@ -18,6 +18,7 @@ use super::{
 use crate::{
     card::{account, gart::GartMapping, vram::VramRange, Card},
     doorbell::DoorbellPages,
+    hw::Mtype,
     kapi::{
         dma::{self, Contents, DmaRuns, Pages, PeerMapping, Runs},
         gem::{Frame, Memory},
@@ -79,8 +80,8 @@ pub(crate) struct Access {
     pub(crate) write: bool,
     /// Execute.
     pub(crate) exec: bool,
-    /// Uncached, whatever the memory is, if this hardware has that (`AMDGPU_VM_MTYPE_UC`).
-    pub(crate) uncached: bool,
+    /// Memory type, where the memory does not require one.
+    pub(crate) mtype: Mtype,
 }
 
 /// Caching of CPU mappings.

@@ -11,6 +11,7 @@ use super::{
     userptr::UserptrRegistration,
 };
 use crate::{
+    hw::Mtype,
     kapi::dmabuf::DmaBuf,
     mmu::{gem::Gem, Access, Bo, BoFlags, CpuAccess, Vm},
     uapi,
@@ -66,7 +67,7 @@ impl AllocFlags {
             read: true,
             write: self.has(uapi::KFD_IOC_ALLOC_MEM_FLAGS_WRITABLE),
             exec: self.has(uapi::KFD_IOC_ALLOC_MEM_FLAGS_EXECUTABLE),
-            uncached: false,
+            mtype: Mtype::NonCoherent,
         }
     }
 }

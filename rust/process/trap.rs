@@ -10,6 +10,7 @@ use kernel::{num::casts::usize_as_u64, page::PAGE_SIZE, prelude::*, sync::Arc};
 
 use crate::{
     gpu::Gpu,
+    hw::Mtype,
     mmu::{Access, Bo, BoFlags, Vm},
 };
 
@@ -52,7 +53,7 @@ impl TrapHandler {
             read: true,
             write: false,
             exec: true,
-            uncached: false,
+            mtype: Mtype::NonCoherent,
         };
         vm.map(self.va, &self.bo, 0, self.bo.size(), access)
     }

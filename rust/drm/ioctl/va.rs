@@ -21,6 +21,7 @@ use crate::{
         syncobj_signal::SyncobjSignal,
         user,
     },
+    hw::Mtype,
     kapi::{
         drm::{Device, File, Handler},
         fence::{Fence, Timeout},
@@ -179,7 +180,12 @@ impl Handler<Render> for Va {
                 read: has(uapi::AMDGPU_VM_PAGE_READABLE),
                 write: has(uapi::AMDGPU_VM_PAGE_WRITEABLE),
                 exec: has(uapi::AMDGPU_VM_PAGE_EXECUTABLE),
-                uncached: arg.flags & uapi::AMDGPU_VM_MTYPE_MASK == uapi::AMDGPU_VM_MTYPE_UC,
+                mtype: match arg.flags & uapi::AMDGPU_VM_MTYPE_MASK {
+                    uapi::AMDGPU_VM_MTYPE_RW | uapi::AMDGPU_VM_MTYPE_WC => Mtype::ReadWrite,
+                    uapi::AMDGPU_VM_MTYPE_CC => Mtype::Coherent,
+                    uapi::AMDGPU_VM_MTYPE_UC => Mtype::Uncached,
+                    _ => Mtype::NonCoherent,
+                },
             },
         };
         apply(file, arg.operation, arg.handle, object, &input)?;

@@ -5,14 +5,14 @@
 use rkfd_abi::pte::{self, gfx12 as bits};
 
 use super::gmc::Gmc;
-use crate::hw::gmc::{FormatVersion, Level, PteAttrs};
+use crate::hw::gmc::{FormatVersion, Level, Mtype, PteAttrs};
 
 impl FormatVersion for Gmc {
     const GART: u64 = bits::MTYPE.put(pte::MTYPE_UC) | bits::IS_PTE;
     const NO_RETRY: u64 = pte::VALID | pte::SYSTEM | bits::PRT;
 
     fn own_flags(a: PteAttrs) -> u64 {
-        let mtype = if a.uncached || a.mtype_uc {
+        let mtype = if a.uncached || a.mtype == Mtype::Uncached {
             pte::MTYPE_UC
         } else {
             pte::MTYPE_NC

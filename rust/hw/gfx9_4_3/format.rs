@@ -9,7 +9,7 @@
 use rkfd_abi::pte;
 
 use super::gmc::Gmc;
-use crate::hw::gmc::{FormatVersion, Level, PteAttrs};
+use crate::hw::gmc::{FormatVersion, Level, Mtype, PteAttrs};
 
 impl FormatVersion for Gmc {
     const GART: u64 = pte::MTYPE.put(pte::MTYPE_UC);
@@ -29,7 +29,13 @@ impl FormatVersion for Gmc {
         } else if a.system {
             pte::MTYPE_UC
         } else {
-            pte::MTYPE_NC
+            // VRAM elsewhere.
+            match a.mtype {
+                Mtype::NonCoherent => pte::MTYPE_NC,
+                Mtype::ReadWrite => pte::MTYPE_RW,
+                Mtype::Coherent => pte::MTYPE_CC,
+                Mtype::Uncached => pte::MTYPE_UC,
+            }
         };
         pte::SNOOPED | pte::MTYPE.put(mtype)
     }

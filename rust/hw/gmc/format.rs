@@ -7,6 +7,20 @@ use rkfd_abi::pte;
 /// Page table level: 0 is the PTB, 3 the root (PDB2).
 pub(crate) type Level = u32;
 
+/// Memory type that a mapping asks for (`AMDGPU_VM_MTYPE_*`).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Mtype {
+    /// Not coherent.
+    #[default]
+    NonCoherent,
+    /// Coherent within the device. Same as write-combined.
+    ReadWrite,
+    /// Coherently cached.
+    Coherent,
+    /// Uncached.
+    Uncached,
+}
+
 /// Attributes of a mapping, independent of the PTE format.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct PteAttrs {
@@ -22,8 +36,8 @@ pub(crate) struct PteAttrs {
     pub(crate) exec: bool,
     /// Uncached (KFD_IOC_ALLOC_MEM_FLAGS_UNCACHED).
     pub(crate) uncached: bool,
-    /// Uncached in this mapping only (AMDGPU_VM_MTYPE_UC), which not all versions offer.
-    pub(crate) mtype_uc: bool,
+    /// Memory type of this mapping, where the memory does not require one.
+    pub(crate) mtype: Mtype,
     /// Coherent across devices (KFD_IOC_ALLOC_MEM_FLAGS_EXT_COHERENT).
     pub(crate) ext_coherent: bool,
 }

@@ -7,6 +7,8 @@ pub(crate) mod gfx12;
 pub(crate) mod gfx9_4_3;
 mod gmc;
 
+#[cfg(test)]
+pub(crate) use gmc::Mtype;
 pub(crate) use gmc::{Level, PageFormat, PteAttrs};
 
 /// The format of gfx9.

@@ -7,4 +7,4 @@
 mod format;
 
 pub(super) use format::FormatVersion;
-pub(crate) use format::{Level, PageFormat, PteAttrs};
+pub(crate) use format::{Level, Mtype, PageFormat, PteAttrs};
