@@ -153,7 +153,11 @@ impl Gpu {
     fn report_fault(&self, entry: &IhEntry, fault: &VmFault, status: u32) {
         let (vmid, pasid, node) = (entry.vmid, entry.pasid, entry.node);
         let hub = if fault.gfx { "graphics" } else { "memory" };
-        let access = if fault.write { "write" } else { "read" };
+        let access = match (fault.exec, fault.write) {
+            (true, _) => "fetch",
+            (false, true) => "write",
+            (false, false) => "read",
+        };
         let retry = if fault.retry { ", retry" } else { "" };
         let why = match (fault.not_present, fault.no_read, fault.no_write) {
             (true, _, _) => "not mapped",

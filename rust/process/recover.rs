@@ -28,7 +28,7 @@ use crate::{
         static_queue::Installed,
         workqueue::{Builder, OwnedQueue},
     },
-    svm::{FaultReport, Svm},
+    svm::{AccessKind, FaultReport, Svm},
     trace,
 };
 
@@ -115,6 +115,11 @@ fn recover(
         return;
     }
     let page = fault.addr >> PAGE_SHIFT;
+    let kind = match (fault.exec, fault.write) {
+        (true, _) => AccessKind::Execute,
+        (false, true) => AccessKind::Write,
+        (false, false) => AccessKind::Read,
+    };
     let events = Events {
         process,
         device,
@@ -122,14 +127,7 @@ fn recover(
         write: fault.write,
     };
     let changes = process.svm().changes();
-    let served = Svm::fault(
-        process.svm(),
-        index,
-        device.id(),
-        page,
-        fault.write,
-        &events,
-    );
+    let served = Svm::fault(process.svm(), index, device.id(), page, kind, &events);
     if served != Err(ESRCH) {
         device.counters().faults.fetch_add(1, Relaxed);
     }

@@ -16,7 +16,7 @@ use super::{
     map::{Access, Holes, Target},
     migrate::Destination,
     shared::{State, Svm},
-    window::WINDOW_PAGES,
+    window::{AccessKind, WINDOW_PAGES},
 };
 use crate::{
     gpu::migrated::MoveTrigger,
@@ -52,20 +52,20 @@ impl Svm {
         gpu: usize,
         gpu_id: u32,
         page: u64,
-        write: bool,
+        kind: AccessKind,
         report: &dyn FaultReport,
     ) -> Result {
         if !this.retries() {
             return Err(EFAULT);
         }
-        if this.is_mapped(gpu, page, write) {
+        if this.is_mapped(gpu, page, kind) {
             return Ok(());
         }
         let mm = this.user()?;
         let mut guard = this.lock()?;
         let state: &mut State = &mut guard;
         this.tidy(state, &mm)?;
-        let served = Self::serve(this, state, &mm, gpu, gpu_id, page, write, report);
+        let served = Self::serve(this, state, &mm, gpu, gpu_id, page, kind, report);
         drop(guard);
         match served {
             Err(e) if e == EAGAIN => Ok(()),
@@ -74,7 +74,7 @@ impl Svm {
     }
 
     /// Returns whether a GPU maps a page as it is accessed.
-    fn is_mapped(&self, gpu: usize, page: u64, write: bool) -> bool {
+    fn is_mapped(&self, gpu: usize, page: u64, kind: AccessKind) -> bool {
         let Some(window) = self.window(page) else {
             return false;
         };
@@ -83,7 +83,7 @@ impl Svm {
         let map = state
             .block(offset / BLOCK_PAGES)
             .and_then(|block| block.map(gpu));
-        map.is_some_and(|map| map.allows(offset % BLOCK_PAGES, write))
+        map.is_some_and(|map| map.allows(offset % BLOCK_PAGES, kind))
     }
 
     #[allow(clippy::too_many_arguments, reason = "the access and its context")]
@@ -94,7 +94,7 @@ impl Svm {
         gpu: usize,
         gpu_id: u32,
         page: u64,
-        write: bool,
+        kind: AccessKind,
         report: &dyn FaultReport,
     ) -> Result {
         let range = match state.attributes.get(page) {
@@ -114,9 +114,13 @@ impl Svm {
             return Err(EAGAIN);
         }
         let attributes = &range.attributes;
-        let read_only = attributes.has(uapi::KFD_IOCTL_SVM_FLAG_GPU_RO);
-        let denied = has & flags::READ == 0 || write && (has & flags::WRITE == 0 || read_only);
-        if denied {
+        let writable = has & flags::WRITE != 0;
+        let denied = match kind {
+            AccessKind::Read => false,
+            AccessKind::Write => !writable || attributes.has(uapi::KFD_IOCTL_SVM_FLAG_GPU_RO),
+            AccessKind::Execute => !attributes.has(uapi::KFD_IOCTL_SVM_FLAG_GPU_EXEC),
+        };
+        if has & flags::READ == 0 || denied {
             return Err(EPERM);
         }
         let to = this.fault_target(attributes, gpu, gpu_id)?;

@@ -99,6 +99,17 @@ impl Drop for Garbage {
     }
 }
 
+/// Kind of an access of a GPU.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum AccessKind {
+    /// Read.
+    Read,
+    /// Write.
+    Write,
+    /// Instruction fetch.
+    Execute,
+}
+
 /// A block on a GPU.
 pub(super) struct BlockMap {
     mirror: Arc<Mirror>,
@@ -106,6 +117,8 @@ pub(super) struct BlockMap {
     valid: Pages,
     /// Those of them that the GPU may write to.
     writable: Pages,
+    /// Those of them that the GPU may execute.
+    executable: Pages,
     /// First pages of fragments.
     heads: Pages,
     /// Pages of all pieces, each of which is in one piece.
@@ -120,6 +133,7 @@ impl BlockMap {
             mirror,
             valid: Pages::NONE,
             writable: Pages::NONE,
+            executable: Pages::NONE,
             heads: Pages::NONE,
             covered: Pages::NONE,
             pieces: Garbage(None),
@@ -137,8 +151,12 @@ impl BlockMap {
     }
 
     /// Returns whether the GPU may access a page.
-    pub(super) fn allows(&self, page: usize, write: bool) -> bool {
-        let pages = if write { self.writable } else { self.valid };
+    pub(super) fn allows(&self, page: usize, kind: AccessKind) -> bool {
+        let pages = match kind {
+            AccessKind::Read => self.valid,
+            AccessKind::Write => self.writable,
+            AccessKind::Execute => self.executable,
+        };
         pages.has(page)
     }
 
@@ -176,6 +194,7 @@ impl BlockMap {
         let _ = self.mirror.clear(zapped);
         self.valid = self.valid.without(zapped);
         self.writable = self.writable.without(zapped);
+        self.executable = self.executable.without(zapped);
         self.heads = self.heads.without(zapped);
         zapped
     }
@@ -484,6 +503,7 @@ impl Block {
         let mut at = 0;
         let mut written = Pages::NONE;
         let mut writable = Pages::NONE;
+        let mut executable = Pages::NONE;
         let mut heads = Pages::NONE;
         for segment in segments.iter().filter(|s| s.gpus >> gpu & 1 != 0) {
             let mut page = segment.first;
@@ -521,12 +541,16 @@ impl Block {
                 if segment.attrs.write {
                     writable.add_range(page, page + count);
                 }
+                if segment.attrs.exec {
+                    executable.add_range(page, page + count);
+                }
                 page += count;
             }
         }
         let gone = old.or(piece.pages);
         map.valid = map.valid.without(gone).or(written);
         map.writable = map.writable.without(gone).or(writable);
+        map.executable = map.executable.without(gone).or(executable);
         map.heads = map.heads.without(gone).or(heads);
         map.mirror.finish()?;
         if !old.is_empty() {

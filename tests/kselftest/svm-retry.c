@@ -831,6 +831,68 @@ static void fault_case(void *data)
 		EXPECT_EQ(event_result(&f.k, event.event_id, 1000), KFD_IOC_WAIT_RESULT_TIMEOUT);
 }
 
+/*
+ * Starts a kernel whose code is in memory of the process, which has GPU_EXEC or not. Returns its
+ * address.
+ */
+static uint64_t start_plain_code(struct fixture *f, bool executable)
+{
+	const size_t size = (f->code.bo->size + KFD_PAGE - 1) & ~(KFD_PAGE - 1);
+	const uint32_t grid[3] = { 64, 1, 1 }, value = 0x77;
+	const uint16_t group[3] = { 64, 1, 1 };
+	struct aql_dispatch packet;
+	struct kfd_kernel kernel;
+	uint64_t to = kfd_va(f->data->va), offset;
+	char *code = anonymous(size);
+
+	memcpy(code, f->code.bo->va, f->code.bo->size);
+	if (executable)
+		ASSERT_OK(svm_set(&f->k, code, size,
+				  { KFD_IOCTL_SVM_ATTR_SET_FLAGS,
+				    KFD_IOCTL_SVM_FLAG_GPU_EXEC }));
+	ASSERT_OK(fixture_kernel(f, "fill", &kernel));
+	kernel.descriptor = kfd_va(code) + (kernel.descriptor - kfd_va(f->code.bo->va));
+	/* kernel_code_entry_byte_offset */
+	memcpy(&offset, (void *)(kernel.descriptor + 16), sizeof(offset));
+	memcpy(f->kernarg->va, &to, sizeof(to));
+	memcpy((char *)f->kernarg->va + 8, &value, sizeof(value));
+	f->signal.s->value = 1;
+	kfd_fill_dispatch(&packet, &kernel, grid, group, f->kernarg->va, &f->signal);
+	kfd_queue_ring(&f->q, kfd_queue_write(&f->q, &packet));
+	return kernel.descriptor + offset;
+}
+
+/* Code in memory of the process, for which it has set GPU_EXEC. */
+TEST_TIMEOUT(code_in_plain_memory, 120)
+{
+	struct fixture f;
+
+	svm_launch_mode(&f, true);
+	start_plain_code(&f, true);
+	ASSERT_OK(kfd_signal_wait(&f.k, &f.signal, WAIT_MS));
+	EXPECT_EQ(((uint32_t *)f.data->va)[63], 0x77);
+}
+
+/* Without GPU_EXEC a fetch cannot be served: one memory exception. */
+TEST_TIMEOUT(fetch_without_permission, 120)
+{
+	struct kfd_event_data event = { 0 };
+	uint32_t result = 99;
+	struct fixture f;
+	uint64_t entry;
+
+	svm_launch_mode(&f, true);
+	signal(SIGSEGV, SIG_IGN);
+	ASSERT_OK(kfd_event_create(&f.k, KFD_IOC_EVENT_MEMORY, true, &event.event_id));
+	entry = start_plain_code(&f, false);
+	ASSERT_OK(kfd_event_wait(&f.k, &event, 1, true, WAIT_MS, &result));
+	ASSERT_EQ(result, KFD_IOC_WAIT_RESULT_COMPLETE);
+	EXPECT_EQ(event.memory_exception_data.gpu_id, f.k.node.gpu_id);
+	EXPECT_EQ(event.memory_exception_data.va, entry & ~(KFD_PAGE - 1));
+	EXPECT_EQ(f.signal.s->value, 1);
+	EXPECT_EQ(event_result(&f.k, event.event_id, 1000), KFD_IOC_WAIT_RESULT_TIMEOUT);
+}
+
 TEST_TIMEOUT(faults_that_cannot_be_served, 240)
 {
 	struct fixture f;

@@ -13,6 +13,8 @@ pub(crate) struct VmFault {
     pub(crate) gfx: bool,
     /// The access was a write.
     pub(crate) write: bool,
+    /// The access was an instruction fetch.
+    pub(crate) exec: bool,
     /// Retry fault.
     pub(crate) retry: bool,
     /// Slot in the retry CAM, of a retry fault.
@@ -202,6 +204,7 @@ pub(crate) fn page_fault(entry: &RawEntry<'_>, gfx: bool) -> IhEvent {
             | u64::from(fault::ADDR_HI.get(words)) << 44,
         gfx,
         write: fault::WRITE.get(words) != 0,
+        exec: fault::EXE.get(words) != 0,
         retry: fault::RETRY.get(words) != 0,
         cam: fault::CAM_INDEX.get(words),
         not_present: fault::RING_PROT_VALID.is_set(ring),
