@@ -746,6 +746,12 @@ bool rkfd_helper_userfaultfd_armed(struct mm_struct *mm, unsigned long start, un
 	return false;
 }
 
+/* Whether user space handles faults of an area (userfaultfd). */
+bool rkfd_helper_vma_is_armed(struct vm_area_struct *vma)
+{
+	return userfaultfd_armed(vma);
+}
+
 /* Whether a userfaultfd may write-protect pages of an area, or remove the access to them. */
 bool rkfd_helper_vma_reports_writes(struct vm_area_struct *vma)
 {

@@ -131,6 +131,7 @@ struct rkfd_run {
 void rkfd_helper_mmu_interval_set_seq(struct mmu_interval_notifier *notifier, unsigned long seq);
 bool rkfd_helper_range_is_blockable(const struct mmu_notifier_range *range);
 bool rkfd_helper_userfaultfd_armed(struct mm_struct *mm, unsigned long start, unsigned long end);
+bool rkfd_helper_vma_is_armed(struct vm_area_struct *vma);
 bool rkfd_helper_vma_reports_writes(struct vm_area_struct *vma);
 bool rkfd_helper_fault_may_retry(const struct vm_fault *vmf);
 bool rkfd_helper_fault_unlock(struct vm_fault *vmf);

@@ -48,6 +48,12 @@ pub(crate) fn is_heap_or_stack(area: &VmaRef) -> bool {
     unsafe { ours::rkfd_helper_vma_is_heap_or_stack(area.as_ptr()) }
 }
 
+/// Returns whether a userfaultfd handles faults of an area.
+pub(crate) fn is_armed(area: &VmaRef) -> bool {
+    // SAFETY: The area exists, and its mmap lock or its own lock is held, by its type.
+    unsafe { ours::rkfd_helper_vma_is_armed(area.as_ptr()) }
+}
+
 /// Returns whether a userfaultfd may write-protect pages of an area.
 pub(crate) fn reports_writes(area: &VmaRef) -> bool {
     // SAFETY: The area exists, and its mmap lock or its own lock is held, by its type.

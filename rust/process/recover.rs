@@ -11,6 +11,7 @@ use kernel::{
     page::PAGE_SHIFT,
     prelude::*,
     sync::{atomic::Relaxed, Arc},
+    time::{delay::fsleep, Delta, Instant, Monotonic},
     workqueue::WorkItem,
 };
 
@@ -31,6 +32,10 @@ use crate::{
     svm::{AccessKind, FaultReport, Svm},
     trace,
 };
+
+/// Delay after which an access is repeated whose page keeps changing, or has to be provided by
+/// another thread of the process (userfaultfd).
+const REPEAT_DELAY: Delta = Delta::from_millis(1);
 
 global_mutex! {
     /// Work queue of the workers; frozen during suspend.
@@ -81,6 +86,8 @@ impl WorkItem<RETRY_WORK> for Process {
     type Pointer = Arc<Self>;
 
     fn run(this: Arc<Self>) {
+        // Of the first fault that was postponed and not acknowledged yet.
+        let mut since: Option<Instant<Monotonic>> = None;
         for (index, device) in this.devices().iter().enumerate() {
             let Some(faults) = device.retry_faults() else {
                 continue;
@@ -89,15 +96,55 @@ impl WorkItem<RETRY_WORK> for Process {
             while let Some(fault) = faults.take(next).or_else(|| faults.take(0)) {
                 next = fault.cam as usize + 1;
                 trace::svm(this.pid(), device.id(), c"fault", fault.addr, 0);
-                recover(&this, index, device, faults, &fault);
-                device.gpu().acknowledge(&fault);
-                trace::svm(this.pid(), device.id(), c"acknowledged", fault.addr, 0);
+                match recover(&this, index, device, faults, &fault) {
+                    Then::Later if faults.postpone(&fault) => {
+                        since.get_or_insert_with(Instant::now);
+                    }
+                    _ => acknowledge(&this, device, &fault),
+                }
+                // Others may fault without a pause.
+                if since.is_some_and(|since| since.elapsed() >= REPEAT_DELAY) {
+                    acknowledge_postponed(&this);
+                    since = None;
+                }
             }
+        }
+        if since.is_some() {
+            fsleep(REPEAT_DELAY);
+            acknowledge_postponed(&this);
         }
     }
 }
 
-/// Handles a fault of the process on its GPU number `index`.
+/// When an access is to be repeated.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Then {
+    /// At once.
+    Now,
+    /// After [`REPEAT_DELAY`]: its page is not there yet.
+    Later,
+}
+
+/// Makes the GPU repeat the access of a fault.
+fn acknowledge(process: &Process, device: &ProcessDevice, fault: &VmFault) {
+    device.gpu().acknowledge(fault);
+    trace::svm(process.pid(), device.id(), c"acknowledged", fault.addr, 0);
+}
+
+/// Makes the GPUs repeat the accesses of all postponed faults.
+fn acknowledge_postponed(process: &Process) {
+    for device in process.devices() {
+        let Some(faults) = device.retry_faults() else {
+            continue;
+        };
+        while let Some(fault) = faults.take_postponed() {
+            acknowledge(process, device, &fault);
+        }
+    }
+}
+
+/// Handles a fault of the process on its GPU number `index`. Returns when its access is to be
+/// repeated.
 ///
 /// An IH entry may be stale: the access has succeeded since, because the page was mapped for
 /// another fault, and the process has unmapped the memory. A stale fault is not repeated by the
@@ -109,10 +156,10 @@ fn recover(
     device: &ProcessDevice,
     faults: &RetryFaults,
     fault: &VmFault,
-) {
+) -> Then {
     if device.has_fault() {
         // The queues are being evicted permanently.
-        return;
+        return Then::Now;
     }
     let page = fault.addr >> PAGE_SHIFT;
     let kind = match (fault.exec, fault.write) {
@@ -133,6 +180,10 @@ fn recover(
     }
     match served {
         Ok(()) => faults.forget(page),
+        Err(e) if e == EAGAIN => {
+            faults.forget(page);
+            return Then::Later;
+        }
         // The process is ending, or the GPU is unplugged.
         Err(e) if e == ESRCH || e == ENODEV => {}
         Err(_) if !faults.refuse(page, changes) => {}
@@ -151,4 +202,5 @@ fn recover(
             report_fault(process, device, device, fault);
         }
     }
+    Then::Now
 }

@@ -24,6 +24,9 @@ pub(super) struct RetryFaults {
     /// Taken by the interrupt thread: nothing is allocated under it.
     #[pin]
     waiting: SpinLock<KVVec<Option<VmFault>>>,
+    /// Faults that are acknowledged later. Used by the worker.
+    #[pin]
+    postponed: SpinLock<KVVec<VmFault>>,
     /// Faults that were dropped. Used by the worker.
     #[pin]
     refused: SpinLock<Refusals>,
@@ -39,10 +42,12 @@ impl RetryFaults {
         };
         let mut slots = KVVec::new();
         slots.resize(count, None, GFP_KERNEL)?;
+        let postponed = KVVec::with_capacity(count, GFP_KERNEL)?;
         let refused = Refusals::new(count)?;
         Arc::pin_init(
             pin_init!(Self {
                 waiting <- new_spinlock!(slots, "rkfd_retry"),
+                postponed <- new_spinlock!(postponed, "rkfd_postponed"),
                 refused <- new_spinlock!(refused, "rkfd_refused"),
             }),
             GFP_KERNEL,
@@ -65,6 +70,17 @@ impl RetryFaults {
     pub(super) fn take(&self, from: usize) -> Option<VmFault> {
         let mut waiting = self.waiting.lock();
         waiting.iter_mut().skip(from).find_map(Option::take)
+    }
+
+    /// Keeps a fault of [`Self::take`] until [`Self::take_postponed`]. Returns false without room,
+    /// which is for one fault per slot.
+    pub(super) fn postpone(&self, fault: &VmFault) -> bool {
+        self.postponed.lock().push_within_capacity(*fault).is_ok()
+    }
+
+    /// Removes a postponed fault.
+    pub(super) fn take_postponed(&self) -> Option<VmFault> {
+        self.postponed.lock().pop()
     }
 
     /// Records that a fault could not be handled, see [`Refusals::refuse`].

@@ -20,7 +20,11 @@ use super::{
 };
 use crate::{
     gpu::migrated::MoveTrigger,
-    kapi::{vma, workqueue::Delayed},
+    kapi::{
+        hmm::{FoundPage, Wanted},
+        vma,
+        workqueue::Delayed,
+    },
     mmu::{Pages, BLOCK_PAGES},
     uapi,
 };
@@ -45,7 +49,8 @@ impl Svm {
     /// is repeated afterwards; it may fault again if the memory changes.
     ///
     /// `EFAULT` without such memory, `EPERM` if the process or the GPU may not access it this way,
-    /// `EACCES` without access of the GPU, `ESRCH` if the process is ending, otherwise as
+    /// `EACCES` without access of the GPU, `ESRCH` if the process is ending, `EAGAIN` if the page
+    /// is not mapped because it keeps changing or a userfaultfd has to provide it, otherwise as
     /// [`Svm::set`].
     pub(crate) fn fault(
         this: &Arc<Delayed<Self>>,
@@ -68,7 +73,8 @@ impl Svm {
         let served = Self::serve(this, state, &mm, gpu, gpu_id, page, kind, report);
         drop(guard);
         match served {
-            Err(e) if e == EAGAIN => Ok(()),
+            // Others of its block have to be waited for.
+            Err(e) if e == EAGAIN && this.is_mapped(gpu, page, kind) => Ok(()),
             other => other,
         }
     }
@@ -108,6 +114,7 @@ impl Svm {
         let locked = mm.mmap_read_lock();
         let area = locked.vma_lookup(usize::try_from(page << PAGE_SHIFT)?);
         let has = area.map_or(0, |area| area.flags());
+        let is_armed = area.is_some_and(vma::is_armed);
         drop(locked);
         // Unmapped meanwhile: the access faults again if it is repeated.
         if has == 0 {
@@ -124,6 +131,10 @@ impl Svm {
             return Err(EPERM);
         }
         let to = this.fault_target(attributes, gpu, gpu_id)?;
+        if is_armed {
+            // Before anything is moved or reported: the access is repeated until the page is there.
+            this.check_provided(mm, gpu, page, writable)?;
+        }
         report.begin();
         let size = 1u64 << attributes.granularity.min(GRANULARITY_LIMIT);
         let first = (page / size * size).max(range.first);
@@ -158,6 +169,23 @@ impl Svm {
             pr_debug!("pages around {page:#x} are not mapped\n");
         }
         result
+    }
+
+    /// Returns `EAGAIN` if a page has to be waited for, as a userfaultfd provides it.
+    fn check_provided(&self, mm: &MmWithUser, gpu: usize, page: u64, write: bool) -> Result {
+        let window = self.window(page).ok_or(EINVAL)?;
+        let vm = self.vm(gpu);
+        let owner = vm.map(|vm| vm.gpu().migrated().key());
+        let wanted = if write { Wanted::Write } else { Wanted::Read };
+        let mut found = [FoundPage::NONE];
+        let at = (page % WINDOW_PAGES) as usize;
+        let walked = window.find_pages(mm, at, &mut found, wanted, owner);
+        let missing = found.iter().find_map(|page| page.error());
+        match walked.err().or(missing) {
+            Some(e) if e == EAGAIN => Err(e),
+            // Other errors are those of the map.
+            _ => Ok(()),
+        }
     }
 
     /// Registers unregistered memory around a page: the part of its mapping in the same 2 MiB that

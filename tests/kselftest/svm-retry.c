@@ -4,9 +4,12 @@
  * process, and retries an access until the driver has mapped the page.
  */
 #define _GNU_SOURCE
+#include <linux/userfaultfd.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdlib.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -498,6 +501,44 @@ TEST_TIMEOUT(locations, 120)
 	EXPECT_EQ(words[20000], 4);
 	EXPECT_EQ(words[64], 3);
 	close(fd);
+}
+
+/*
+ * A page that another thread provides later, by userfaultfd: the access waits for it. It is
+ * repeated a thousand times a second at most, and reported when the page is there.
+ */
+TEST_TIMEOUT(page_comes_by_userfaultfd, 120)
+{
+	struct uffdio_zeropage zero = { .range = { .len = KFD_PAGE } };
+	uint64_t before, after;
+	struct fixture f;
+	uint32_t *words;
+	int held, smi;
+	double start;
+
+	svm_launch_mode(&f, true);
+	words = anonymous_huge();
+	memset(words, 1, 2 * MIB);
+	held = fixture_hold(words, 2 * MIB, UFFDIO_REGISTER_MODE_MISSING);
+	ASSERT(!madvise(words, KFD_PAGE, MADV_DONTNEED));
+	smi = listen_to_svm(&f.k);
+	before = settled_faults(&f.k);
+	start = seconds_now();
+	fixture_fill_start(&f, &f.q, &f.signal, 0, words, 64, 0x100);
+	sleep(1);
+	after = process_number(&f.k, "counters", "faults");
+	EXPECT(after - before < 1100 * (seconds_now() - start), "%llu faults in %.1f s",
+	       (unsigned long long)(after - before), seconds_now() - start);
+	EXPECT_EQ(listen_count(listen_lines(smi, 500), KFD_SMI_EVENT_PAGE_FAULT_START), 0);
+	EXPECT_EQ(f.signal.s->value, 1);
+	zero.range.start = kfd_va(words);
+	ASSERT(!ioctl(held, UFFDIO_ZEROPAGE, &zero));
+	ASSERT_OK(kfd_signal_wait(&f.k, &f.signal, WAIT_MS));
+	EXPECT_EQ(words[63], 0x100);
+	EXPECT_EQ(words[64], 0);
+	EXPECT_EQ(words[1024], 0x01010101);
+	close(held);
+	close(smi);
 }
 
 /* Returns how many of the pages of some memory are present. */
