@@ -198,6 +198,14 @@ impl<T: Watch> Interval<T> {
         )
     }
 
+    /// Waits until the notifier is called for each invalidation that begins: the kernel does not
+    /// call one that was registered during an invalidation until that has ended. The caller holds
+    /// neither the mmap lock nor locks of [`Watch::invalidate`].
+    pub(crate) fn wait_until_active(&self) {
+        // SAFETY: The notifier is registered by the type invariant.
+        let _ = unsafe { bindings::mmu_interval_read_begin(self.notifier.get()) };
+    }
+
     /// Returns the operations' data.
     pub(crate) fn watch(&self) -> &T {
         &self.watch

@@ -86,6 +86,8 @@ impl Svm {
             let window = Window::new(number, owner)?;
             let bytes = (WINDOW_PAGES as usize) << PAGE_SHIFT;
             let window = Interval::new_in(mm, Window::start(number)?, bytes, window)?;
+            // Unmaps from here on are recorded: the attributes are changed after this.
+            window.wait_until_active();
             let node = RBTreeNode::new(number, window, GFP_KERNEL)?;
             this.windows.lock().insert(node);
             state.windows += 1;

@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 /*
  * Tests ranges in VRAM across the end of the device: contents survive a suspend and the removal of
- * the device; a read of pages that a reset has lost ends in SIGBUS.
+ * the device; a read of pages that a reset has lost ends in SIGBUS. And changes of memory while a
+ * device does not respond.
  */
 #define _GNU_SOURCE
+#include <pthread.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdlib.h>
+#include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -242,4 +245,44 @@ TEST_TIMEOUT(reset_after_a_hang, 180)
 	ktap_in_child(hang_gpu, NULL);
 	EXPECT_EQ(expect_hang_event(&f.k, event, 60000), 1);
 	expect_lost(&f, words, other);
+}
+
+static void *truncate_file(void *file)
+{
+	ASSERT(ftruncate(*(int *)file, KFD_PAGE) == 0);
+	return NULL;
+}
+
+/*
+ * Memory gets attributes, and is unmapped, while an invalidation of other memory waits for the
+ * preemption of the queue, without the mmap lock. The kernel calls no new notifier until that ends.
+ */
+TEST_TIMEOUT(munmap_during_an_invalidation, 180)
+{
+	const size_t size = 8 * KFD_PAGE, window = 64 * MIB;
+	int fd = memfd_create("svm", 0);
+	struct svm_state state;
+	pthread_t thread;
+	struct fixture f;
+	char *p, *other;
+
+	hangs_needed();
+	fixture_launch(&f);
+	svm_needed(&f.k);
+	ASSERT(ftruncate(fd, (off_t)size) == 0);
+	p = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	ASSERT(p != MAP_FAILED);
+	other = (char *)((kfd_va(anonymous(2 * window)) + window - 1) & ~(window - 1));
+	ASSERT_OK(svm_access(&f.k, p, size));
+	ASSERT(svm_works(&f, p, size, 0x100));
+	ASSERT(!pthread_create(&thread, NULL, truncate_file, &fd));
+	usleep(500000);
+	ASSERT_OK(svm_set(&f.k, other, KFD_PAGE, { KFD_IOCTL_SVM_ATTR_GRANULARITY, 3 }));
+	ASSERT(munmap(other, KFD_PAGE) == 0);
+	ASSERT(mmap(other, KFD_PAGE, PROT_READ | PROT_WRITE,
+		    MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) == other);
+	ASSERT(!pthread_join(thread, NULL));
+	ASSERT_OK(svm_get(&f.k, other, KFD_PAGE, &state));
+	EXPECT_EQ(state.granularity, SVM_DEFAULT_GRANULARITY);
+	close(fd);
 }
