@@ -86,6 +86,7 @@ impl Vm {
             if inner.maps(va, page) {
                 return Err(EADDRINUSE);
             }
+            self.space.set_refused();
             let mut update = Update::by_cpu(gpu);
             inner.tree.refuse(&mut update, va)?;
             self.space
@@ -219,6 +220,11 @@ impl Mirror {
     /// Makes written PTEs visible to the GPU.
     pub(crate) fn finish(&self) -> Result {
         self.gpu().hub().hdp_flush()
+    }
+
+    /// Returns whether a page was ever refused ([`Vm::refuse`]): TLBs may cache its PTE.
+    pub(crate) fn has_refused(&self) -> bool {
+        self.vm.space.has_refused()
     }
 
     /// Completes [`Self::clear`], for all mirrors of the address space: the GPU does not access the

@@ -12,7 +12,10 @@ use kernel::{
     page::PAGE_SIZE,
     prelude::*,
     rbtree::{RBTree, RBTreeNode, RBTreeNodeReservation},
-    sync::{Arc, Mutex, SetOnce},
+    sync::{
+        atomic::{AtomicFlag, Relaxed},
+        Arc, Mutex, SetOnce,
+    },
 };
 
 use super::{
@@ -117,6 +120,8 @@ pub(super) struct Space {
     pub(super) inner: Mutex<Option<Inner>>,
     /// Of the user queues in this address space, by [`QueueOwner`].
     handlers: [SetOnce<Arc<dyn EvictionHandler>>; QUEUE_OWNERS],
+    /// There may be entries of [`Tree::refuse`], which TLBs cache, where nothing is mapped.
+    refused: AtomicFlag,
     /// Informed when the PTEs of mirrored memory are lost.
     pub(super) mirror_owner: SetOnce<Arc<dyn MirrorOwner>>,
     /// Valid PTEs of userptr mappings, by VA of the mapping. Written under this lock only, and
@@ -146,6 +151,7 @@ impl Space {
                     mirrored: RBTree::new(),
                 }), "rkfd_vm"),
                 handlers: [const { SetOnce::new() }; QUEUE_OWNERS],
+                refused: AtomicFlag::new(false),
                 mirror_owner: SetOnce::new(),
                 mapped <- new_mutex!(RBTree::new(), "rkfd_vm_shown"),
                 pasid,
@@ -585,6 +591,16 @@ impl Space {
         Ok(())
     }
 
+    /// Records that a page is about to be refused.
+    pub(super) fn set_refused(&self) {
+        self.refused.store(true, Relaxed);
+    }
+
+    /// Returns whether a page was refused, also if something is mapped there now.
+    pub(super) fn has_refused(&self) -> bool {
+        self.refused.load(Relaxed)
+    }
+
     /// Makes an update visible to the GPU and frees page tables that became empty.
     pub(super) fn finish(
         &self,
@@ -593,7 +609,7 @@ impl Space {
         before: Before,
     ) -> Result {
         tree.write_out(update)?;
-        if before == Before::Valid || update.has_garbage() {
+        if before == Before::Valid || update.has_garbage() || self.has_refused() {
             tlb::flush_pasid(&self.gpu, self.pasid.get(), FlushType::Heavyweight)?;
         } else {
             self.gpu.hub().hdp_flush()?;

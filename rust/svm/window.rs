@@ -553,7 +553,7 @@ impl Block {
         map.executable = map.executable.without(gone).or(executable);
         map.heads = map.heads.without(gone).or(heads);
         map.mirror.finish()?;
-        if !old.is_empty() {
+        if !old.is_empty() || map.mirror.has_refused() {
             map.mirror.flush();
         }
         let piece = new.take().ok_or(EINVAL)?;
