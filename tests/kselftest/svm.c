@@ -369,6 +369,32 @@ TEST(mprotect_and_back)
 	EXPECT(svm_works(&f, p.cpu, p.size, 0x400));
 }
 
+/*
+ * Memory that the process cannot read, at addresses without page tables: nothing is mapped, which
+ * is no error, and no notifier reports that it can be read later. SET_ATTR maps it then.
+ */
+TEST(memory_that_cannot_be_read)
+{
+	static const int protections[] = { PROT_NONE, PROT_WRITE };
+	const size_t size = 3ul << 30;
+	struct fixture f;
+	char *all, *p;
+
+	svm_launch(&f);
+	for (uint32_t i = 0; i < 2; i++) {
+		all = mmap(NULL, size, protections[i],
+			   MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+		ASSERT(all != MAP_FAILED);
+		p = (char *)((kfd_va(all) + (1ul << 30) - 1) & ~((1ul << 30) - 1));
+		EXPECT_OK(svm_access(&f.k, p, 2 * MIB));
+		EXPECT(fixture_works(&f));
+		ASSERT(mprotect(p, 2 * MIB, PROT_READ | PROT_WRITE) == 0);
+		EXPECT_OK(svm_access(&f.k, p, 2 * MIB));
+		EXPECT(svm_works(&f, p, 2 * KFD_PAGE, 0x100 + i));
+		ASSERT(munmap(all, size) == 0);
+	}
+}
+
 TEST(mremap_moves_the_memory_away)
 {
 	struct pages p;
