@@ -5,7 +5,6 @@
  */
 #define _GNU_SOURCE
 #include <fcntl.h>
-#include <poll.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <sys/time.h>
@@ -167,27 +166,6 @@ TEST_TIMEOUT(kill_after_hang, 180)
 		expect_reset(resets);
 }
 
-/*
- * Hangs the GPU in a child, and returns it when the reset has begun. The process of `k` has no
- * queues.
- */
-static pid_t begin_reset(struct kfd *k)
-{
-	struct pollfd begin = {
-		.fd = listen_to(k, KFD_SMI_EVENT_MASK_FROM_INDEX(KFD_SMI_EVENT_GPU_PRE_RESET)),
-		.events = POLLIN,
-	};
-	pid_t child = fork_child();
-
-	if (!child) {
-		hang_gpu(NULL);
-		_exit(0);
-	}
-	ASSERT(poll(&begin, 1, (int)WAIT_MS) == 1, "no reset");
-	close(begin.fd);
-	return child;
-}
-
 static void ignore(int signal)
 {
 	(void)signal;
@@ -269,17 +247,21 @@ TEST_TIMEOUT(doorbells_during_reset, 180)
 {
 	int resets, rings = 0;
 	struct fixture f;
+	pid_t child;
 
 	hangs_needed();
 	resets = listen_for_resets();
 	fixture_launch(&f);
 	EXPECT(fixture_works(&f));
-	ktap_in_child(hang_gpu, NULL);
+	child = begin_reset(&f.k);
 	for (double end = seconds_now() + 5; seconds_now() < end; rings++) {
 		*f.q.doorbell = f.q.q->write_dispatch_id - 1;
+		if (!rings)
+			expect_no_reset_yet(resets);
 		usleep(500);
 	}
 	ktap_note("%d rings", rings);
+	ASSERT(waitpid(child, NULL, 0) == child);
 	expect_reset(resets);
 }
 

@@ -10,6 +10,9 @@
 #define HANGLIB_H
 
 #include <stdbool.h>
+#include <sys/types.h>
+
+struct kfd;
 
 /* Returns whether the GPU hangs once only, at the second frame: MES with the C driver. */
 bool hangs_once(void);
@@ -19,6 +22,10 @@ void hangs_needed(void);
 void hang_next(void);
 /* Hangs the GPU, for ktap_in_child. */
 void hang_gpu(void *unused);
+/* Hangs the GPU in a child, and returns it when the reset has begun. */
+pid_t begin_reset(struct kfd *k);
+/* Expects that no reset has ended since listen_for_resets(). */
+void expect_no_reset_yet(int resets);
 /* Launches a kernel, and leaves a queue to the exit, which hangs the GPU; for ktap_in_child. */
 void hang_at_exit(void *unused);
 
