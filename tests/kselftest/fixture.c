@@ -510,3 +510,20 @@ bool has_pattern(const uint32_t *words, size_t bytes, uint32_t seed)
 			return false;
 	return true;
 }
+
+/* Seed of the pattern of fixture_keep(). */
+#define KEPT 0x6b657074u
+
+struct kfd_bo *fixture_keep(struct kfd *k)
+{
+	struct kfd_bo *bo;
+
+	ASSERT_OK(kfd_bo_create(k, 1 << 20, KFD_FLAGS_VRAM, &bo));
+	pattern(bo->va, bo->size, KEPT);
+	return bo;
+}
+
+void fixture_expect_kept(const struct kfd_bo *kept)
+{
+	has_pattern(kept->va, kept->size, KEPT);
+}

@@ -111,6 +111,9 @@ static inline uint32_t pattern_word(size_t i, uint32_t seed)
 void pattern(uint32_t *words, size_t bytes, uint32_t seed);
 /* Expects that memory has a pattern; returns whether it has. */
 bool has_pattern(const uint32_t *words, size_t bytes, uint32_t seed);
+/* Returns a BO of 1 MiB in VRAM with a pattern, and expects later that it is unchanged. */
+struct kfd_bo *fixture_keep(struct kfd *k);
+void fixture_expect_kept(const struct kfd_bo *kept);
 int fixture_kernel(struct fixture *f, const char *name, struct kfd_kernel *kernel);
 /*
  * Returns the number in a file of this process in sysfs; `folder` is without the id of the GPU.

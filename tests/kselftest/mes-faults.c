@@ -37,9 +37,11 @@ struct bystander {
 
 static int stand_by(struct bystander *b)
 {
+	struct kfd_bo *kept;
 	struct fixture f;
 
 	fixture_launch(&f);
+	kept = fixture_keep(&f.k);
 	ASSERT(fixture_works(&f));
 	atomic_store(&b->ready, 1);
 	while (!atomic_load(&b->stop)) {
@@ -51,6 +53,7 @@ static int stand_by(struct bystander *b)
 		usleep(20000);
 	}
 	ASSERT(fixture_works(&f));
+	fixture_expect_kept(kept);
 	ASSERT_OK(kfd_queue_destroy(&f.q));
 	ktap_end();
 }

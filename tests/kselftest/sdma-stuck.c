@@ -104,13 +104,14 @@ TEST_TIMEOUT(stuck_queue_is_reset, 120)
 /* A process with a compute queue and one of the engine that is reset, none of which is lost. */
 static void neighbour(int ready, int go)
 {
+	struct kfd_bo *page, *kept;
 	struct sdma_queue q;
-	struct kfd_bo *page;
 	struct fixture f;
 	uint32_t event;
 	char byte = 0;
 
 	fixture_launch(&f);
+	kept = fixture_keep(&f.k);
 	ASSERT_OK(kfd_event_create(&f.k, KFD_IOC_EVENT_HW_EXCEPTION, false, &event));
 	ASSERT_OK(kfd_bo_create(&f.k, KFD_PAGE, KFD_FLAGS_GTT, &page));
 	ASSERT_OK(sdma_queue_create(&f.k, &q, KFD_IOC_QUEUE_TYPE_SDMA_BY_ENG_ID, engine(&f.k), RING));
@@ -120,6 +121,7 @@ static void neighbour(int ready, int go)
 	ASSERT(read(go, &byte, 1) == 1);
 	EXPECT(fixture_works(&f));
 	EXPECT(works(&q, page->va, 8));
+	fixture_expect_kept(kept);
 	EXPECT_EQ(event_result(&f.k, event, 0), KFD_IOC_WAIT_RESULT_TIMEOUT);
 	EXPECT_OK(sdma_queue_destroy(&q));
 	EXPECT_OK(kfd_queue_destroy(&f.q));
@@ -160,6 +162,7 @@ TEST_TIMEOUT(other_queues_survive, 180)
 	child = fork_child();
 	if (!child)
 		neighbour(ready[1], go[0]);
+	close(ready[1]);
 	wait_for_byte(ready[0]);
 	log = kmsg_open();
 	fixture_launch(&f);

@@ -36,11 +36,13 @@ static void spin_on(struct fixture *f, uint32_t xcc)
 /* Has waves on the first XCC, which are preempted and restored. */
 static void neighbour(int ready, int go)
 {
+	struct kfd_bo *kept;
 	struct fixture f;
 	uint32_t event;
 	char byte = 0;
 
 	fixture_launch(&f);
+	kept = fixture_keep(&f.k);
 	ASSERT_OK(kfd_event_create(&f.k, KFD_IOC_EVENT_HW_EXCEPTION, false, &event));
 	spin_on(&f, 0);
 	ASSERT(write(ready, &byte, 1) == 1);
@@ -49,6 +51,7 @@ static void neighbour(int ready, int go)
 	((volatile uint32_t *)f.data->va)[1] = 1;
 	EXPECT_OK(kfd_signal_wait(&f.k, &f.signal, WAIT_MS));
 	EXPECT(fixture_works(&f));
+	fixture_expect_kept(kept);
 	EXPECT_EQ(event_result(&f.k, event, 0), KFD_IOC_WAIT_RESULT_TIMEOUT);
 	EXPECT_OK(kfd_queue_destroy(&f.q));
 	ktap_end();
@@ -68,7 +71,8 @@ TEST_TIMEOUT(queue_with_stuck_wave_is_reset, 120)
 	child = fork_child();
 	if (!child)
 		neighbour(ready[1], go[0]);
-	ASSERT(read(ready[0], &byte, 1) == 1);
+	close(ready[1]);
+	wait_for_byte(ready[0]);
 	fixture_launch(&f);
 	ASSERT_OK(kfd_event_create(&f.k, KFD_IOC_EVENT_HW_EXCEPTION, false, &event));
 	ASSERT_OK(kfd_queue_create(&f.k, &before, 64));
