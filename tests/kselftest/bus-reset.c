@@ -75,6 +75,7 @@ TEST_TIMEOUT(process_without_queues_survives, 120)
 	fixture_load(&f);
 	ASSERT_OK(kfd_bo_create(&f.k, 8 << 20, KFD_FLAGS_VRAM, &big));
 	ASSERT_OK(kfd_bo_create(&f.k, 1 << 20, KFD_FLAGS_GTT, &user));
+	pattern(user->va, user->size, 1);
 	event = listen_for_resets(&f.k);
 	for (int i = 0; i < 2; i++) {
 		device_reset();
@@ -87,6 +88,10 @@ TEST_TIMEOUT(process_without_queues_survives, 120)
 	EXPECT(fixture_works(&f));
 	ASSERT_OK(fixture_fill(&f, &f.q, big->va, 64, 77));
 	EXPECT_EQ(((volatile uint32_t *)big->va)[63], 77);
+	has_pattern(user->va, user->size, 1);
+	ASSERT_OK(fixture_fill(&f, &f.q, user->va, 64, 78));
+	EXPECT_EQ(((volatile uint32_t *)user->va)[63], 78);
+	has_pattern((uint32_t *)user->va + 64, user->size - 64 * 4, pattern_word(64, 1));
 	EXPECT_OK(kfd_queue_destroy(&f.q));
 }
 
