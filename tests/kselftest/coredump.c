@@ -43,7 +43,7 @@ TEST_TIMEOUT(reset_queue, 120)
 	coredump_expect(text, line);
 	coredump_expect(text, "\n  MQD of inst 0\n    00000000: ");
 	if (!is_gfx12(&f.k.node))
-		EXPECT(!strstr(text, "\nRunlist\n\n"), "no runlist");
+		coredump_expect(text, "\nRunlist\n    00000000: c0");
 	coredump_expect(text, is_gfx12(&f.k.node) ? "type MES, running" : "type HIQ");
 	registers = strstr(text, "\nCompute HQDs\n");
 	ASSERT(registers);
@@ -78,7 +78,7 @@ TEST_TIMEOUT(hung_gpu, 180)
 	} else {
 		coredump_expect(text, "reason: preemption timed out\n");
 		coredump_expect(text, "\nQueues\n  process ");
-		EXPECT(!strstr(text, "\nRunlist\n\n"), "no runlist");
+		coredump_expect(text, "\nRunlist\n    00000000: c0");
 	}
 	coredump_expect(text, "CP_HQD_ACTIVE 00000001\n");
 	free(text);
