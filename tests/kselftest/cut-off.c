@@ -64,6 +64,8 @@ TEST_TIMEOUT(no_dma_after_the_hang, 120)
 	EXPECT(!becomes(word, 2, 50), "the engine writes");
 	waitpid(child, NULL, 0);
 	EXPECT_OK(ktap_in_child(fixture_wait_for_reset, NULL));
+	/* Nor later: system memory survives the reset. */
+	EXPECT_EQ(*word, 1);
 	snprintf(line, sizeof(line), "the queues of process %d (PASID ", getpid());
 	EXPECT_EQ(kmsg_lines_with(log, line), 1);
 }
