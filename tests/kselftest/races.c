@@ -80,13 +80,24 @@ static int create_queue(struct kfd_ioctl_create_queue_args args, uint32_t *id)
 
 static struct kfd_ioctl_create_queue_args queue_args[4];
 static struct kfd_queue queues[4];
+/* The BO before those of the threads. */
+static struct kfd_bo *last_bo;
+/* Whether threads change queues and memory of others, and how often they have done so. */
+static bool meddled;
+static unsigned long queue_hits, map_hits, unmap_hits;
+
+/* Expects success; with meddling also an error of an object that another thread has changed. */
+static void expect_or(const char *call, int ret, int error, int other)
+{
+	EXPECT(!ret || (meddled && (ret == error || ret == other)), "%s: %s", call,
+	       ktap_errno_name(ret));
+}
 
 static void queue_life(unsigned int n, unsigned int round)
 {
 	struct kfd_ioctl_destroy_queue_args destroy;
 	uint32_t id;
 
-	(void)round;
 	if (EXPECT_OK(create_queue(queue_args[n & 3], &id))) {
 		struct kfd_ioctl_update_queue_args update = {
 			.ring_base_address = queue_args[n & 3].ring_base_address,
@@ -96,22 +107,43 @@ static void queue_life(unsigned int n, unsigned int round)
 			.queue_priority = round & 15,
 		};
 
-		EXPECT_OK(kfd_ioctl(f.k.fd, AMDKFD_IOC_UPDATE_QUEUE, &update));
+		expect_or("UPDATE_QUEUE", kfd_ioctl(f.k.fd, AMDKFD_IOC_UPDATE_QUEUE, &update),
+			  -EFAULT, -EBUSY);
 		destroy.queue_id = id;
-		EXPECT_OK(kfd_ioctl(f.k.fd, AMDKFD_IOC_DESTROY_QUEUE, &destroy));
+		expect_or("DESTROY_QUEUE", kfd_ioctl(f.k.fd, AMDKFD_IOC_DESTROY_QUEUE, &destroy),
+			  -EINVAL, -EBUSY);
 	}
 }
 
 /* Queue ids of other threads, or unused ones: the ioctl fails or succeeds. */
 static void queue_meddling(unsigned int n, unsigned int round)
 {
-	struct kfd_ioctl_update_queue_args update = { .queue_id = 1 + round % 6,
-						      .queue_percentage = round % 101,
-						      .ring_size = 4096 };
-	struct kfd_ioctl_destroy_queue_args destroy = { .queue_id = 40 + n };
+	struct kfd_ioctl_update_queue_args update = {
+		.ring_base_address = queue_args[0].ring_base_address,
+		.queue_id = f.q.id + 1 + round % 6,
+		.ring_size = queue_args[0].ring_size,
+		.queue_percentage = round % 101,
+	};
+	struct kfd_ioctl_destroy_queue_args destroy = { .queue_id = f.q.id + 1 + round / 2 % 2 };
 
+	(void)n;
 	kfd_ioctl(f.k.fd, AMDKFD_IOC_UPDATE_QUEUE, &update);
-	kfd_ioctl(f.k.fd, AMDKFD_IOC_DESTROY_QUEUE, &destroy);
+	queue_hits += !kfd_ioctl(f.k.fd, AMDKFD_IOC_DESTROY_QUEUE, &destroy);
+}
+
+/* With meddling the BO may be unmapped already, or be mapped again before it is freed. */
+static void free_meddled(struct kfd_bo *bo)
+{
+	struct kfd_ioctl_free_memory_of_gpu_args args = { .handle = bo->handle };
+	int ret;
+
+	do {
+		expect_or("UNMAP_MEMORY", kfd_bo_unmap_gpu(&f.k, bo), -EINVAL, 0);
+		ret = kfd_ioctl(f.k.fd, AMDKFD_IOC_FREE_MEMORY_OF_GPU, &args);
+	} while (ret == -EBUSY);
+	EXPECT_OK(ret);
+	munmap(bo->va, bo->size);
+	free(bo);
 }
 
 static void memory_life(unsigned int n, unsigned int round)
@@ -122,22 +154,27 @@ static void memory_life(unsigned int n, unsigned int round)
 				    (n ^ round) & 1 ? KFD_FLAGS_GTT : KFD_FLAGS_VRAM, &bo))) {
 		if (!(bo->flags & KFD_IOC_ALLOC_MEM_FLAGS_VRAM) || f.k.node.large_bar)
 			*(volatile uint32_t *)bo->va = round;
-		EXPECT_OK(kfd_bo_free(&f.k, bo));
+		if (meddled)
+			free_meddled(bo);
+		else
+			EXPECT_OK(kfd_bo_free(&f.k, bo));
 	}
 }
 
+/* Maps and unmaps BOs of other threads. */
 static void memory_meddling(unsigned int n, unsigned int round)
 {
 	struct kfd_ioctl_map_memory_to_gpu_args args = {
-		.handle = (uint64_t)f.k.node.gpu_id << 32 | (40 + round % 20),
+		.handle = last_bo->handle + 1 + round / 2 % 4,
 		.device_ids_array_ptr = kfd_va(&f.k.node.gpu_id),
 		.n_devices = 1,
 	};
 
 	(void)n;
-	kfd_ioctl(f.k.fd,
-		  round & 1 ? AMDKFD_IOC_MAP_MEMORY_TO_GPU : AMDKFD_IOC_UNMAP_MEMORY_FROM_GPU,
-		  &args);
+	if (round & 1)
+		map_hits += !kfd_ioctl(f.k.fd, AMDKFD_IOC_MAP_MEMORY_TO_GPU, &args);
+	else
+		unmap_hits += !kfd_ioctl(f.k.fd, AMDKFD_IOC_UNMAP_MEMORY_FROM_GPU, &args);
 }
 
 static void event_life(unsigned int n, unsigned int round)
@@ -223,6 +260,7 @@ static void prepare(void)
 	fixture_launch(&f);
 	for (int i = 0; i < 4; i++)
 		ASSERT_OK(kfd_queue_prepare(&f.k, &queues[i], 64, &queue_args[i]));
+	ASSERT_OK(kfd_bo_create(&f.k, KFD_PAGE, KFD_FLAGS_GTT, &last_bo));
 }
 
 TEST_TIMEOUT(queues_in_many_threads, 150)
@@ -244,7 +282,11 @@ TEST_TIMEOUT(everything_at_once, 150)
 					       reading,	    mapping,	     opening };
 
 	prepare();
+	meddled = true;
 	run(work, 12);
+	ktap_note("%lu queues destroyed, %lu BOs mapped, %lu unmapped by other threads", queue_hits,
+		  map_hits, unmap_hits);
+	EXPECT(queue_hits > 0 && map_hits > 0 && unmap_hits > 0);
 	EXPECT(fixture_works(&f));
 }
 
