@@ -244,14 +244,27 @@ TEST_TIMEOUT(no_frame_buffer_after_a_reset, 120)
 	ASSERT_OK(ktap_in_child(fixture_lives, NULL));
 }
 
+/* Expects the VRAM of bad pages in debugfs, which only rkfd has. */
+static void expect_retired(uint64_t bytes)
+{
+	uint64_t retired = 0;
+
+	ASSERT_OK(kfd_sysfs_value("/sys/kernel/debug/kfd/vram", "retired", &retired));
+	EXPECT_EQ(retired, bytes);
+}
+
 /* The EEPROM, whose bad pages are known, does not respond during a reset. */
 TEST_TIMEOUT(bad_pages_are_known_at_a_reset, 120)
 {
-	if (!getenv("BAD_PAGES"))
+	const char *pages = getenv("BAD_PAGES");
+
+	if (!pages)
 		SKIP("needs $BAD_PAGES, a card with an EEPROM");
 	open_control();
 	knob_set("smu.i2c_busy", 100);
 	device_reset();
 	knob_set("smu.i2c_busy", 0);
 	ASSERT_OK(ktap_in_child(fixture_lives, NULL));
+	if (ktap_is_rkfd())
+		expect_retired(strtoul(pages, NULL, 0) * KFD_PAGE);
 }
