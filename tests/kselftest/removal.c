@@ -13,6 +13,7 @@
 #include "cards.h"
 #include "device.h"
 #include "knobs.h"
+#include "leaks.h"
 #include "svm.h"
 
 /* Removes a device or its driver, and brings it back. */
@@ -76,7 +77,16 @@ static void use(struct used *u)
 	EXPECT(fixture_works(&u->f));
 }
 
-/* Frees all after the device has gone: calls may fail, but not with another error. */
+/*
+ * Expects the error of a call about an object of a device that has gone. The C driver may also do
+ * what is asked.
+ */
+static void expect_gone(const char *call, int ret, int error)
+{
+	EXPECT(ret == error || (!ktap_is_rkfd() && !ret), "%s: %s", call, ktap_errno_name(ret));
+}
+
+/* Frees all after the device has gone: its queues have gone with it. */
 static void put(struct used *u)
 {
 	struct kfd_ioctl_destroy_queue_args destroy = { .queue_id = u->f.q.id };
@@ -85,12 +95,12 @@ static void put(struct used *u)
 	if (ktap_is_rkfd())
 		EXPECT_RET(kfd_available(&u->f.k, &bytes), -ENODEV);
 
-	kfd_ioctl(u->f.k.fd, AMDKFD_IOC_DESTROY_QUEUE, &destroy);
-	unregister(&u->f.k, &u->user);
-	kfd_bo_free(&u->f.k, u->registers);
-	kfd_bo_free(&u->f.k, u->doorbells);
-	kfd_bo_free(&u->f.k, u->vram);
-	kfd_bo_free(&u->f.k, u->gtt);
+	expect_gone("queue", kfd_ioctl(u->f.k.fd, AMDKFD_IOC_DESTROY_QUEUE, &destroy), -EINVAL);
+	expect_gone("user memory", unregister(&u->f.k, &u->user), -ENODEV);
+	expect_gone("registers", kfd_bo_free(&u->f.k, u->registers), -ENODEV);
+	expect_gone("doorbells", kfd_bo_free(&u->f.k, u->doorbells), -ENODEV);
+	expect_gone("VRAM", kfd_bo_free(&u->f.k, u->vram), -ENODEV);
+	expect_gone("GTT", kfd_bo_free(&u->f.k, u->gtt), -ENODEV);
 }
 
 /* The process frees its memory and queues after the removal of the device. */
@@ -125,10 +135,14 @@ static void freed_at_exit(void *way)
 
 static void outlive(const struct way *w)
 {
+	/* The first process of the driver has lasting allocations. */
+	ASSERT_OK(ktap_in_child(fixture_lives, NULL));
+	leaks_start();
 	ASSERT_OK(ktap_in_child(freed_without_device, (void *)w));
 	ASSERT_OK(ktap_in_child(fixture_lives, NULL));
 	ASSERT_OK(ktap_in_child(freed_at_exit, (void *)w));
 	ASSERT_OK(ktap_in_child(fixture_lives, NULL));
+	leaks_expect_counters("memory of a device that has gone");
 }
 
 TEST_TIMEOUT(memory_outlives_the_device, 180)
@@ -176,12 +190,16 @@ static void kill_user(pid_t user)
 /* A process is killed that has used the device, with the device gone. */
 static void killed(const struct way *w)
 {
-	pid_t user = start_user();
+	pid_t user;
 
+	ASSERT_OK(ktap_in_child(fixture_lives, NULL));
+	leaks_start();
+	user = start_user();
 	ASSERT_OK(w->away());
 	kill_user(user);
 	ASSERT_OK(w->back());
 	ASSERT_OK(ktap_in_child(fixture_lives, NULL));
+	leaks_expect_counters("a process killed without its device");
 }
 
 TEST_TIMEOUT(killed_without_device, 180)
@@ -281,8 +299,8 @@ static void shared_memory(const struct way *w, int gone)
 	EXPECT(gpu_writes(&f[0], &p[0], 0, 64, 4));
 	EXPECT_OK(kfd_bo_free(&f[0].k, bo[0]));
 	EXPECT_OK(unregister(&f[0].k, &p[0]));
-	kfd_bo_free(&f[1].k, bo[1]);
-	unregister(&f[1].k, &p[1]);
+	expect_gone("GTT", kfd_bo_free(&f[1].k, bo[1]), -ENODEV);
+	expect_gone("user memory", unregister(&f[1].k, &p[1]), -ENODEV);
 	bring_back(w);
 }
 
