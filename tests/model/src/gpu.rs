@@ -697,7 +697,7 @@ impl Gpu {
             Generation::Gfx9 => routes_to_cp(index / 2),
             Generation::Gfx12 => navi10_routes_to_cp(index / 2),
         };
-        if to_cp && !nbio::routes_to_cp(self) {
+        if to_cp && !nbio::opens_cp_ports(self) {
             self.lost_doorbell(index, value, "not routed to the command processors");
         } else if to_cp {
             nbio::check_fences(self);

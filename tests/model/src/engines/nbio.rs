@@ -292,9 +292,9 @@ const GFX12_SDMA_PORT: u32 = 2;
 /// The ports of the command processors (`nbif_v6_3_1_gc_doorbell_init`), with their AWID.
 const GFX12_CP_PORTS: [(u32, u32); 2] = [(0, 3), (3, 6)];
 
-/// Returns whether the doorbells of the command processors are routed to them. On NBIO 7.9 they
+/// Returns whether the ports for doorbells of the command processors are open. On NBIO 7.9 they
 /// need no port.
-pub fn routes_to_cp(gpu: &Gpu) -> bool {
+pub fn opens_cp_ports(gpu: &Gpu) -> bool {
     use nbif::{
         GDC_S2A0_S2A_DOORBELL_ENTRY_0_CTRL__S2A_DOORBELL_PORT0_AWADDR_31_28_VALUE as ADDRESS,
         GDC_S2A0_S2A_DOORBELL_ENTRY_0_CTRL__S2A_DOORBELL_PORT0_AWID as AWID,
