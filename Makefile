@@ -81,7 +81,7 @@ help: ## print this list
 	@echo "  WORKLOAD=svm    a retry fault in anonymous memory in 'make demo' (not on rx9070)"
 	@echo "  WORKLOAD=hip    launch with HIP and unmodified ROCm in 'make demo'; gdb: debug a HIP program with GDB, which is built at"
 	@echo "                  its first use (15 minutes); tinygrad: tokens of a transformer with tinygrad, and what each takes"
-	@echo "  ROOT=trixie     Debian release of the ROCm in 'make vm' and 'make demo WORKLOAD=hip': forky (default), trixie, rocm7 (forky with ROCm 7.2), libraries (the same with rocBLAS and others) or gdb (forky with GDB); ROOT=none: 'make vm' without ROCm, ROOT=tinygrad: with tinygrad, ROOT=podman: with podman"
+	@echo "  ROOT=trixie     Debian release of the ROCm in 'make vm' and 'make demo WORKLOAD=hip': forky (default), trixie, rocm7 (forky with ROCm 7.2), libraries (the same with rocBLAS and others), library-tests (with test programs of libraries), ggml (forky with ggml) or gdb (forky with GDB); ROOT=none: 'make vm' without ROCm, ROOT=tinygrad: with tinygrad, ROOT=podman: with podman"
 	@echo "  CHIP=mi300x     chip of the GPU model: mi300x, mi300x-1xcc (one XCC), mi308x, mi325x, rx9070; without it 'make check' tests the boots of all,"
 	@echo "                  'make bench' four chips, and 'make compare' and 'make fuzz' use mi300x-1xcc"
 	@echo "  LONG=1          all tests in 'make check', and all boots in 'make coverage'; VMS=n: number of VMs at a time, also in 'make mutants'"

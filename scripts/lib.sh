@@ -55,7 +55,7 @@ ROOTS_REVISION=
 # same packages. `gdb` is the newest release with GDB, which is built there: Debian's packages of it
 # lack AMD's debugger library. Its packages: source, compilers and libraries of GDB. Changing them
 # or the options makes a new root beside the old one.
-EXTRA_ROOTS="trixie gdb tinygrad libraries podman"
+EXTRA_ROOTS="trixie gdb tinygrad libraries library-tests ggml podman"
 GDB_PACKAGES="bison flex g++ gdb-source libgmp-dev libmpfr-dev libncurses-dev pkgconf python3 xz-utils zlib1g-dev"
 GDB_OPTIONS="--prefix=/usr --enable-targets=amdgcn-amd-amdhsa --with-amd-dbgapi --disable-binutils --disable-gas
 --disable-gdbserver --disable-gprof --disable-gprofng --disable-inprocess-agent --disable-ld --disable-libctf --disable-nls
@@ -77,6 +77,17 @@ LIBRARY_SOURCES="rocblas rocrand rocprim hipcub rocthrust rocfft rocsparse hipbl
 LIBRARY_PACKAGES="librocblas-dev librocrand-dev librocprim-dev libhipcub-dev librocthrust-dev librocfft-dev
 librocsparse-dev libhipblas-common-dev libhipblaslt-dev ocl-icd-opencl-dev rocm-opencl-icd clpeak python3-pyopencl"
 LIBRARY_ISAS="gfx942 gfx1201"
+
+# `library-tests` is `rocm7` with test programs of libraries: the packages, and the further source
+# package. Only the programs that tests/rocm/library-tests.list names are installed.
+LIBRARY_TEST_SOURCES="rocwmma"
+LIBRARY_TEST_PACKAGES="libhipcub-tests librocfft0-tests librocprim-tests librocrand1-tests librocthrust-tests
+librocwmma-tests-validate"
+
+# `ggml` is the newest release with the HIP backend of ggml, whose kernels are for older GPUs, and
+# the tests of its operators. Of rocBLAS only the code objects for that GPU are installed.
+GGML_PACKAGES="libggml0-backend-hip llama.cpp-tests"
+GGML_ISAS="gfx90a"
 
 # `podman` is the newest release with podman, which runs containers of that root's own files.
 PODMAN_PACKAGES="crun podman"
@@ -199,8 +210,18 @@ experimental_sources() {
 	case $1 in
 	rocm7) printf '%s\n' $ROCM7_SOURCES ;;
 	libraries) printf '%s\n' $ROCM7_SOURCES $LIBRARY_SOURCES ;;
+	library-tests) printf '%s\n' $ROCM7_SOURCES $LIBRARY_SOURCES $LIBRARY_TEST_SOURCES ;;
 	esac
 }
+# root_isas ROOT: ISAs whose code objects of libraries are installed in a guest root.
+root_isas() {
+	case $1 in
+	libraries | library-tests) printf '%s\n' $LIBRARY_ISAS ;;
+	ggml) printf '%s\n' $GGML_ISAS ;;
+	esac
+}
+# Prints the test programs of libraries, PACKAGE/PROGRAM.
+library_test_programs() { awk -F' *[|] *' '/^[^#]/ { print $1 }' "$RKFD_SRC/tests/rocm/library-tests.list" | sort -u; }
 
 # guest_packages ROOT: packages of a guest root, a line each.
 guest_packages() {
@@ -208,6 +229,8 @@ guest_packages() {
 	printf '%s\n' $GUEST_PACKAGES
 	if has_unstable "$1"; then printf '%s\n' $GUEST_UNSTABLE; fi
 	[ "$1" != libraries ] || printf '%s\n' $LIBRARY_PACKAGES
+	[ "$1" != library-tests ] || printf '%s\n' $LIBRARY_TEST_PACKAGES
+	[ "$1" != ggml ] || printf '%s\n' $GGML_PACKAGES
 	[ "$1" != podman ] || printf '%s\n' $PODMAN_PACKAGES
 	if [ "$1" = gdb ]; then printf '%s\n' $GDB_PACKAGES; else printf '%s\n' $SMI_PACKAGES; fi
 }
@@ -224,8 +247,9 @@ guest_content() {
 	case $1 in
 	gdb) printf '%s\n' $GDB_OPTIONS ;;
 	tinygrad) printf '%s\n' "$TINYGRAD_VERSION" "$TINYGRAD_SHA256" ;;
-	libraries) printf '%s\n' $LIBRARY_ISAS ;;
+	library-tests) library_test_programs ;;
 	esac
+	root_isas "$1"
 }
 
 # guest_dir ROOT: folder of a guest root: tree/ to build in, disk.erofs to boot from, `ready` with
