@@ -19,5 +19,5 @@ pub(crate) use self::{
     fault::FaultReport,
     restore::{create_workqueue, init},
     shared::{Queues, RetriesGuard, Svm, SvmPin, MAX_GPUS},
-    window::{AccessKind, UnmapTrigger},
+    window::UnmapTrigger,
 };

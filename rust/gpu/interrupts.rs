@@ -8,7 +8,7 @@ use kernel::prelude::*;
 use super::{Gpu, Origin};
 use crate::{
     card::ih::LogKind,
-    hw::{IhEntry, IhEvent, VmFault},
+    hw::{AccessKind, IhEntry, IhEvent, VmFault},
     kapi::irq::Handler,
     trace,
 };
@@ -153,10 +153,10 @@ impl Gpu {
     fn report_fault(&self, entry: &IhEntry, fault: &VmFault, status: u32) {
         let (vmid, pasid, node) = (entry.vmid, entry.pasid, entry.node);
         let hub = if fault.gfx { "graphics" } else { "memory" };
-        let access = match (fault.exec, fault.write) {
-            (true, _) => "fetch",
-            (false, true) => "write",
-            (false, false) => "read",
+        let access = match fault.kind {
+            AccessKind::Read => "read",
+            AccessKind::Write => "write",
+            AccessKind::Execute => "fetch",
         };
         let retry = if fault.retry { ", retry" } else { "" };
         let why = match (fault.not_present, fault.no_read, fault.no_write) {

@@ -18,7 +18,7 @@ use crate::asic::{
 mod entry;
 
 pub(super) use entry::{page_fault, shader_message, RawEntry};
-pub(crate) use entry::{IhEntry, IhEvent, SqSender, VmFault, IH_ENTRY_DWORDS};
+pub(crate) use entry::{AccessKind, IhEntry, IhEvent, SqSender, VmFault, IH_ENTRY_DWORDS};
 
 /// Setup of the IH ring.
 pub(crate) struct IhSetup {

@@ -23,13 +23,13 @@ use super::{
     vm_fault::report_fault,
 };
 use crate::{
-    hw::VmFault,
+    hw::{AccessKind, VmFault},
     kapi::{
         global::global_mutex,
         static_queue::Installed,
         workqueue::{Builder, OwnedQueue},
     },
-    svm::{AccessKind, FaultReport, Svm},
+    svm::{FaultReport, Svm},
     trace,
 };
 
@@ -162,19 +162,14 @@ fn recover(
         return Then::Now;
     }
     let page = fault.addr >> PAGE_SHIFT;
-    let kind = match (fault.exec, fault.write) {
-        (true, _) => AccessKind::Execute,
-        (false, true) => AccessKind::Write,
-        (false, false) => AccessKind::Read,
-    };
     let events = Events {
         process,
         device,
         page,
-        write: fault.write,
+        write: fault.kind == AccessKind::Write,
     };
     let changes = process.svm().changes();
-    let served = Svm::fault(process.svm(), index, device.id(), page, kind, &events);
+    let served = Svm::fault(process.svm(), index, device.id(), page, fault.kind, &events);
     if served != Err(ESRCH) {
         device.counters().faults.fetch_add(1, Relaxed);
     }

@@ -16,10 +16,11 @@ use super::{
     map::{Access, Holes, Target},
     migrate::Destination,
     shared::{State, Svm},
-    window::{AccessKind, WINDOW_PAGES},
+    window::WINDOW_PAGES,
 };
 use crate::{
     gpu::migrated::MoveTrigger,
+    hw::AccessKind,
     kapi::{
         hmm::{FoundPage, Wanted},
         vma,

@@ -15,7 +15,7 @@ use kernel::{
 };
 
 use crate::{
-    hw::PteAttrs,
+    hw::{AccessKind, PteAttrs},
     kapi::{
         dma::Runs,
         hmm::{FoundPage, Interval, Invalidation, Mapped, Reason, Watch},
@@ -97,17 +97,6 @@ impl Drop for Garbage {
             next = piece.next.take();
         }
     }
-}
-
-/// Kind of an access of a GPU.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum AccessKind {
-    /// Read.
-    Read,
-    /// Write.
-    Write,
-    /// Instruction fetch.
-    Execute,
 }
 
 /// A block on a GPU.

@@ -4,6 +4,17 @@
 
 use rkfd_abi::ih::{self, client, fault, source, sq};
 
+/// Kind of an access of a GPU.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum AccessKind {
+    /// Read.
+    Read,
+    /// Write.
+    Write,
+    /// Instruction fetch.
+    Execute,
+}
+
 /// A VM fault.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct VmFault {
@@ -11,10 +22,8 @@ pub(crate) struct VmFault {
     pub(crate) addr: u64,
     /// From GFXHUB; else MMHUB.
     pub(crate) gfx: bool,
-    /// The access was a write.
-    pub(crate) write: bool,
-    /// The access was an instruction fetch.
-    pub(crate) exec: bool,
+    /// The access.
+    pub(crate) kind: AccessKind,
     /// Retry fault.
     pub(crate) retry: bool,
     /// Slot in the retry CAM, of a retry fault.
@@ -199,12 +208,16 @@ pub(crate) fn shader_message(
 /// Returns the event of a VM fault of GFXHUB or MMHUB.
 pub(crate) fn page_fault(entry: &RawEntry<'_>, gfx: bool) -> IhEvent {
     let (words, ring) = (entry.words, entry.ring);
+    let kind = match (fault::EXE.get(words) != 0, fault::WRITE.get(words) != 0) {
+        (true, _) => AccessKind::Execute,
+        (false, true) => AccessKind::Write,
+        (false, false) => AccessKind::Read,
+    };
     IhEvent::VmFault(VmFault {
         addr: u64::from(fault::ADDR_LO.get(words)) << 12
             | u64::from(fault::ADDR_HI.get(words)) << 44,
         gfx,
-        write: fault::WRITE.get(words) != 0,
-        exec: fault::EXE.get(words) != 0,
+        kind,
         retry: fault::RETRY.get(words) != 0,
         cam: fault::CAM_INDEX.get(words),
         not_present: fault::RING_PROT_VALID.is_set(ring),
