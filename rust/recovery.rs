@@ -152,7 +152,7 @@ impl Recovery {
         state.frozen = false;
         if !state.ended {
             self.gpu().hub().thaw();
-            self.reset_and_restart(&state, |gpu| gpu.reset_firmware(pdev));
+            self.reset_and_restart(&state, |gpu| gpu.reset_firmware(pdev, &self.config));
         }
     }
 

@@ -69,16 +69,25 @@ impl SdmaHost for Gpu {
 }
 
 impl Gpu {
-    /// Resets a closed card whose firmware runs after a reset of its function, if it would not be
-    /// loaded again. If none runs, as that reset was one of the whole card, waits for the boot
-    /// loader: `ETIMEDOUT` if it is not ready in time. `ENODEV` if the card has left the bus, else
-    /// errors as [`Card::mode1_reset`].
+    /// Restores the configuration of a closed card, which was `config`, after a reset of its
+    /// function, and resets the card if its firmware runs and would not be loaded again. If none
+    /// runs, as that reset was one of the whole card, waits for the boot loader: `ETIMEDOUT` if it
+    /// is not ready in time. `ENODEV` if the card has left the bus, else errors as
+    /// [`Card::mode1_reset`].
+    ///
+    /// The PCI core restores the configuration of before that reset, which was lost if the link
+    /// was reset still before.
     ///
     /// [`Card::mode1_reset`]: crate::card::Card::mode1_reset
-    pub(crate) fn reset_firmware(&self, pdev: &pci::Device<Core<'_>>) -> Result {
+    pub(crate) fn reset_firmware(
+        &self,
+        pdev: &pci::Device<Core<'_>>,
+        config: &SavedConfig,
+    ) -> Result {
         if !kapi::pci::is_present(pdev) {
             return Err(ENODEV);
         }
+        self.restore_config(pdev, config)?;
         let mmio = self.hub().raw_mmio();
         if self.psp().needs_reset(mmio)? {
             return self.mode1_reset(pdev);

@@ -47,18 +47,26 @@ static void load_module(void)
 	ASSERT(!access(INJECT, W_OK));
 }
 
+/* Writes the path of the port of the GPU in sysfs, of PATH_MAX bytes. */
+static void find_port(char *port)
+{
+	char path[128], real[PATH_MAX];
+
+	snprintf(path, sizeof(path), "/sys/bus/pci/devices/%s", device_name());
+	ASSERT(realpath(path, real), "%s: %s", path, strerror(errno));
+	strcpy(port, dirname(real));
+}
+
 /* Injects an error into the port of the GPU, which also handles it. Returns 0 or -errno. */
 static int inject(uint32_t uncorrectable)
 {
 	unsigned int domain, bus, device, function;
 	struct error error = { .uncorrectable = uncorrectable };
-	char path[128], real[PATH_MAX];
+	char port[PATH_MAX];
 	int file, ret = 0;
 
-	snprintf(path, sizeof(path), "/sys/bus/pci/devices/%s", device_name());
-	ASSERT(realpath(path, real), "%s: %s", path, strerror(errno));
-	ASSERT_EQ(sscanf(basename(dirname(real)), "%x:%x:%x.%x", &domain, &bus, &device, &function),
-		  4);
+	find_port(port);
+	ASSERT_EQ(sscanf(basename(port), "%x:%x:%x.%x", &domain, &bus, &device, &function), 4);
 	error.domain = domain;
 	error.bus = (uint8_t)bus;
 	error.device = (uint8_t)device;
@@ -69,6 +77,27 @@ static int inject(uint32_t uncorrectable)
 		ret = -errno;
 	close(file);
 	return ret;
+}
+
+/* Resets the link by the port of the GPU. Neither the driver nor the PCI core knows. */
+static void reset_link(void)
+{
+	char path[PATH_MAX + 8];
+	uint16_t control;
+	int file;
+
+	find_port(path);
+	strcat(path, "/config");
+	file = open(path, O_RDWR | O_CLOEXEC);
+	ASSERT(file >= 0, "%s: %s", path, strerror(errno));
+	ASSERT_EQ(pread(file, &control, 2, PCI_BRIDGE_CONTROL), 2);
+	control |= PCI_BRIDGE_CTL_BUS_RESET;
+	ASSERT_EQ(pwrite(file, &control, 2, PCI_BRIDGE_CONTROL), 2);
+	usleep(2000);
+	control &= (uint16_t)~PCI_BRIDGE_CTL_BUS_RESET;
+	ASSERT_EQ(pwrite(file, &control, 2, PCI_BRIDGE_CONTROL), 2);
+	close(file);
+	sleep(1);
 }
 
 /* Waits for a line of the kernel log. Returns false after the time limit. */
@@ -281,6 +310,25 @@ TEST_TIMEOUT(errors_at_any_time, 300)
 	for (int i = 0; i < 4; i++)
 		device_reset();
 	pthread_join(thread, NULL);
+	ASSERT_OK(ktap_in_child(fixture_lives, NULL));
+}
+
+/*
+ * As when the PCI core resets the function between the reset of the link by AER and the callback of
+ * the driver: before the reset it saves a configuration without addresses and restores that.
+ */
+TEST_TIMEOUT(function_reset_after_link_reset, 200)
+{
+	uint32_t event = 0;
+	struct fixture f;
+
+	need_errors();
+	fixture_launch(&f);
+	ASSERT(fixture_works(&f));
+	ASSERT_OK(kfd_event_create(&f.k, KFD_IOC_EVENT_HW_EXCEPTION, false, &event));
+	reset_link();
+	device_reset();
+	EXPECT_EQ(expect_hang_event(&f.k, event, WAIT_MS), 1);
 	ASSERT_OK(ktap_in_child(fixture_lives, NULL));
 }
 
