@@ -142,12 +142,14 @@ impl Up {
         }
         // No new users after this.
         drop(listed.partitions);
+        // From here on CPU accesses of processes may go to other pages, of which their kernels must
+        // not read arguments. Engines that do not stop are halted below.
+        let _ = self.nodes.stop();
         // Waits for jobs that are being submitted and for accesses to BOs by the render nodes, zaps
         // their mappings. Other ioctls that have begun continue.
         drop(listed.render);
         process::detach_gpu(&self.gpu);
         self.gpu.end_migration();
-        // Engines that did not stop are halted next.
         let _ = self.nodes.end();
         self.gpu.stop(pdev);
         // CPU mappings of BARs fault after this.

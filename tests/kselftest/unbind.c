@@ -413,3 +413,55 @@ TEST_TIMEOUT(suspended_queue, 120)
 	ASSERT_OK(device_bind());
 	ASSERT_OK(ktap_in_child(fixture_lives, NULL));
 }
+
+#define ARGUMENT_PAGES 4096u
+
+/* Launches kernels, each with arguments in a page that was not accessed before. */
+static void launch_from_new_pages(void)
+{
+	struct kfd_bo *pages, page;
+	struct fixture f;
+
+	fixture_launch(&f);
+	ASSERT_OK(kfd_bo_create(&f.k, ARGUMENT_PAGES * KFD_PAGE, KFD_FLAGS_GTT, &pages));
+	page = *pages;
+	f.kernarg = &page;
+	for (uint32_t i = 0; i < ARGUMENT_PAGES; i++) {
+		ASSERT_OK(fixture_fill(&f, &f.q, f.data->va, 64, i));
+		page.va = (char *)page.va + KFD_PAGE;
+	}
+	ktap_end();
+}
+
+/*
+ * No kernel is executed with arguments other than those that its program has written: CPU accesses
+ * to an unbound device go to other pages.
+ */
+TEST_TIMEOUT(arguments_of_launches, 120)
+{
+	int log;
+
+	device_find();
+	log = kmsg_open();
+	for (int i = 0; i < 4; i++) {
+		pid_t children[2];
+		int status;
+
+		for (int c = 0; c < 2; c++) {
+			children[c] = fork_child();
+			if (!children[c])
+				launch_from_new_pages();
+		}
+		usleep(400000);
+		ASSERT_OK(device_unbind());
+		for (int c = 0; c < 2; c++) {
+			kill(children[c], SIGKILL);
+			ASSERT(waitpid(children[c], &status, 0) == children[c]);
+			EXPECT(WIFSIGNALED(status), "status %#x", status);
+		}
+		EXPECT_EQ(kmsg_lines_with(log, "VM fault"), 0);
+		ASSERT_OK(device_bind());
+	}
+	close(log);
+	ASSERT_OK(ktap_in_child(fixture_lives, NULL));
+}
