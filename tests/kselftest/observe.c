@@ -190,19 +190,69 @@ TEST(debugfs_mqds)
 
 TEST(debugfs_processes)
 {
-	char path[128], *text;
+	char path[128], queue[160], *text, *pasid;
 	struct fixture f;
+	int wanted;
 
 	if (access(DEBUGFS "/process", F_OK))
 		SKIP("no debugfs/kfd/process: not rkfd");
 	fixture_launch(&f);
+	snprintf(path, sizeof(path), "/proc/self/fdinfo/%d", f.k.drm);
+	text = watch_read(path);
+	pasid = strstr(text, "pasid:\t");
+	ASSERT(pasid != NULL, "%s", text);
+	wanted = atoi(pasid + strlen("pasid:\t"));
+	free(text);
+	EXPECT(wanted > 0);
 	snprintf(path, sizeof(path), DEBUGFS "/process/%d/pasid", getpid());
 	text = watch_read(path);
-	EXPECT(atoi(text) > 0, "%s", text);
+	EXPECT_EQ(atoi(text), wanted);
 	free(text);
 	snprintf(path, sizeof(path), DEBUGFS "/process/%d/queues", getpid());
 	text = watch_read(path);
-	EXPECT(strlen(text) > 4, "%s", text);
+	snprintf(queue, sizeof(queue), "queue %u: gpu_id %x, Aql, ring %p+%#llx, doorbell ", f.q.id,
+		 f.k.node.gpu_id, f.q.ring->va, (unsigned long long)f.q.ring->size);
+	EXPECT(!strncmp(text, queue, strlen(queue)), "%s, not %s", text, queue);
+	EXPECT_EQ(watch_count(text, "\n"), 1);
+	free(text);
+}
+
+/* Rings of the kernel are shown with their types: SDMA, and those of the scheduler in use. */
+TEST(debugfs_rings_have_types)
+{
+	struct fixture f;
+	bool mes;
+	char *text;
+
+	if (access(DEBUGFS "/resources", F_OK))
+		SKIP("no debugfs/kfd/resources: not rkfd");
+	fixture_launch(&f);
+	mes = is_gfx12(&f.k.node);
+	text = watch_read(DEBUGFS "/rings");
+	EXPECT(watch_count(text, ": type SDMA, ") >= 2, "%s", text);
+	EXPECT_EQ(watch_count(text, ": type MES, "), mes ? 2 : 0);
+	EXPECT_EQ(watch_count(text, ": type HIQ, "), mes ? 0 : 1);
+	EXPECT_EQ(watch_count(text, ": type KIQ, "), mes ? 0 : f.k.node.num_xcc);
+	free(text);
+}
+
+/* Freed VRAM is cleared by jobs of the scheduler on a kernel SDMA ring, in VMID 0. */
+TEST(kernel_clears_are_scheduler_jobs)
+{
+	struct kfd_bo *bo;
+	struct kfd k;
+	char *text;
+
+	watch_need_events();
+	fixture_open(&k);
+	watch_start();
+	ASSERT_OK(kfd_bo_create(&k, 16 << 20, KFD_FLAGS_VRAM, &bo));
+	ASSERT_OK(kfd_bo_free(&k, bo));
+	sleep(1);
+	text = watch_stop();
+	EXPECT(watch_count(text, "drm_sched_job_queue: ") >= 1, "%.4000s", text);
+	EXPECT(watch_count(text, "rkfd_sdma_job: ") >= 1, "%.4000s", text);
+	EXPECT(strstr(text, " vmid=0 ") != NULL, "%.4000s", text);
 	free(text);
 }
 
