@@ -5,7 +5,9 @@
 //! Independent of the ioctls and of the owner of the queues. `Documentation/dataflow.rst` has the
 //! locks.
 
+mod apply;
 mod attributes;
+mod block;
 mod fault;
 mod map;
 mod migrate;

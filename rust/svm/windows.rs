@@ -6,8 +6,9 @@
 use kernel::{mm::MmWithUser, page::PAGE_SHIFT, prelude::*, rbtree::RBTreeNode, sync::Arc};
 
 use super::{
+    block::Block,
     shared::{Handle, State, Svm},
-    window::{Block, Window, WindowRef, BLOCKS, WINDOW_BYTES, WINDOW_PAGES},
+    window::{Window, WindowRef, BLOCKS, WINDOW_BYTES, WINDOW_PAGES},
 };
 use crate::{
     kapi::{hmm::Interval, task, workqueue::Delayed},
