@@ -150,4 +150,17 @@ static inline bool svm_works(struct fixture *f, void *start, size_t size, uint32
 	return true;
 }
 
+/* Returns the number of faults once it has not changed for 200 ms: it is counted after the PTE. */
+static inline uint64_t svm_settled_faults(struct kfd *k)
+{
+	uint64_t last, now = process_number(k, "counters", "faults");
+
+	do {
+		last = now;
+		usleep(200000);
+		now = process_number(k, "counters", "faults");
+	} while (now != last);
+	return now;
+}
+
 #endif
