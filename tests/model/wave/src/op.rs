@@ -24,7 +24,13 @@ pub(crate) enum Ty {
     P16,
     /// Two f16.
     H16,
-    /// f32 or f16, selected by the `op_sel` bits of the operand (`v_fma_mix`).
+    /// Two bf16.
+    Pb16,
+    /// Two f16, of which a constant is both.
+    Both16,
+    /// Two bf16, of which a constant is both.
+    BothB16,
+    /// f32 or f16, selected by the `op_sel_hi` bit of the operand (`v_fma_mix`).
     Mix,
     /// 32 bits.
     B32,
@@ -46,6 +52,10 @@ pub(crate) enum Ty {
     W3,
     /// 4 registers.
     W4,
+    /// 4 registers of f16.
+    H4,
+    /// 4 registers of bf16.
+    Bf4,
     /// 8 registers.
     W8,
     /// 16 registers.
@@ -55,13 +65,22 @@ pub(crate) enum Ty {
 }
 
 impl Ty {
+    /// Returns the type of a source of `v_fma_mix`, of which `is_half` is the bit of `op_sel_hi`.
+    pub(crate) fn mixed(self, is_half: bool) -> Ty {
+        match (self, is_half) {
+            (Ty::Mix, true) => Ty::F16,
+            (Ty::Mix, false) => Ty::F32,
+            _ => self,
+        }
+    }
+
     /// Returns the number of registers.
     pub(crate) fn regs(self) -> u16 {
         match self {
             Ty::None => 0,
             Ty::B64 | Ty::F64 | Ty::F32x2 | Ty::Mask => 2,
             Ty::W3 => 3,
-            Ty::W4 => 4,
+            Ty::W4 | Ty::H4 | Ty::Bf4 => 4,
             Ty::W8 => 8,
             Ty::W16 => 16,
             Ty::W32 => 32,
@@ -352,7 +371,7 @@ opcodes! {
         0x29 v_dot4_u32_u8 B32 [B32 B32 B32], 0x2a v_dot8_i32_i4 B32 [B32 B32 B32],
         0x2b v_dot8_u32_u4 B32 [B32 B32 B32], 0x30 v_pk_fma_f32 F32x2 [F32x2 F32x2 F32x2],
         0x31 v_pk_mul_f32 F32x2 [F32x2 F32x2], 0x32 v_pk_add_f32 F32x2 [F32x2 F32x2],
-        0x33 v_pk_mov_b32 F32x2 [B64 B64], 0x3e v_mfma_f32_16x16x8_xf32 W4 [B64 B64 W4],
+        0x33 v_pk_mov_b32 F32x2 [F32x2 F32x2], 0x3e v_mfma_f32_16x16x8_xf32 W4 [B64 B64 W4],
         0x3f v_mfma_f32_32x32x4_xf32 W16 [B64 B64 W16],
         0x40 v_mfma_f32_32x32x1_2b_f32 W32 [F32 F32 W32],
         0x41 v_mfma_f32_16x16x1_4b_f32 W16 [F32 F32 W16],

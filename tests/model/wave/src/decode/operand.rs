@@ -146,28 +146,41 @@ impl Limits {
 pub(super) fn integer(value: i64, ty: Ty) -> u64 {
     match ty {
         Ty::B64 | Ty::F64 | Ty::Mask => value as u64,
+        Ty::Both16 | Ty::BothB16 => both(value as u64),
         // Packed f32: the constant is in the low half.
         _ => u64::from(value as u32),
     }
 }
 
 /// Returns an inline float (0.5, -0.5, 1, -1, 2, -2, 4, -4, 1/(2 pi)) as an operand of type `ty`.
-/// For packed integers it is an f32, whose low half is zero (LLVM's `getInlineEncodingV216`).
+/// For packed integers it is an f32, whose low half is zero (LLVM's `getInlineEncodingV216`); of
+/// packed 16-bit floats it is the low half (`getInlineEncodingV2F16` and `V2BF16`).
 pub(super) fn float(index: u32, ty: Ty) -> u64 {
     const F16: [u64; 9] = [
         0x3800, 0xb800, 0x3c00, 0xbc00, 0x4000, 0xc000, 0x4400, 0xc400, 0x3118,
     ];
     const F32: [f32; 8] = [0.5, -0.5, 1.0, -1.0, 2.0, -2.0, 4.0, -4.0];
+    const INVERSE_2_PI: u64 = 0x3e22_f983;
     let index = index as usize;
+    let single = F32
+        .get(index)
+        .map_or(INVERSE_2_PI, |v| u64::from(v.to_bits()));
     match ty {
-        Ty::B16 | Ty::F16 | Ty::H16 => F16[index],
+        Ty::B16 | Ty::F16 | Ty::H16 | Ty::H4 => F16[index],
+        Ty::Bf16 | Ty::Pb16 | Ty::Bf4 => single >> 16,
+        Ty::Both16 => both(F16[index]),
+        Ty::BothB16 => both(single >> 16),
         Ty::B64 | Ty::F64 | Ty::Mask => F32
             .get(index)
             .map_or(0x3fc4_5f30_6dc9_c882, |&v| f64::from(v).to_bits()),
-        _ => F32
-            .get(index)
-            .map_or(0x3e22_f983, |v| u64::from(v.to_bits())),
+        _ => single,
     }
+}
+
+/// Returns the lowest 16 bits in both halves.
+fn both(bits: u64) -> u64 {
+    let half = bits & 0xffff;
+    half | half << 16
 }
 
 /// Returns a literal as an operand of type `ty`: the high half of an f64, else zero-extended.

@@ -407,13 +407,13 @@ pub(super) fn vop3p(word: u32, second: u32, limits: &Limits) -> Decoded {
     if info.name.contains("mfma") || info.name.contains("smfmac") {
         return matrix(v, info, word, second, limits);
     }
+    v.op_sel_hi = (bits(second, 28, 27) | bits(word, 14, 14) << 2) as u8;
     for (n, &ty) in info.src.iter().enumerate() {
-        v.src[n] = limits.src(fields[n], ty, 0)?;
+        v.src[n] = limits.src(fields[n], ty.mixed(v.op_sel_hi >> n & 1 != 0), 0)?;
     }
     v.dst = destination(limits, info.dst, bits(word, 7, 0))?;
     v.neg_hi = bits(word, 10, 8) as u8;
     v.op_sel = bits(word, 13, 11) as u8;
-    v.op_sel_hi = (bits(second, 28, 27) | bits(word, 14, 14) << 2) as u8;
     v.clamp = bits(word, 15, 15) == 1;
     v.neg = bits(second, 31, 29) as u8;
     vector(v, info)
@@ -428,13 +428,18 @@ fn matrix(mut v: Valu, info: &Info, word: u32, second: u32, limits: &Limits) -> 
         bits(second, 26, 18),
     ];
     let acc = [bits(second, 27, 27) == 1, bits(second, 28, 28) == 1, acc_cd];
+    // A constant C is an element.
+    let addend = match info.src[0] {
+        Ty::F64 => Ty::F64,
+        _ => Ty::F32,
+    };
     for (n, &ty) in info.src.iter().enumerate() {
         let sparse_index = n == 2 && info.name.contains("smfmac");
         v.src[n] = match fields[n] {
             reg @ 256.. => {
                 Src::Vgpr(limits.either(acc[n] && !sparse_index, reg - 256, ty.regs())?)
             }
-            field if n == 2 && !sparse_index => limits.src(field, Ty::F32, 0)?,
+            field if n == 2 && !sparse_index => limits.src(field, addend, 0)?,
             field => return violation(format!("{}: source operand code {field}", info.name)),
         };
     }

@@ -174,10 +174,10 @@ fn register(src: Src) -> Result<usize, Halt> {
 
 /// Returns C as a constant: of a source that is not a vector register.
 fn constant(w: &Wave, src: Src, wide: bool) -> u64 {
-    match src {
-        // The constant was converted for an f32.
-        Src::Imm(bits) if wide => f64::from(f32::from_bits(bits as u32)).to_bits(),
-        other => u64::from(w.scalar(other)),
+    if wide {
+        w.scalar64(src)
+    } else {
+        w.scalar(src).into()
     }
 }
 

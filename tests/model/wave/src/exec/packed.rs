@@ -7,7 +7,7 @@ use super::valu::Tried;
 use crate::float;
 use crate::inst::{Src, Valu};
 use crate::op::Op;
-use crate::wave::{violation, Lanes, Wave, LANES};
+use crate::wave::{Lanes, Wave, LANES};
 
 impl Wave {
     /// Returns the halves of source `n` for the low and the high operation.
@@ -133,11 +133,6 @@ impl Wave {
             f16::keep_nan(r, &[a[l].into(), b[l].into(), c[l].into()])
         })
     }
-}
-
-/// Returns whether `v_fma_mix` would read an inline constant as f16.
-fn constant_half(i: &Valu) -> bool {
-    (0..3).any(|n| i.op_sel_hi >> n & 1 != 0 && matches!(i.src[n], Src::Imm(_)))
 }
 
 fn signed(h: u32) -> i32 {
@@ -282,9 +277,6 @@ pub(super) fn step(w: &mut Wave, i: &Valu, op: Op) -> Tried {
             let (a, b) = (w.word(i, 0, 0), w.word(i, 1, 0));
             let out = std::array::from_fn(|l| u64::from(a[l]) | u64::from(b[l]) << 32);
             w.put64(i, &out);
-        }
-        v_fma_mix_f32 | v_fma_mixlo_f16 | v_fma_mixhi_f16 if constant_half(i) => {
-            return violation("v_fma_mix with an f16 constant");
         }
         v_fma_mix_f32 => {
             let (out, mode) = (w.mixed_fma(i), w.round32());

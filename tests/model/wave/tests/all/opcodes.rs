@@ -8,6 +8,7 @@
     reason = "what unordered comparisons do is what is tested"
 )]
 
+mod constants;
 mod cross;
 mod double;
 mod formats;

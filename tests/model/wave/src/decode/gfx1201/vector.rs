@@ -330,7 +330,10 @@ fn sources(v: &mut Valu, types: &[Ty], second: u32, last: u32, limits: &Limits) 
                 }
                 Src::Vgpr(vgpr(limits, dpp(v, field, last), ty.regs())?)
             }
-            field => src(limits, field, ty, last)?,
+            field => {
+                let is_half = v.op_sel_hi >> n & 1 != 0;
+                src(limits, field, ty.mixed(is_half), last)?
+            }
         };
     }
     Ok(())
@@ -379,11 +382,11 @@ pub(super) fn vop3p(word: u32, second: u32, last: u32, limits: &Limits) -> Decod
     };
     check_form(info, bits(second, 8, 0), has_packed_dpp(info.op))?;
     let mut v = blank(VectorOp::Op(info.op));
+    v.op_sel_hi = (bits(second, 28, 27) | bits(word, 14, 14) << 2) as u8;
     sources(&mut v, info.src, second, last, limits)?;
     v.dst = destination(limits, info.dst, bits(word, 7, 0))?;
     v.neg_hi = bits(word, 10, 8) as u8;
     v.op_sel = bits(word, 13, 11) as u8;
-    v.op_sel_hi = (bits(second, 28, 27) | bits(word, 14, 14) << 2) as u8;
     v.clamp = bits(word, 15, 15) == 1;
     v.neg |= bits(second, 31, 29) as u8;
     widths(&mut v, info);

@@ -494,11 +494,7 @@ fn halves() {
             // v_add_f16 v10.l, v1.h, v2.l
             h(".long 0x64140581", move |l| wide(l.hi(1)) + b(l)),
             h("v_dot2_f16_f16 v10, v1, 1.0, v3", move |l| {
-                if wide(l.hi(1)).is_finite() {
-                    a(l) + wide(l.lo(3))
-                } else {
-                    f64::NAN
-                }
+                a(l) + wide(l.hi(1)) + wide(l.lo(3))
             }),
         ],
     );
