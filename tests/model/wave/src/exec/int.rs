@@ -108,6 +108,10 @@ fn lerp_u8(a: u32, b: u32, c: u32) -> u32 {
 pub(super) fn step32(w: &mut Wave, i: &Valu, op: Op) -> Tried {
     use Op::*;
     match op {
+        v_mov_b32 if i.abs | i.neg != 0 => {
+            let lanes = w.f32s_unflushed(i, 0).map(f32::to_bits);
+            w.put(i, lanes);
+        }
         v_mov_b32 => w.u1(i, |a| a),
         v_add_u32 if i.clamp => w.u2(i, |a, b| a.saturating_add(b)),
         v_add_u32 => w.u2(i, u32::wrapping_add),
@@ -268,7 +272,7 @@ pub(super) fn step_wide(w: &mut Wave, i: &Valu, op: Op) -> Tried {
     use Op::*;
     match op {
         v_mov_b64 => {
-            let a = w.raw64(i, 0);
+            let a = w.f64s_unflushed(i, 0).map(f64::to_bits);
             w.put64(i, &a);
         }
         v_lshlrev_b64 => w.shift64(i, |a, b| b << (a & 63)),
@@ -278,7 +282,9 @@ pub(super) fn step_wide(w: &mut Wave, i: &Valu, op: Op) -> Tried {
             let rb;
             let b = lanes_of!(w, i, 1, rb);
             let (a, c) = (w.raw64(i, 0), w.raw64(i, 2));
-            let out = std::array::from_fn(|l| (a[l] << (b[l] & 7)).wrapping_add(c[l]));
+            // More than 4 is no shift.
+            let by = |l: usize| Some(b[l] & 7).filter(|&by| by <= 4).unwrap_or(0);
+            let out = std::array::from_fn(|l| (a[l] << by(l)).wrapping_add(c[l]));
             w.put64(i, &out);
         }
         v_mad_u64_u32 => mad64(w, i, |a, b, c| {

@@ -2,7 +2,8 @@
 
 //! Vector integers.
 
-use crate::common::bench::{case, check, q, vcc, w, Case, Fill, Lane};
+use crate::common::bench::{case, check, check_12, check_on, q, vcc, w, Case, Fill, Lane};
+use crate::common::llvm::Target;
 
 const FILLS: [Fill; 3] = [Fill::Bits; 3];
 
@@ -537,6 +538,54 @@ fn sliding_sums() {
                     Ok(())
                 },
             ),
+        ],
+    );
+}
+
+/// The count has three bits; more than 4 is no shift.
+#[test]
+fn shifted_sums() {
+    check(
+        &FILLS,
+        &[
+            q("v_lshl_add_u64 v[10:11], v[2:3], v1, v[4:5]", |l| {
+                let by = match l.u(1) & 7 {
+                    by @ 0..=4 => by,
+                    _ => 0,
+                };
+                (l.q(2) << by).wrapping_add(l.q(4))
+            }),
+            q("v_lshl_add_u64 v[10:11], v[2:3], 5, v[4:5]", |l| {
+                l.q(2).wrapping_add(l.q(4))
+            }),
+        ],
+    );
+}
+
+/// Moves have the sign modifiers of floats, which the assembler does not know.
+#[test]
+fn signs_of_moves() {
+    let negative = |l: Lane<'_>| l.u(1) ^ 0x8000_0000;
+    let magnitude = |l: Lane<'_>| l.u(1) & 0x7fff_ffff;
+    check_on(
+        Target::Gfx942,
+        &FILLS,
+        &[
+            // v_mov_b32 v10, -v1; v_mov_b32 v10, -|v1|
+            w(".long 0xd141000a, 0x20000101", negative),
+            w(".long 0xd141010a, 0x20000101", |l| l.u(1) | 0x8000_0000),
+            // v_mov_b32_dpp v10, |v1| quad_perm:[0,1,2,3]
+            w(".long 0x7e1402fa, 0xff20e401", magnitude),
+            // v_mov_b64 v[10:11], -v[2:3]; v_mov_b64 v[10:11], |v[2:3]|
+            q(".long 0xd178000a, 0x20000102", |l| l.q(2) ^ 1 << 63),
+            q(".long 0xd178010a, 0x00000102", |l| l.q(2) & !(1 << 63)),
+        ],
+    );
+    check_12(
+        &FILLS,
+        &[
+            w(".long 0xd581000a, 0x20000101", negative),
+            w(".long 0xd581010a, 0x00000101", magnitude),
         ],
     );
 }
