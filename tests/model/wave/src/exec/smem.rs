@@ -5,15 +5,16 @@
 use super::{atomic, Ctx};
 use crate::inst::{Atomic, ScalarAtomic, ScalarLoad, Smem};
 use crate::op::Op;
-use crate::wave::{bad_address, Halt, Step, Wave};
+use crate::wave::{Halt, Step, Wave};
 use crate::{Fault, FaultKind};
 
 /// Maximum number of dwords per instruction.
 const MAX_DWORDS: usize = 16;
 
-/// Returns the address of a non-buffer access: 64-bit base, byte offsets, dword-aligned.
-fn address(w: &Wave, i: &Smem, base: u64) -> Result<u64, Halt> {
-    let soffset = i.soffset.map_or(0, |reg| w.s[usize::from(reg)]);
+/// Returns the address of a non-buffer access: 64-bit base and byte offsets, of each of which the
+/// two lowest bits are ignored.
+fn address(w: &Wave, i: &Smem, base: u64) -> u64 {
+    let soffset = scalar_offset(w, i.soffset) as i64;
     // Scratch: the register counts cells of 64 bytes.
     let scratch = matches!(
         i.op,
@@ -24,14 +25,9 @@ fn address(w: &Wave, i: &Smem, base: u64) -> Result<u64, Halt> {
             | Op::s_scratch_store_dwordx2
             | Op::s_scratch_store_dwordx4
     );
-    let offset = i64::from(i.offset) + i64::from(soffset) * if scratch { 64 } else { 1 };
-    let va = base.wrapping_add_signed(offset);
-    if base % 4 != 0 || va % 4 != 0 {
-        return bad_address(format!(
-            "scalar access at {va:#x} (base {base:#x}) is not aligned"
-        ));
-    }
-    Ok(va)
+    let soffset = soffset * if scratch { 64 } else { 1 };
+    let offset = (i64::from(i.offset) & !3) + (soffset & !3);
+    (base & !3).wrapping_add_signed(offset)
 }
 
 /// Returns base and size in bytes of the buffer resource at `first`.
@@ -48,14 +44,15 @@ fn buffer(w: &Wave, first: u8) -> (u64, u64) {
     (base, size)
 }
 
-/// Returns the address of a buffer access, and the bytes of the buffer from there on.
-fn buffer_cell(w: &Wave, i: &Smem) -> Result<(u64, u64), Halt> {
+/// Returns the address of a buffer access, aligned as in [`address`], and the bytes of the buffer
+/// from there on.
+fn buffer_cell(w: &Wave, i: &Smem) -> (u64, u64) {
     let (base, size) = buffer(w, i.base);
-    let offset = u64::from(i.offset as u32) + scalar_offset(w, i.soffset);
-    if base % 4 != 0 || offset % 4 != 0 {
-        return bad_address(format!("scalar buffer access at {base:#x} + {offset:#x}"));
-    }
-    Ok((base.wrapping_add(offset), size.saturating_sub(offset) & !3))
+    let offset = u64::from(i.offset as u32 & !3) + (scalar_offset(w, i.soffset) & !3);
+    (
+        (base & !3).wrapping_add(offset),
+        size.saturating_sub(offset) & !3,
+    )
 }
 
 /// Returns the data of a store.
@@ -103,7 +100,7 @@ pub(super) fn step(w: &mut Wave, ctx: &mut Ctx<'_>, i: &Smem) -> Step {
         | s_scratch_load_dword
         | s_scratch_load_dwordx2
         | s_scratch_load_dwordx4 => {
-            let va = address(w, i, w.s64(i.base))?;
+            let va = address(w, i, w.s64(i.base));
             let mut bytes = [0; MAX_DWORDS * 4];
             let bytes = &mut bytes[..usize::from(i.dwords) * 4];
             let loaded = ctx.mem.load_scalar(va, bytes, i.scope());
@@ -120,12 +117,12 @@ pub(super) fn step(w: &mut Wave, ctx: &mut Ctx<'_>, i: &Smem) -> Step {
         | s_scratch_store_dword
         | s_scratch_store_dwordx2
         | s_scratch_store_dwordx4 => {
-            let va = address(w, i, w.s64(i.base))?;
+            let va = address(w, i, w.s64(i.base));
             let bytes = dwords(w, i);
             store(w, ctx, i, va, &bytes[..usize::from(i.dwords) * 4])
         }
         s_buffer_store_dword | s_buffer_store_dwordx2 | s_buffer_store_dwordx4 => {
-            let (va, size) = buffer_cell(w, i)?;
+            let (va, size) = buffer_cell(w, i);
             let bytes = dwords(w, i);
             // Dwords beyond the buffer are dropped.
             let inside = size.min(u64::from(i.dwords) * 4) as usize;
@@ -139,7 +136,7 @@ pub(super) fn step(w: &mut Wave, ctx: &mut Ctx<'_>, i: &Smem) -> Step {
         | s_buffer_load_dwordx4
         | s_buffer_load_dwordx8
         | s_buffer_load_dwordx16 => {
-            let (va, size) = buffer_cell(w, i)?;
+            let (va, size) = buffer_cell(w, i);
             let mut bytes = [0; MAX_DWORDS * 4];
             let bytes = &mut bytes[..usize::from(i.dwords) * 4];
             // Dwords beyond the buffer read as zero.
@@ -235,10 +232,11 @@ pub(super) fn atomic(w: &mut Wave, ctx: &mut Ctx<'_>, i: &ScalarAtomic) -> Step 
     Ok(())
 }
 
-/// Executes a load of gfx1201.
+/// Executes a load of gfx1201. The base is aligned to dwords, the address to the data.
 pub(super) fn load(w: &mut Wave, ctx: &mut Ctx<'_>, i: &ScalarLoad) -> Step {
     let size = usize::from(i.bytes);
-    let offset = scalar_offset(w, i.soffset).wrapping_add_signed(i.offset.into());
+    let unit = size.min(4) as u64;
+    let offset = scalar_offset(w, i.soffset).wrapping_add_signed(i.offset.into()) & !(unit - 1);
     let (base, inside) = if i.buffer {
         let (base, records) = buffer(w, i.base);
         // Dwords beyond the buffer read as zero.
@@ -248,13 +246,7 @@ pub(super) fn load(w: &mut Wave, ctx: &mut Ctx<'_>, i: &ScalarLoad) -> Step {
     } else {
         (w.s64(i.base), size)
     };
-    let va = base.wrapping_add(offset);
-    let unit = size.min(4) as u64;
-    if va % unit != 0 || base % unit != 0 {
-        return bad_address(format!(
-            "scalar load of {size} bytes at {va:#x} (base {base:#x}) is not aligned"
-        ));
-    }
+    let va = (base & !3).wrapping_add(offset);
     let mut bytes = [0; MAX_DWORDS * 4];
     // A sub-dword load that crosses the end of a buffer returns zero.
     if inside >= size.min(4) {

@@ -3,7 +3,7 @@
 //! GLOBAL, FLAT, SCRATCH and MUBUF. s[12:13] is the address of memory for the case.
 
 use crate::common::bench::{
-    case, check, q, state, w, Bench, Case, Fill, Lane, State, PRIVATE, SPACE,
+    case, check, q, s, state, w, Bench, Case, Fill, Lane, State, PRIVATE, SPACE,
 };
 use gpu_wave::{Fault, FaultKind, Stop};
 
@@ -461,10 +461,6 @@ fn faults() {
     }
     let scratch = format!("v_mov_b32 v12, {PRIVATE}\n scratch_load_dword v10, v12, off");
     assert!(matches!(stops(&scratch), Stop::Violation { .. }));
-    assert!(matches!(
-        stops("s_load_dword s20, s[12:13], 0x2"),
-        Stop::Violation { .. }
-    ));
     assert!(matches!(stops("s_trap 3"), Stop::Trap { id: 3, .. }));
     assert!(matches!(stops("s_sethalt 1"), Stop::Halted { .. }));
     assert!(matches!(stops("v_mov_b32 v48, 0"), Stop::Violation { .. }));
@@ -684,6 +680,51 @@ fn buffer_bounds() {
                     "buffer_load_dword v10, off, s[20:23], 0 offset:12",
                 ),
                 |l| dword(&l, 12),
+            ),
+        ],
+    );
+}
+
+/// The two lowest bits of base, offset and register are ignored, each.
+#[test]
+fn scalar_addresses_are_aligned() {
+    let word = |before: &State, at: usize| {
+        let bytes = before.space[at..at + 4].try_into().expect("4 bytes");
+        (u32::from_le_bytes(bytes), None)
+    };
+    let odd = |text: &str| -> &'static str {
+        format!(
+            "s_add_u32 s20, s12, 3\n s_addc_u32 s21, s13, 0\n s_movk_i32 s22, 23\n {text}\n \
+             s_waitcnt lgkmcnt(0)"
+        )
+        .leak()
+    };
+    let buffer = |text: &str| {
+        odd(&format!(
+            "s_mov_b32 s26, s22\n s_movk_i32 s22, 64\n s_mov_b32 s23, 0\n {text}"
+        ))
+    };
+    check(
+        &[Fill::Bits],
+        &[
+            s(odd("s_load_dword s24, s[20:21], 0x12"), move |b| {
+                word(b, 0x10)
+            }),
+            s(odd("s_load_dword s24, s[20:21], s22"), move |b| word(b, 20)),
+            s(
+                odd("s_load_dword s24, s[20:21], s22 offset:0x13"),
+                move |b| word(b, 0x10 + 20),
+            ),
+            s(
+                odd(
+                    "s_store_dword s22, s[20:21], 0x12\n s_waitcnt lgkmcnt(0)\n \
+                     s_load_dword s24, s[20:21], 0x10",
+                ),
+                |_| (23, None),
+            ),
+            s(
+                buffer("s_buffer_load_dword s24, s[20:23], s26 offset:0x3"),
+                move |b| word(b, 20),
             ),
         ],
     );

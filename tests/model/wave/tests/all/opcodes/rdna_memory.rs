@@ -494,6 +494,32 @@ fn lds_addresses_wrap_at_32_bits() {
     ]);
 }
 
+/// The base is aligned to dwords, the address to the data.
+#[test]
+fn scalar_addresses_are_aligned() {
+    let odd = |text: &str| plain(&format!("s_add_nc_u64 s[20:21], s[12:13], 3\n {text}"));
+    check_12(
+        &FILLS,
+        &[
+            s(odd("s_load_b32 s24, s[20:21], 0x13"), |b| {
+                (at(b, 16, 4) as u32, None)
+            }),
+            s(odd("s_load_u16 s24, s[20:21], 0x13"), |b| {
+                (at(b, 18, 2) as u32, None)
+            }),
+            s(odd("s_load_u8 s24, s[20:21], 0x13"), |b| {
+                (at(b, 19, 1) as u32, None)
+            }),
+            s(
+                odd(
+                    "s_mov_b32 s23, 0\n s_movk_i32 s22, 24\n s_buffer_load_b32 s24, s[20:23], 0x16",
+                ),
+                |b| (at(b, 20, 4) as u32, None),
+            ),
+        ],
+    );
+}
+
 #[test]
 fn between_lanes() {
     let from = |l: Lane<'_>, lane: usize| l.state.v[1][lane];
@@ -556,7 +582,6 @@ fn faults_and_violations() {
     for asm in [
         "v_mov_b32 v12, 512\n scratch_load_b32 v10, v12, off",
         "v_mov_b32 v12, -4\n scratch_load_b32 v10, v12, off",
-        "s_load_b32 s20, s[12:13], 0x2",
         "s_mov_b32 s20, ttmp3",
         "s_mov_b32 ttmp9, 0",
         "s_setreg_imm32_b32 hwreg(HW_REG_STATE_PRIV), 0",
