@@ -407,7 +407,7 @@ fn lds_registers(i: &Lds) -> (usize, u32) {
         }
         LdsOp::Access(_) | LdsOp::Write2 { .. } | LdsOp::WriteAddTid => (0, u32::MAX),
         LdsOp::Gws(_) | LdsOp::Nop => (0, u32::MAX),
-        LdsOp::Swizzle | LdsOp::Permute | LdsOp::BPermute => (4, u32::MAX),
+        LdsOp::Swizzle | LdsOp::Permute | LdsOp::BPermute { .. } => (4, u32::MAX),
         LdsOp::Append | LdsOp::Consume | LdsOp::ReadAddTid => (4, u32::MAX),
     };
     (bytes.div_ceil(4), bits)

@@ -359,7 +359,10 @@ pub(crate) enum LdsOp {
     },
     Swizzle,
     Permute,
-    BPermute,
+    BPermute {
+        /// Reads lanes that are inactive in EXEC (gfx1201).
+        inactive: bool,
+    },
     Append,
     Consume,
     ReadAddTid,

@@ -91,7 +91,7 @@ fn operation(code: u32) -> Option<(LdsOp, bool)> {
         0x3c => returns(load(2, false, Half::Whole)),
         0x3d => returns(LdsOp::Swizzle),
         0x3e => returns(LdsOp::Permute),
-        0x3f => returns(LdsOp::BPermute),
+        0x3f => returns(LdsOp::BPermute { inactive: false }),
         0x4d => plain(store(8, false)),
         0x4e => plain(LdsOp::Write2 {
             bytes: 8,
@@ -171,7 +171,7 @@ fn registers(op: LdsOp, returns: bool) -> [u16; 3] {
         LdsOp::Write2 { bytes, .. } => [regs(bytes), regs(bytes), 0],
         LdsOp::Exchange2 { bytes, .. } => [regs(bytes), regs(bytes), 2 * regs(bytes)],
         LdsOp::Swizzle | LdsOp::Append | LdsOp::Consume | LdsOp::ReadAddTid => [0, 0, 1],
-        LdsOp::Permute | LdsOp::BPermute => [1, 0, 1],
+        LdsOp::Permute | LdsOp::BPermute { .. } => [1, 0, 1],
         LdsOp::WriteAddTid => [1, 0, 0],
     }
 }

@@ -5,10 +5,9 @@
 use super::{atomic, Ctx};
 use crate::inst::{Access, Atomic, Half, Lds, LdsOp};
 use crate::wave::{bad_address, violation, Halt, Lanes, State, Step, Wave, LANES};
-use crate::{Gws, GwsReply};
+use crate::{Gws, GwsReply, Isa};
 
-/// Returns the bytes of an LDS cell, or `None` if it does not lie inside of the allocation: loads
-/// return zero there, and stores are dropped.
+/// Returns the bytes of an LDS cell, or `None` if it does not lie inside of the allocation.
 pub(crate) fn cell(lds: &mut [u8], at: u64, bytes: usize) -> Option<&mut [u8]> {
     let at = usize::try_from(at).ok()?;
     lds.get_mut(at..at.checked_add(bytes)?)
@@ -24,6 +23,45 @@ fn load(lds: &mut [u8], at: u64, bytes: usize) -> &[u8] {
 
 fn load_word(bytes: &[u8]) -> u64 {
     bytes.iter().rev().fold(0, |v, &b| v << 8 | u64::from(b))
+}
+
+/// Returns the dwords of a cell. Zero are all of them if part of the cell is outside of the
+/// allocation, on gfx1201 those that are partly outside.
+fn load_dwords(lds: &mut [u8], isa: Isa, at: u64, bytes: usize) -> [u32; 4] {
+    let mut dwords = [0; 4];
+    if isa == Isa::Gfx942 && cell(lds, at, bytes).is_none() {
+        return dwords;
+    }
+    for (n, dword) in dwords.iter_mut().enumerate().take(bytes.div_ceil(4)) {
+        let here = (bytes - 4 * n).min(4);
+        *dword = load_word(load(lds, at + 4 * n as u64, here)) as u32;
+    }
+    dwords
+}
+
+/// Stores to a cell. Dropped are all bytes if part of the cell is outside of the allocation, on
+/// gfx1201 those outside.
+fn store(lds: &mut [u8], isa: Isa, at: u64, data: &[u8]) {
+    match (cell(lds, at, data.len()), isa) {
+        (Some(cell), _) => cell.copy_from_slice(data),
+        (None, Isa::Gfx942) => {}
+        (None, Isa::Gfx1201) => {
+            for (n, &byte) in data.iter().enumerate() {
+                if let Some(cell) = cell(lds, at + n as u64, 1) {
+                    cell[0] = byte;
+                }
+            }
+        }
+    }
+}
+
+/// Returns the bytes of registers of a lane from `reg` on, from bit `shift` of each.
+fn bytes_of(w: &Wave, reg: usize, lane: usize, bytes: usize, shift: u32) -> [u8; 16] {
+    let mut data = [0; 16];
+    for (n, dword) in data.chunks_mut(4).enumerate().take(bytes.div_ceil(4)) {
+        dword.copy_from_slice(&(w.v[reg + n][lane] >> shift).to_le_bytes());
+    }
+    data
 }
 
 /// Returns an address in LDS. It has 32 bits: a negative base with an offset is inside.
@@ -61,7 +99,7 @@ pub(super) fn access(
     data: [u16; 2],
     dst: Option<u16>,
 ) -> Step {
-    let [data0, data1] = data.map(usize::from);
+    let ([data0, data1], isa) = (data.map(usize::from), w.isa);
     // Fast path: whole dwords.
     match access {
         Access::Load { bytes: 4, .. } => {
@@ -74,9 +112,7 @@ pub(super) fn access(
         Access::Store { bytes: 4, .. } => {
             let from = &w.v[data0];
             for l in active(mask) {
-                if let Some(cell) = cell(lds, addresses[l], 4) {
-                    cell.copy_from_slice(&from[l].to_le_bytes());
-                }
+                store(lds, isa, addresses[l], &from[l].to_le_bytes());
             }
             return Ok(());
         }
@@ -90,22 +126,17 @@ pub(super) fn access(
                 half,
             } => {
                 let at = usize::from(dst.unwrap_or_default());
-                let cell = load(lds, addresses[l], bytes.into());
-                for (n, dword) in cell.chunks(4).enumerate() {
-                    let value = load_word(dword) as u32;
+                let size = usize::from(bytes);
+                let dwords = load_dwords(lds, isa, addresses[l], size);
+                for (n, &value) in dwords.iter().enumerate().take(size.div_ceil(4)) {
                     let to = &mut w.v[at + n][l];
                     *to = extend(value, bytes, signed, half, *to);
                 }
             }
             Access::Store { bytes, high } => {
-                let Some(cell) = cell(lds, addresses[l], bytes.into()) else {
-                    continue;
-                };
-                let shift = if high { 16 } else { 0 };
-                for (n, dword) in cell.chunks_mut(4).enumerate() {
-                    let value = (w.v[data0 + n][l] >> shift).to_le_bytes();
-                    dword.copy_from_slice(&value[..dword.len()]);
-                }
+                let (size, shift) = (usize::from(bytes), if high { 16 } else { 0 });
+                let data = bytes_of(w, data0, l, size, shift);
+                store(lds, isa, addresses[l], &data[..size]);
             }
             Access::Atomic { op, size } => {
                 if addresses[l] % u64::from(size) != 0 {
@@ -145,7 +176,7 @@ pub(super) fn access(
     Ok(())
 }
 
-/// Accesses two cells.
+/// Accesses two cells. Equal offsets are one on gfx942, with the first data.
 fn pair(
     w: &mut Wave,
     lds: &mut [u8],
@@ -155,26 +186,22 @@ fn pair(
     read: bool,
     write: bool,
 ) -> Step {
-    let size = usize::from(bytes);
+    let (size, isa) = (usize::from(bytes), w.isa);
     let words = size / 4;
+    let is_one = isa == Isa::Gfx942 && i.offset[0] == i.offset[1];
+    let written = if is_one { 1 } else { 2 };
     for l in active(w.exec()) {
         let base = w.v[usize::from(i.addr)][l];
         let at = |n: usize| address(base, u32::from(i.offset[n]) * stride);
         let mut old = [0u32; 4];
         for n in 0..2 {
-            for (k, dword) in load(lds, at(n), size).chunks(4).enumerate() {
-                old[n * words + k] = load_word(dword) as u32;
-            }
+            let dwords = load_dwords(lds, isa, at(n), size);
+            old[n * words..][..words].copy_from_slice(&dwords[..words]);
         }
         if write {
-            for n in 0..2 {
-                let from = usize::from(i.data[n]);
-                let Some(cell) = cell(lds, at(n), size) else {
-                    continue;
-                };
-                for (k, dword) in cell.chunks_mut(4).enumerate() {
-                    dword.copy_from_slice(&w.v[from + k][l].to_le_bytes());
-                }
+            for n in 0..written {
+                let data = bytes_of(w, i.data[n].into(), l, size, 0);
+                store(lds, isa, at(n), &data[..size]);
             }
         }
         if read {
@@ -199,6 +226,11 @@ fn swizzle(offset: u32, lane: u32) -> Result<u32, Halt> {
             let (mask, by) = (offset & 31, offset >> 5 & 31);
             let by = if offset >> 10 & 1 != 0 { 32 - by } else { by };
             in_half & mask | (in_half + by) & 31 & !mask
+        }
+        // FFT: the bits outside of the mask, reversed, below those in the mask.
+        0xe000.. => {
+            let mask = offset & 31;
+            in_half.reverse_bits() >> 27 >> mask.count_ones() | in_half & mask
         }
         _ => return violation(format!("ds_swizzle offset {offset:#x}")),
     };
@@ -255,11 +287,11 @@ pub(super) fn step(w: &mut Wave, ctx: &mut Ctx<'_>, i: &Lds) -> Step {
             }
             w.write(dst, exec, &out);
         }
-        LdsOp::BPermute => {
+        LdsOp::BPermute { inactive } => {
             let (addr, data) = (w.v[usize::from(i.addr)], w.v[usize::from(i.data[0])]);
             let out = std::array::from_fn(|l| {
                 let source = (addr[l].wrapping_add(offset) / 4) as usize % lanes;
-                if exec >> source & 1 != 0 {
+                if inactive || exec >> source & 1 != 0 {
                     data[source]
                 } else {
                     0

@@ -178,5 +178,6 @@ fn memory_opcodes_agree_with_llvm() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
     assert!(known.len() > 300, "only {} opcodes", known.len());
     let more: Vec<_> = ours.difference(&known).collect();
-    assert!(more.is_empty(), "unknown to LLVM: {more:?}");
+    // `ds_bpermute_fi_b32`, which LLVM 19 lacks.
+    assert_eq!(more, ["VDS 0xcd"], "unknown to LLVM");
 }

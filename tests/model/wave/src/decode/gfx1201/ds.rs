@@ -130,7 +130,8 @@ fn operation(code: u32) -> Option<(LdsOp, bool)> {
         0xb0 => plain(LdsOp::WriteAddTid),
         0xb1 => returns(LdsOp::ReadAddTid),
         0xb2 => returns(LdsOp::Permute),
-        0xb3 => returns(LdsOp::BPermute),
+        0xb3 => returns(LdsOp::BPermute { inactive: false }),
+        0xcd => returns(LdsOp::BPermute { inactive: true }),
         0xde => plain(store(12, false)),
         0xdf => plain(store(16, false)),
         0xfe => returns(load(12, false, Half::Whole)),
@@ -168,7 +169,7 @@ fn registers(op: LdsOp, returns: bool) -> [u16; 3] {
         LdsOp::Write2 { bytes, .. } => [regs(bytes), regs(bytes), 0],
         LdsOp::Exchange2 { bytes, .. } => [regs(bytes), regs(bytes), 2 * regs(bytes)],
         LdsOp::Swizzle | LdsOp::Append | LdsOp::Consume | LdsOp::ReadAddTid => [0, 0, 1],
-        LdsOp::Permute | LdsOp::BPermute => [1, 0, 1],
+        LdsOp::Permute | LdsOp::BPermute { .. } => [1, 0, 1],
         LdsOp::WriteAddTid => [1, 0, 0],
         LdsOp::Access(_) | LdsOp::Gws(_) | LdsOp::Nop => [0; 3],
     }

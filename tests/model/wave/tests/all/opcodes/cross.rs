@@ -249,6 +249,26 @@ fn lanes() {
                 "ds_swizzle_b32 v10, v1 offset:swizzle(REVERSE,32)\n s_waitcnt lgkmcnt(0)",
                 |l| l.state.v[1][l.lane ^ 31],
             ),
+            // FFT: without a mask the bits of the lane are reversed.
+            w(
+                "ds_swizzle_b32 v10, v1 offset:0xe000\n s_waitcnt lgkmcnt(0)",
+                |l| {
+                    let from = (l.lane as u32 & 31).reverse_bits() >> 27;
+                    l.state.v[1][l.lane & 32 | from as usize]
+                },
+            ),
+            // The lowest bits are reversed, the bits in the mask stay.
+            w(
+                "ds_swizzle_b32 v10, v1 offset:0xe010\n s_waitcnt lgkmcnt(0)",
+                |l| {
+                    let from = (l.lane as u32 & 15).reverse_bits() >> 28;
+                    l.state.v[1][l.lane & 48 | from as usize]
+                },
+            ),
+            w(
+                "ds_swizzle_b32 v10, v1 offset:0xe01f\n s_waitcnt lgkmcnt(0)",
+                |l| l.u(1),
+            ),
             w(
                 "ds_bpermute_b32 v10, v1, v2 offset:4\n s_waitcnt lgkmcnt(0)",
                 |l| l.state.v[2][(l.u(1).wrapping_add(4) / 4 % 64) as usize],

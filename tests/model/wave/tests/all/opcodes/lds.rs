@@ -57,6 +57,11 @@ fn widths() {
         q(own("ds_write2_b32 v12, v1, v2 offset1:1\n s_waitcnt lgkmcnt(0)\n ds_wrxchg2_rtn_b32 v[10:11], v12, v3, v4 offset1:1"), |l| {
             u64::from(l.u(1)) | u64::from(l.u(2)) << 32
         }),
+        // Equal offsets are one access.
+        w(own("ds_write2_b32 v12, v1, v2 offset0:2 offset1:2\n ds_read_b32 v10, v12 offset:8"), |l| l.u(1)),
+        q(own("ds_write2_b32 v12, v1, v2 offset1:1\n s_waitcnt lgkmcnt(0)\n ds_wrxchg2_rtn_b32 v[4:5], v12, v3, v4\n ds_read_b64 v[10:11], v12"), |l| {
+            u64::from(l.u(3)) | u64::from(l.u(2)) << 32
+        }),
         w(own("ds_write_b32 v12, v1\n ds_read_b32 a2, v12\n s_waitcnt lgkmcnt(0)\n v_accvgpr_read_b32 v10, a2"), |l| l.u(1)),
         // Unaligned access, as enabled by the driver.
         w(own("ds_write_b32 v12, v1 offset:1\n ds_read_b32 v10, v12 offset:1"), |l| l.u(1)),

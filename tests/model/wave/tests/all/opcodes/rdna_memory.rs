@@ -4,7 +4,7 @@
 //! address of memory for the case.
 
 use crate::common::bench::{
-    case, check_12, check_on, q, s, s64, state, w, Bench, Case, Fill, Lane, State, SPACE,
+    case, check_12, check_on, q, s, s64, state, w, Bench, Case, Fill, Lane, State, LDS, SPACE,
 };
 use crate::common::llvm::Target;
 use gpu_wave::{Fault, FaultKind, Stop};
@@ -520,6 +520,39 @@ fn scalar_addresses_are_aligned() {
     );
 }
 
+/// v12 is 6 bytes before the end of LDS, where dwords 2 and 3 of v[1:4] are partly and wholly
+/// beyond it.
+#[test]
+fn at_the_end_of_lds_each_dword_and_byte_counts() {
+    let end = |text: &str| {
+        let at = LDS - 6;
+        plain(&format!(
+            "v_mov_b32 v12, {at:#x}\n v_mov_b32 v13, {:#x}\n v_readfirstlane_b32 s20, v1\n \
+             v_readfirstlane_b32 s21, v2\n v_mov_b32 v1, s20\n v_mov_b32 v2, s21\n {text}",
+            LDS - 8
+        ))
+    };
+    let first = |l: &Lane<'_>, n: usize| l.state.v[n][0];
+    check_12(&FILLS, &[
+        q(end("ds_store_b64 v13, v[1:2]\n ds_load_b64 v[10:11], v12"), move |l| {
+            u64::from(first(&l, 1) >> 16 | first(&l, 2) << 16)
+        }),
+        q(end("ds_store_b64 v12, v[1:2]\n ds_store_b16 v13, v1\n ds_load_b64 v[10:11], v13"), move |l| {
+            let (a, b) = (first(&l, 1), first(&l, 2));
+            u64::from(a & 0xffff | a << 16) | u64::from(a >> 16 | b << 16) << 32
+        }),
+        q(end("ds_store_b64 v13, v[1:2]\n ds_load_2addr_b32 v[10:11], v12 offset0:0 offset1:1"), move |l| {
+            u64::from(first(&l, 1) >> 16 | first(&l, 2) << 16)
+        }),
+        w(end("ds_store_b64 v13, v[1:2]\n ds_store_2addr_b32 v12, v2, v1 offset0:0 offset1:1\n ds_load_b32 v10, v13 offset:4"), move |l| {
+            first(&l, 2) >> 16 | first(&l, 1) << 16
+        }),
+        w(end("ds_store_b64 v13, v[1:2]\n ds_store_b32 v12, v1 offset:4\n ds_load_b32 v10, v13 offset:4"), move |l| {
+            first(&l, 2) & 0xffff | first(&l, 1) << 16
+        }),
+    ]);
+}
+
 #[test]
 fn between_lanes() {
     let from = |l: Lane<'_>, lane: usize| l.state.v[1][lane];
@@ -539,6 +572,15 @@ fn between_lanes() {
                 w(push, move |l| from(l, (l.lane + lanes - 5) % lanes)),
                 w(plain("ds_swizzle_b32 v10, v1 offset:0x041f"), move |l| {
                     from(l, l.lane ^ 1)
+                }),
+                w(plain("s_mov_b32 exec_lo, s18\n v_mbcnt_lo_u32_b32 v12, -1, 0\n v_mbcnt_hi_u32_b32 v12, -1, v12\n v_lshlrev_b32 v12, 2, v12\n ds_bpermute_b32 v10, v12, v1 offset:20"), move |l| {
+                    let lane = (l.lane + 5) % lanes;
+                    let inactive = lane < 32 && l.state.s[18] >> lane & 1 == 0;
+                    if inactive { 0 } else { from(l, lane) }
+                }),
+                // ds_bpermute_fi_b32 v10, v12, v1 offset:20
+                w(plain("s_mov_b32 exec_lo, s18\n v_mbcnt_lo_u32_b32 v12, -1, 0\n v_mbcnt_hi_u32_b32 v12, -1, v12\n v_lshlrev_b32 v12, 2, v12\n .long 0xdb340014\n .long 0x0a00010c"), move |l| {
+                    from(l, (l.lane + 5) % lanes)
                 }),
             ],
         );
