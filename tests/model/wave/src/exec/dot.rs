@@ -103,6 +103,26 @@ fn bf16_halves(w: &Wave, i: &Valu, n: usize) -> [[f64; LANES]; 2] {
     ]
 }
 
+/// Bits of MODE for f16: rounding and denormals, and the latter.
+const MODE_16: u32 = 3 << 2 | DENORMALS_16;
+const DENORMALS_16: u32 = 3 << 6;
+
+/// `v_dot2_f16_f16`, which has no output modifier.
+fn halves(w: &mut Wave, i: &Valu) {
+    let mut straight = *i;
+    straight.op_sel_hi = 7;
+    straight.op_sel = 0;
+    straight.neg_hi = i.neg;
+    let (a, b) = (w.float_halves(&straight, 0), w.float_halves(&straight, 1));
+    let c = w.f16s(i, 2);
+    let lane = |l: usize| {
+        let products = [a[0][l] * b[0][l], a[1][l] * b[1][l]];
+        keep_nan(sum(products.into_iter(), c[l]), &[c[l]])
+    };
+    let sums = std::array::from_fn(lane);
+    w.put_f16(i, sums, true);
+}
+
 pub(super) fn step(w: &mut Wave, i: &Valu, op: Op) -> Tried {
     use Op::*;
     match op {
@@ -118,27 +138,21 @@ pub(super) fn step(w: &mut Wave, i: &Valu, op: Op) -> Tried {
             let sums = std::array::from_fn(lane);
             put(w, i, sums);
         }
-        v_dot2_f16_f16 => {
-            let mut straight = *i;
-            straight.op_sel_hi = 7;
-            straight.op_sel = 0;
-            straight.neg_hi = i.neg;
-            let (a, b) = (w.float_halves(&straight, 0), w.float_halves(&straight, 1));
-            let c = w.f16s(i, 2);
-            let lane = |l: usize| {
-                let products = [a[0][l] * b[0][l], a[1][l] * b[1][l]];
-                keep_nan(sum(products.into_iter(), c[l]), &[c[l]])
-            };
-            let sums = std::array::from_fn(lane);
-            w.put_f16(i, sums, true);
-        }
+        v_dot2_f16_f16 => w.in_mode(MODE_16, DENORMALS_16, |w| halves(w, i)),
         v_dot2_bf16_bf16 => {
-            let (a, b) = (bf16_halves(w, i, 0), bf16_halves(w, i, 1));
+            let flushed = |x: f64| float::flush32(x as f32).into();
+            let [a, b] = [0, 1].map(|n| bf16_halves(w, i, n).map(|half| half.map(flushed)));
             let c = w.modified16(i, 2);
             let lane = |l: usize| {
                 let products = [a[0][l] * b[0][l], a[1][l] * b[1][l]];
-                let c = f64::from(float::from_bf16(c[l] as u16));
-                u32::from(float::f64_to_bf16(sum(products.into_iter(), c)))
+                let c = flushed(float::from_bf16(c[l] as u16).into());
+                let bits = float::f64_to_bf16(sum(products.into_iter(), c));
+                // The exponent of an f32.
+                u32::from(if bits & 0x7f80 == 0 {
+                    bits & 0x8000
+                } else {
+                    bits
+                })
             };
             let sums = std::array::from_fn(lane);
             w.put16(i, sums, true);

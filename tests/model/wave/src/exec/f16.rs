@@ -46,10 +46,8 @@ impl Wave {
 
     /// Rounds to f16 with `clamp` and output denormal mode.
     pub(super) fn narrow16(&self, i: &Valu, x: f64) -> u32 {
-        let x = match i.omod {
-            0 => x,
-            n => x * [1.0, 2.0, 4.0, 0.5][usize::from(n)],
-        };
+        let factor = self.output_factor(i, self.denormal_out16());
+        let x = factor.map_or(x, |factor| x * f64::from(factor));
         let x = match i.clamp {
             true if x.is_nan() => {
                 if self.dx10_clamp() {
@@ -62,7 +60,11 @@ impl Wave {
             true => 0.0,
             false => x,
         };
-        u32::from(self.round_f16(x))
+        match u32::from(self.round_f16(x)) {
+            // The modifier flushes negative zero, too.
+            0x8000 if factor.is_some() => 0,
+            h => h,
+        }
     }
 
     /// Rounds to f16 with the rounding, overflow and output denormal modes.

@@ -84,11 +84,18 @@ impl Wave {
         }
     }
 
+    /// Applies the output modifier, which also flushes negative zero.
+    fn scaled32(&self, i: &Valu, x: f32) -> f32 {
+        match self.output_factor(i, self.denormal_out32()) {
+            Some(factor) => float::flush32(x * factor) + 0.0,
+            None => x,
+        }
+    }
+
     /// Writes an f32 result with output modifier, denormal mode and clamp.
     pub(super) fn put_f32(&mut self, i: &Valu, mut floats: Floats) {
         if i.omod != 0 {
-            let factor = [1.0, 2.0, 4.0, 0.5][usize::from(i.omod)];
-            floats = floats.map(|x| x * factor);
+            floats = floats.map(|x| self.scaled32(i, x));
         }
         if !self.denormal_out32() {
             floats = floats.map(float::flush32);
@@ -210,11 +217,7 @@ impl Wave {
         let x = self.f32s(i, 0)[0];
         let r = special(f)(x);
         let r = if r.is_nan() { float::nan32(&[x]) } else { r };
-        let r = if i.omod != 0 {
-            r * [1.0, 2.0, 4.0, 0.5][usize::from(i.omod)]
-        } else {
-            r
-        };
+        let r = self.scaled32(i, r);
         let r = if i.clamp { self.clamp32(r) } else { r };
         self.s[usize::from(i.dst)] = r.to_bits();
     }
@@ -305,7 +308,33 @@ fn div_scale(a: f32, b: f32, c: f32) -> (f32, bool) {
     }
 }
 
+/// MODE.FP_DENORM of f32.
+const DENORMALS: u32 = 3 << 4;
+
+/// Returns whether the instruction flushes denormals in any mode of gfx1201.
+fn flushes(op: Op) -> bool {
+    use Op::*;
+    matches!(
+        op,
+        v_fma_dx9_zero_f32
+            | v_exp_f32
+            | v_log_f32
+            | v_rcp_f32
+            | v_rcp_iflag_f32
+            | v_rsq_f32
+            | v_sqrt_f32
+            | v_cos_f32
+    )
+}
+
 pub(super) fn step(w: &mut Wave, i: &Valu, op: Op) -> Tried {
+    if w.isa == Isa::Gfx1201 && flushes(op) {
+        return w.in_mode(DENORMALS, 0, |w| execute(w, i, op));
+    }
+    execute(w, i, op)
+}
+
+fn execute(w: &mut Wave, i: &Valu, op: Op) -> Tried {
     use Op::*;
     let ieee = w.ieee();
     match op {

@@ -34,11 +34,12 @@ impl Wave {
 
     /// Writes an f64 result with output modifier, denormal mode and clamp.
     pub(super) fn put_f64(&mut self, i: &Valu, mut doubles: Doubles) {
-        if i.omod != 0 {
-            let factor = [1.0, 2.0, 4.0, 0.5][usize::from(i.omod)];
-            doubles = doubles.map(|x| x * factor);
+        let keeps_denormals = self.mode >> 7 & 1 != 0;
+        if let Some(factor) = self.output_factor(i, keeps_denormals) {
+            // Negative zero is flushed, too.
+            doubles = doubles.map(|x| float::flush64(x * f64::from(factor)) + 0.0);
         }
-        if self.mode >> 7 & 1 == 0 {
+        if !keeps_denormals {
             doubles = doubles.map(float::flush64);
         }
         if i.clamp {

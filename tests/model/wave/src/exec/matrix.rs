@@ -18,7 +18,9 @@ use crate::wave::{violation, Halt, Wave, LANES};
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Kind {
     F32,
-    /// f32 with 10 mantissa bits.
+    /// f32 of which the upper 10 bits of the mantissa count. The others are rounded according to
+    /// the ISA (7.1), and dropped by a simulator that agrees with MI300X on random operands
+    /// (MMA-Sim).
     Xf32,
     F16,
     Bf16,

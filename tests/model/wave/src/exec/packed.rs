@@ -8,6 +8,10 @@ use crate::float;
 use crate::inst::{Src, Valu};
 use crate::op::Op;
 use crate::wave::{Lanes, Wave, LANES};
+use crate::Isa;
+
+/// MODE.FP_DENORM.
+const DENORMALS: u32 = 0xf << 4;
 
 impl Wave {
     /// Returns the halves of source `n` for the low and the high operation.
@@ -190,8 +194,18 @@ fn dot(w: &mut Wave, i: &Valu, c: Lanes, parts: u32, sign: bool, part: fn(u32, u
     );
 }
 
-/// `v_dot2_f32_f16`: two exact products and an f32, summed in that order.
-fn dot2_f32(w: &mut Wave, i: &Valu, c: [f32; LANES]) {
+/// `v_dot2_f32_f16`: two exact products and an f32, summed in that order and rounded to nearest.
+/// gfx942 flushes denormals in any mode.
+fn dot2_f32(w: &mut Wave, i: &Valu, addend: impl FnOnce(&Wave) -> [f32; LANES]) {
+    if w.isa == Isa::Gfx942 {
+        w.in_mode(DENORMALS, 0, |w| dot2_f32_in_mode(w, i, addend(w)));
+    } else {
+        let c = addend(w);
+        dot2_f32_in_mode(w, i, c);
+    }
+}
+
+fn dot2_f32_in_mode(w: &mut Wave, i: &Valu, c: [f32; LANES]) {
     let (a, b) = (w.float_halves(i, 0), w.float_halves(i, 1));
     let out = std::array::from_fn(|l| {
         let products = float::add_odd(a[0][l] * b[0][l], a[1][l] * b[1][l]);
@@ -300,8 +314,7 @@ pub(super) fn step(w: &mut Wave, i: &Valu, op: Op) -> Tried {
             );
         }
         v_dot2_f32_f16 => {
-            let c = w.f32s(i, 2);
-            dot2_f32(w, i, c);
+            dot2_f32(w, i, |w| w.f32s(i, 2));
         }
         v_dot2_i32_i16 | v_dot2_u32_u16 => {
             let c = w.raw(i, 2);
@@ -316,10 +329,9 @@ pub(super) fn step(w: &mut Wave, i: &Valu, op: Op) -> Tried {
             dot(w, i, c, 8, op == v_dot8_i32_i4, nibble);
         }
         v_dot2c_f32_f16 => {
-            let c = w.accumulator32(i);
             let mut full = *i;
             full.op_sel_hi = 7;
-            dot2_f32(w, &full, c);
+            dot2_f32(w, &full, |w| w.accumulator32(i));
         }
         v_dot2c_i32_i16 | v_dot4c_i32_i8 | v_dot8c_i32_i4 => {
             let c = w.v[usize::from(i.dst)];

@@ -113,6 +113,24 @@ pub(super) fn dual(w: &mut Wave, pair: &[Valu; 2]) -> Step {
 }
 
 impl Wave {
+    /// Executes `f` with `mode` in the bits `mask` of MODE.
+    pub(super) fn in_mode<T>(&mut self, mask: u32, mode: u32, f: impl FnOnce(&mut Wave) -> T) -> T {
+        let before = self.mode;
+        self.mode = before & !mask | mode;
+        let result = f(self);
+        self.mode = before;
+        result
+    }
+
+    /// Returns the factor of the output modifier of a float, whose mode keeps denormal results or
+    /// not. With these, and with MODE.IEEE, it is ignored.
+    pub(super) fn output_factor(&self, i: &Valu, keeps_denormals: bool) -> Option<f32> {
+        if i.omod == 0 || keeps_denormals || self.ieee() {
+            return None;
+        }
+        Some([1.0, 2.0, 4.0, 0.5][usize::from(i.omod)])
+    }
+
     /// Unary 32-bit operation.
     pub(super) fn u1(&mut self, i: &Valu, f: impl Fn(u32) -> u32) {
         let ra;

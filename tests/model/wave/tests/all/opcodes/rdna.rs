@@ -419,11 +419,14 @@ fn floats() {
             f("v_minmax_num_f32 v10, v1, v2, v3", |l| {
                 number(number(l.f(1), l.f(2), false), l.f(3), true)
             }),
+            // It flushes denormals in any mode.
             f("v_fma_dx9_zero_f32 v10, v1, v2, v3", |l| {
-                if l.f(1) == 0.0 || l.f(2) == 0.0 {
-                    l.f(3)
+                let flush = |x: f32| if x.is_subnormal() { x * 0.0 } else { x };
+                let [a, b, c] = [1, 2, 3].map(|n| flush(l.f(n)));
+                if a == 0.0 || b == 0.0 {
+                    c
                 } else {
-                    l.f(1).mul_add(l.f(2), l.f(3))
+                    flush(a.mul_add(b, c))
                 }
             }),
             f("v_fma_f32 v10, v1, 0x40490fdb, -v3", |l| {

@@ -66,9 +66,6 @@ fn arithmetic() {
             }),
             f("v_add_f32 v10, v1, v2 clamp", |l| clamp(l.f(1) + l.f(2))),
             f("v_mul_f32 v10, v1, v2 clamp", |l| clamp(l.f(1) * l.f(2))),
-            f("v_mul_f32 v10, v1, v2 mul:2", |l| l.f(1) * l.f(2) * 2.0),
-            f("v_mul_f32 v10, v1, v2 mul:4", |l| l.f(1) * l.f(2) * 4.0),
-            f("v_mul_f32 v10, v1, v2 div:2", |l| l.f(1) * l.f(2) * 0.5),
             f("v_mul_legacy_f32 v10, v1, v2", |l| {
                 if l.f(1) == 0.0 || l.f(2) == 0.0 {
                     0.0
