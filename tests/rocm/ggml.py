@@ -30,6 +30,8 @@ GROUPS = (
     ("rows", "GET_ROWS", r"n=256,m=5,r=4,be1=1,be2=1,v=0", 52),
     ("mul_mat", "MUL_MAT", r"type_a=(f32|f16),type_b=f32,m=16,n=[19],k=256,bs=\[1,1\],nr=\[1,1\]",
      6),
+    ("mul_mat_id", "MUL_MAT_ID", r"type_a=(f32|f16),.*k=(64|256),", 161),
+    ("mul_mat_id_quantized", "MUL_MAT_ID", r"type_a=(q4_0|q8_0),.*,n=(1|4|5),", 77),
     ("rope", "ROPE", r"type=f32,ne_a=\[(64|80),.*ff=0,v=0,inplace=0", 18),
     ("attention", "FLASH_ATTN_EXT",
      r"hsk=64,hsv=64,nh=4,nr23=\[1,1\],kv=512,nb=1,mask=1,sinks=0,max_bias=0\.0+,logit_softcap=0\.",
