@@ -177,15 +177,15 @@ impl Gpu {
     }
 
     /// Migrates those of `pages` of a process that are in VRAM of this card to system memory. Calls
-    /// `begin` before each migration, and adds the number of moved pages to `moved`, also after an
-    /// error. `EIO` when the device is hung, or if contents of some pages were lost by a reset;
-    /// `ENODEV` when it is unplugged, `ENOMEM` without memory. The caller does not hold the mmap
-    /// lock.
+    /// `begin` before each migration, with the id of the node in whose VRAM the first page is, and
+    /// adds the number of moved pages to `moved`, also after an error. `EIO` when the device is
+    /// hung, or if contents of some pages were lost by a reset; `ENODEV` when it is unplugged,
+    /// `ENOMEM` without memory. The caller does not hold the mmap lock.
     pub(crate) fn migrate_to_system(
         &self,
         mm: &MmWithUser,
         pages: Range<u64>,
-        mut begin: impl FnMut(),
+        mut begin: impl FnMut(u32),
         moved: &mut u64,
     ) -> Result {
         // The walk invalidates the PTEs of GPUs, also of pages in system memory. After a reset
@@ -203,7 +203,9 @@ impl Gpu {
                 if migration.is_empty() {
                     return Ok(());
                 }
-                begin();
+                if let Some(node) = migration.first_block(Migrated::node) {
+                    begin(node);
+                }
                 let back = self.bring_back(migration)?;
                 *moved += back.pages;
                 lost |= back.lost;

@@ -220,6 +220,11 @@ impl Migrated {
         self.resets
     }
 
+    /// Returns the id of the node in whose VRAM it is.
+    pub(super) fn node(&self) -> u32 {
+        self.place.gpu
+    }
+
     /// See [`Host::has_lost_contents`].
     pub(crate) fn has_lost_contents(&self) -> bool {
         self.host.has_lost_contents(self.resets)

@@ -219,6 +219,12 @@ impl<'a, T: Owner> Migration<'a, T> {
         unsafe { Region::block_of(NonNull::new(page)?, f) }
     }
 
+    /// Returns the result of `f` for the block of the first page that was collected in device
+    /// memory; `None` without one.
+    pub(crate) fn first_block<R>(&self, f: impl Fn(&T) -> R) -> Option<R> {
+        (0..self.len()).find_map(|index| self.block_at(index, &f))
+    }
+
     /// Returns the number of addresses.
     pub(crate) fn len(&self) -> usize {
         self.src.len()

@@ -195,20 +195,24 @@ impl Svm {
                 continue;
             };
             left &= !self.members_of(from.gpu());
-            let place = self.place(attributes, from.id, None);
-            let info = place.info(pages.clone(), false, trigger);
-            let (mut begun, mut count) = (false, 0);
-            let begin = || {
-                if !core::mem::replace(&mut begun, true) {
+            // Of the first page: a range is in the VRAM of one node.
+            let mut begun = None;
+            let begin = |node| {
+                if begun.is_none() {
+                    let place = self.place(attributes, node, None);
+                    let info = place.info(pages.clone(), false, trigger);
                     place.report.begin(&info);
+                    begun = Some(info);
                 }
             };
-            let from = from.gpu();
-            let moved = from.migrate_to_system(mm, pages.clone(), begin, &mut count);
-            if begun {
-                place.report.end(&info, count, moved);
+            let mut count = 0;
+            let moved = from
+                .gpu()
+                .migrate_to_system(mm, pages.clone(), begin, &mut count);
+            if let Some(info) = begun {
+                self.moves().end(&info, count, moved);
+                any = true;
             }
-            any |= begun;
             result = result.and(moved);
         }
         result.map(|()| any)

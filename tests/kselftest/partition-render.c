@@ -15,7 +15,9 @@
 
 #include "cs.h"
 #include "device.h"
+#include "listen.h"
 #include "modes.h"
+#include "svm.h"
 
 /* The nodes of the mode that is set. */
 static struct kfd_node nodes[MODE_MAX_NODES + 1];
@@ -236,6 +238,50 @@ static volatile uint32_t *map(int fd, uint32_t handle)
 	p = mmap(NULL, BO_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, fd, (off_t)args.out.addr_ptr);
 	ASSERT(p != MAP_FAILED, "%s", strerror(errno));
 	return p;
+}
+
+/* Memory in the VRAM of the second node comes back. */
+static void moves_back(void *unused)
+{
+	const size_t pages = 64, size = pages * KFD_PAGE;
+	char wanted[64];
+	const char *text;
+	struct kfd k[2];
+	int events[2];
+	char *p;
+
+	(void)unused;
+	ASSERT_OK(kfd_open_device(&k[0]));
+	k[1] = k[0];
+	for (int i = 0; i < 2; i++) {
+		k[i].node = nodes[i];
+		ASSERT_OK(acquire(&k[i], i, open_node(i)));
+		events[i] = listen_to_svm(&k[i]);
+	}
+	p = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	ASSERT(p != MAP_FAILED);
+	memset(p, 1, size);
+	ASSERT_OK(svm_set(&k[1], p, size, { KFD_IOCTL_SVM_ATTR_ACCESS, nodes[1].gpu_id },
+			  { KFD_IOCTL_SVM_ATTR_PREFETCH_LOC, nodes[1].gpu_id }));
+	ASSERT_OK(svm_set(&k[1], p, size, { KFD_IOCTL_SVM_ATTR_PREFETCH_LOC, 0 }));
+	for (size_t i = 0; i < 2; i++) {
+		EXPECT_EQ(process_number(&k[i], "counters", "page_in"), i * pages);
+		EXPECT_EQ(process_number(&k[i], "counters", "page_out"), i * pages);
+	}
+	EXPECT_EQ(listen_count(listen_lines(events[0], 300), KFD_SMI_EVENT_MIGRATE_START), 0);
+	text = listen_lines(events[1], 300);
+	EXPECT_EQ(listen_count(text, KFD_SMI_EVENT_MIGRATE_START), 2);
+	snprintf(wanted, sizeof(wanted), " %x->0 %d 0\n", nodes[1].gpu_id,
+		 KFD_MIGRATE_TRIGGER_PREFETCH);
+	EXPECT(strstr(text, wanted) != NULL, "no%s in %s", wanted, text);
+}
+
+/* Migrations to system memory are counted and reported on the node of the VRAM. */
+TEST(memory_comes_back_from_its_node)
+{
+	begin("CPX");
+	in_child(moves_back);
+	mode_end();
 }
 
 static uint32_t gpu_id_of(struct kfd *k, int buf)
