@@ -9,6 +9,7 @@
 //!
 //! This file only declares and re-exports; modules below it import each other directly.
 
+mod df;
 mod dma;
 mod generation;
 mod gfx;

@@ -30,7 +30,7 @@ BASE_IDX = re.compile(r"^#define\s+reg(\w+)_BASE_IDX\s+(\d+)\s*$")
 SHIFT = re.compile(r"^#define\s+(\w+?)__(\w+)__SHIFT\s+(0x[0-9a-fA-F]+|\d+)")
 MASK = re.compile(r"^#define\s+(\w+?)__(\w+)_MASK\s+(0x[0-9a-fA-F]+|\d+)")
 # A register or a field in the driver's source.
-TOKEN = r"(reg[A-Z]\w*|[A-Z][A-Z0-9]*_\w*__\w+)"
+TOKEN = r"(reg[A-Z]\w*|[A-Z]\w*__\w+)"
 
 
 def fail(text):
@@ -131,7 +131,7 @@ def scan(modules):
     used = {name: set() for name in known}
     for text in files.values():
         alias = {}
-        for name, other in re.findall(r"\b([a-z]+(?:_\d+){3})\b(?: as (\w+))?", text):
+        for name, other in re.findall(r"\b([a-z]+(?:_\d+){2,3})\b(?: as (\w+))?", text):
             if name in known:
                 alias[other or name] = name
         for fill, short, prefix in re.findall(r"(\w+)!\((\w+)(?:, (\w+))?\)", text):

@@ -18,6 +18,7 @@ use core::ops::{BitOr, BitOrAssign};
 
 use crate::bits;
 
+pub mod df_4_15;
 pub mod gc_12_0_0;
 pub mod gc_9_4_3;
 pub mod hdp_4_4_2;

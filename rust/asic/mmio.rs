@@ -424,6 +424,11 @@ impl<'a> Block<'a> {
         self.mmio.dev()
     }
 
+    /// Returns the version of the instance.
+    pub(crate) fn version(self) -> Version {
+        self.unit.version
+    }
+
     /// Returns the same registers on AID `aid`, for a block that has the same addresses on all
     /// AIDs. Accesses of AIDs other than 0 go through the window.
     pub(crate) fn on_aid(self, aid: u8) -> Self {

@@ -44,6 +44,9 @@ impl Gpu {
         self.check_frame_buffer()?;
         self.hub().open(self.layout())?;
         let mmio = self.mmio()?;
+        if let Some(df) = g.df.filter(|_| self.config().pci_atomics) {
+            df.forward_atomics(mmio)?;
+        }
         self.restore_vram()?;
         self.gart().restore()?;
         self.vram()

@@ -5,6 +5,7 @@
 use kernel::prelude::*;
 
 use super::{
+    df::DfHal,
     gfx::GfxHal,
     gmc::GmcHal,
     ih::IhHal,
@@ -41,6 +42,8 @@ pub(crate) struct Generation {
     pub(crate) sdma: &'static dyn SdmaHal,
     /// Bus interface.
     pub(crate) nbio: &'static dyn NbioHal,
+    /// Data fabric, if the driver sets it up.
+    pub(crate) df: Option<&'static dyn DfHal>,
     /// PSP, which loads the firmware of all engines.
     pub(crate) psp: &'static dyn PspHal,
     /// SMU, if the driver manages power firmware.

@@ -6,6 +6,7 @@ use super::{generation::Generation, sched::SchedKind};
 use crate::asic::mmio::Version;
 
 mod caps;
+mod df;
 mod dma_packet;
 mod format;
 mod gfx;
@@ -31,6 +32,7 @@ static GENERATION: Generation = Generation {
     gfx: &gfx::Gfx,
     sdma: &sdma::Sdma,
     nbio: &nbio::Nbio,
+    df: Some(&df::Df),
     psp: &psp::Psp,
     smu: None,
     ras: None,

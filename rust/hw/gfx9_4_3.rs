@@ -34,6 +34,7 @@ static GENERATION: Generation = Generation {
     gfx: &gfx::Gfx,
     sdma: &sdma::Sdma,
     nbio: &nbio::Nbio,
+    df: None,
     psp: &psp::Psp,
     smu: Some(&smu::Smu),
     ras: Some(&ras::Ras),

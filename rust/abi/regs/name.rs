@@ -181,6 +181,7 @@ pub enum MP1_SMN_C2PMSG_82 {}
 pub enum MP1_SMN_C2PMSG_90 {}
 pub enum MP1_SMN_IH_SW_INT {}
 pub enum MP1_SMN_IH_SW_INT_CTRL {}
+pub enum NCSConfigurationRegister1 {}
 pub enum RCC_DEV0_EPF0_RCC_DOORBELL_APER_EN {}
 pub enum RCC_DEV0_EPF2_STRAP2 {}
 pub enum RCC_STRAP0_RCC_DEV0_EPF0_STRAP0 {}

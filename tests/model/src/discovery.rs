@@ -31,6 +31,7 @@ fn hw_id(ip: Ip) -> Option<u16> {
         Ip::Smuio => hwid::SMUIO,
         Ip::Sdma => hwid::SDMA0,
         Ip::Umc => hwid::UMC,
+        Ip::Df => hwid::DF,
         Ip::Smn => return None,
     })
 }

@@ -4,6 +4,7 @@
 
 pub mod athub;
 pub mod cp;
+pub mod df;
 pub mod doorbells;
 pub mod firmware;
 pub mod gc;

@@ -37,7 +37,7 @@ use crate::engines::sdma::Sdma;
 use crate::engines::smu::eeprom::row;
 use crate::engines::smu::fru::Product;
 use crate::engines::smu::{self, Smu};
-use crate::engines::{athub, nbio};
+use crate::engines::{athub, df, nbio};
 use crate::event;
 use crate::knobs::Knobs;
 use crate::log::Strict;
@@ -499,7 +499,7 @@ impl Gpu {
             Unit::MmHub => self.gmc.reg_read(Hub::Mm(slot.instance), slot.id),
             Unit::Ih => self.ih.reg_read(slot.id),
             Unit::Nbio => nbio::reg_read(self, slot),
-            Unit::Store | Unit::Hdp | Unit::Athub => slot.get(),
+            Unit::Store | Unit::Hdp | Unit::Athub | Unit::Df => slot.get(),
             Unit::Mp => self.psp.reg_read(self, slot),
             Unit::Rom => self.rom.reg_read(self, slot).unwrap_or(0),
             Unit::Sdma => self.sdma.reg_read(slot),
@@ -577,6 +577,7 @@ impl Gpu {
             Unit::Ih => self.ih.reg_write(slot.id, value),
             Unit::Nbio => nbio::reg_write(self, slot, value),
             Unit::Athub => athub::reg_write(self, slot, value),
+            Unit::Df => df::reg_write(self, slot, value),
             Unit::Mp if smu::reg_write(self, slot, value) => {}
             Unit::Mp => self.psp.reg_write(self, slot, value),
             Unit::Rom => {

@@ -43,6 +43,8 @@ pub enum Ip {
     Sdma,
     /// Memory controller.
     Umc,
+    /// Data fabric.
+    Df,
     /// System management network: absolute addresses, accessed by index and data.
     Smn,
 }
@@ -107,6 +109,8 @@ pub enum Unit {
     Mp,
     /// SDMA engines.
     Sdma,
+    /// Data fabric.
+    Df,
     /// The pipes of MES, banked by pipe.
     Mes,
     /// The board's ROM.

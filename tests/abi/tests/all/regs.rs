@@ -86,6 +86,7 @@ tests! {
     mp_14_0_2 in "mp", at least 300;
     thm_14_0_2 in "thm", at least 2;
     smuio_14_0_2 in "smuio", at least 4;
+    df_4_15 in "df", at least 4;
 }
 
 /// Registers whose fields are left out have no such check above: their masks are compared here.
@@ -274,7 +275,7 @@ macro_rules! same_as_the_model {
 fn driver_and_model_have_the_same_registers() {
     let modules = same_as_the_model! {
         gc_9_4_3 mmhub_1_8_0 nbio_7_9_0 osssys_4_4_2 mp_13_0_6 sdma_4_4_2 smuio_13_0_3
-        gc_12_0_0 mmhub_4_1_0 nbif_6_3_1 osssys_7_0_0 mp_14_0_2 smuio_14_0_2
+        gc_12_0_0 mmhub_4_1_0 nbif_6_3_1 osssys_7_0_0 mp_14_0_2 smuio_14_0_2 df_4_15
     };
     let mut compared = 0;
     for (text, all, fields) in modules {

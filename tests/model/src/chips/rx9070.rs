@@ -7,8 +7,10 @@
 //! segments 0, 2, 3 and 5, MP0 0x16000, THM 0x16600, SMUIO 0x16800 and 0x16a00. The second segment
 //! of MP1 is derived from the address of its mailbox on other generations. Segments that hold no
 //! register of the headers carry the values of the Navi cards before it
-//! (`sienna_cichlid_ip_offset.h`). The number of CUs, 56, is from AMD's specification of the card;
-//! cache sizes, and which workgroup processors are fused off, are not verified against hardware.
+//! (`sienna_cichlid_ip_offset.h`), which have two segments of DF; the others, one of which has a
+//! register, are at addresses that no other block uses. The number of CUs, 56, is from AMD's
+//! specification of the card; cache sizes, and which workgroup processors are fused off, are not
+//! verified against hardware.
 
 use super::{Chip, GcInfo, Generation, IpInstance};
 use crate::regs::Ip;
@@ -54,6 +56,12 @@ pub const CHIP: Chip = Chip {
         ip(Ip::Sdma, 0, [7, 0, 1], GC),
         ip(Ip::Sdma, 1, [7, 0, 1], GC),
         ip(Ip::Umc, 0, [8, 14, 0], &[0x1_4000]),
+        ip(
+            Ip::Df,
+            0,
+            [4, 15, 1],
+            &[0x7000, 0x240_b800, 0x74_0000, 0x78_0000, 0x7c_0000],
+        ),
     ],
     harvested: &[],
     gc: GcInfo {

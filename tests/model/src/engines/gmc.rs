@@ -232,6 +232,8 @@ pub struct Gmc {
     cached: bool,
     /// The boot firmware has not set the location of VRAM yet.
     fb_pending: AtomicBool,
+    /// Whether the data fabric forwards atomic operations; `None` for one that always does.
+    fabric_forwards: Option<AtomicBool>,
 }
 
 struct HubState {
@@ -307,6 +309,7 @@ impl Gmc {
             bad: BTreeSet::new(),
             cached: false,
             fb_pending: AtomicBool::new(false),
+            fabric_forwards: chip.base(Ip::Df, 0, 0).map(|_| AtomicBool::default()),
         }
     }
 
@@ -383,6 +386,13 @@ impl Gmc {
         self.l2.iter().for_each(|l2| l2.discard());
         self.cus.iter().for_each(CuCaches::discard);
         self.fb_pending.store(false, Ordering::Release);
+        self.set_fabric_forwards_atomics(false);
+    }
+
+    /// Sets whether the data fabric forwards atomic operations on system memory to the bus.
+    pub fn set_fabric_forwards_atomics(&self, on: bool) {
+        let set = |forwards: &AtomicBool| forwards.store(on, Ordering::Release);
+        self.fabric_forwards.iter().for_each(set);
     }
 
     /// Ends [`Self::await_fb_location`]: the boot firmware sets the location of VRAM in the hubs.
@@ -695,7 +705,18 @@ impl Gmc {
                 );
                 Some(0)
             }
-            Target::System(addr) => self.dma.atomic(addr, size, f).ok(),
+            Target::System(addr) => {
+                let is_local = |forwards: &AtomicBool| !forwards.load(Ordering::Acquire);
+                if rmw == Rmw::Request && self.fabric_forwards.as_ref().is_some_and(is_local) {
+                    strict!(
+                        self.strict,
+                        "gmc",
+                        "{hub:?} hub vmid {vmid} atomic at {va:#x} to bus address {addr:#x}: the \
+                         data fabric processes it instead of the bus"
+                    );
+                }
+                self.dma.atomic(addr, size, f).ok()
+            }
         };
         self.after_write(hub, pa, size.into());
         old.ok_or_else(|| self.bus_fault(hub, vmid, va, Access::Atomic, pa))

@@ -180,6 +180,7 @@ fn unit(generation: Generation, ip: Ip, reg: Reg) -> Unit {
         Ip::Athub if generation == Generation::Gfx9 => Unit::Athub,
         Ip::Mp0 | Ip::Mp1 => Unit::Mp,
         Ip::Sdma => Unit::Sdma,
+        Ip::Df => Unit::Df,
         _ => Unit::Store,
     }
 }

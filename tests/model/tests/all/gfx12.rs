@@ -6,13 +6,13 @@ use std::sync::Arc;
 
 use crate::common::{self, VRAM};
 use gpu_model::chips::rx9070::CHIP;
-use gpu_model::engines::gmc::{Access, FaultKind, Hub, Target, VmFault};
+use gpu_model::engines::gmc::{Access, FaultKind, Hub, Rmw, Target, VmFault};
 use gpu_model::engines::ih::Entry;
-use gpu_model::gpu::Gpu;
+use gpu_model::gpu::{Gpu, Reset};
 use gpu_model::knobs::Knobs;
 use gpu_model::regs::Ip;
 use gpu_regs::{
-    gc_12_0_0 as gc, mmhub_4_1_0 as mm, nbif_6_3_1 as nbif, osssys_7_0_0 as oss,
+    df_4_15 as df, gc_12_0_0 as gc, mmhub_4_1_0 as mm, nbif_6_3_1 as nbif, osssys_7_0_0 as oss,
     smuio_14_0_2 as smuio, Reg,
 };
 
@@ -156,6 +156,31 @@ fn gfx9_entries_are_reported() {
     map(&card, 9, VA, V | S | PRT | P);
     assert_eq!(target(&card, 9, VA, Access::Read), Err(FaultKind::NoRetry));
     assert_eq!(card.strict.lines(), [""; 0]);
+}
+
+#[test]
+fn atomics_pass_a_data_fabric_that_forwards_them() {
+    let gpu = gpu();
+    map(&gpu, 3, VA, 0x9000 | V | S | C | R | W | P);
+    let add = |rmw| {
+        gpu.gmc
+            .vm_atomic(Hub::Gfx(0), 3, VA, 8, rmw, &mut |v| v + 1)
+    };
+    let forward = |kinds: u32| write(&gpu, Ip::Df, df::regNCSConfigurationRegister1, kinds << 3);
+    assert_eq!(add(Rmw::ReadWrite), Ok(0));
+    forward(1 << 1 | 1 << 2 | 1 << 13);
+    assert_eq!(add(Rmw::Request), Ok(1));
+    assert_eq!(gpu.strict.unexpected(), 0);
+    forward(1 << 1 | 1 << 2);
+    assert_eq!(add(Rmw::Request), Ok(2));
+    let lines = gpu.strict.lines();
+    assert!(
+        lines[0].contains("the data fabric processes it"),
+        "{lines:?}"
+    );
+    forward(!0);
+    gpu.reset(Reset::Mode1);
+    assert_eq!(read(&gpu, Ip::Df, df::regNCSConfigurationRegister1), 0);
 }
 
 #[test]

@@ -3,8 +3,9 @@
 //! Registers of GC 12.0 cards.
 
 use gpu_regs::{
-    athub_4_1_0 as athub, gc_12_0_0 as gc, hdp_7_0_0 as hdp, mmhub_4_1_0 as mmhub, mp_14_0_2 as mp,
-    nbif_6_3_1 as nbif, osssys_7_0_0 as osssys, smuio_14_0_2 as smuio, thm_14_0_2 as thm,
+    athub_4_1_0 as athub, df_4_15 as df, gc_12_0_0 as gc, hdp_7_0_0 as hdp, mmhub_4_1_0 as mmhub,
+    mp_14_0_2 as mp, nbif_6_3_1 as nbif, osssys_7_0_0 as osssys, smuio_14_0_2 as smuio,
+    thm_14_0_2 as thm,
 };
 
 use rkfd_abi::sdma::RLC_QUEUES;
@@ -31,6 +32,7 @@ pub fn blocks() -> Vec<Block> {
         Block::new(Ip::Osssys, osssys::ALL),
         Block::new(Ip::Hdp, hdp::ALL),
         Block::new(Ip::Nbif, nbif::ALL),
+        Block::new(Ip::Df, df::ALL),
         Block::new(Ip::Mp0, mp::ALL).without(&["regMP1_"]),
         Block::new(Ip::Mp1, mp::ALL).only("regMP1_"),
         Block::new(Ip::Thm, thm::ALL),

@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! DF 4.15.
+
+use kernel::prelude::*;
+use rkfd_abi::{discovery::hwid, regs::df_4_15 as n};
+
+use crate::{
+    asic::mmio::{Mmio, Version},
+    hw::df::DfHal,
+};
+
+/// DF 4.15.
+pub(super) struct Df;
+
+/// Versions with the register (`amdgpu_discovery_set_ip_blocks`).
+const VERSIONS: [Version; 2] = [Version::new(4, 15, 0), Version::new(4, 15, 1)];
+
+/// Kinds of atomic operations that the fabric must not execute itself (`df_v4_15_hw_init`).
+const KINDS: u32 = 1 << 1 | 1 << 2 | 1 << 13;
+
+impl DfHal for Df {
+    fn forward_atomics(&self, mmio: &Mmio) -> Result {
+        for b in mmio.blocks(hwid::DF).take(1) {
+            if VERSIONS.contains(&b.version()) {
+                let field = n::NCSConfigurationRegister1__DisIntAtomicsLclProcessing;
+                let kinds = field.get(b.rd(n::regNCSConfigurationRegister1)?) | KINDS;
+                b.set(n::regNCSConfigurationRegister1, &[(field, kinds)])?;
+            }
+        }
+        Ok(())
+    }
+}
