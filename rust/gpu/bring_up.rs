@@ -65,8 +65,9 @@ impl Gpu {
         // A kernel before this one may have left its interrupt rings enabled.
         self.ih().stop()?;
         kapi::pci::set_master(self.pdev());
-        self.ih().start(self.gart())?;
+        // The doorbell that acknowledges an interrupt would be lost before it is routed.
         g.nbio.route_doorbells(mmio, g.caps)?;
+        self.ih().start(self.gart())?;
         g.nbio.open_selfring(mmio, self.doorbells().phys())?;
         self.psp().start(&self.psp_context()?)?;
         self.leave_firmware_memory()?;

@@ -37,7 +37,7 @@ use crate::engines::sdma::Sdma;
 use crate::engines::smu::eeprom::row;
 use crate::engines::smu::fru::Product;
 use crate::engines::smu::{self, Smu};
-use crate::engines::{athub, df, nbio};
+use crate::engines::{athub, df, ih, nbio};
 use crate::event;
 use crate::knobs::Knobs;
 use crate::log::Strict;
@@ -574,7 +574,10 @@ impl Gpu {
             Unit::Cp | Unit::Gc | Unit::Mes => self.xcc_write(slot, value),
             Unit::GfxHub => self.gmc.reg_write(Hub::Gfx(slot.instance), slot.id, value),
             Unit::MmHub => self.gmc.reg_write(Hub::Mm(slot.instance), slot.id, value),
-            Unit::Ih => self.ih.reg_write(slot.id, value),
+            Unit::Ih => {
+                ih::check_route(self, slot.id, value);
+                self.ih.reg_write(slot.id, value);
+            }
             Unit::Nbio => nbio::reg_write(self, slot, value),
             Unit::Athub => athub::reg_write(self, slot, value),
             Unit::Df => df::reg_write(self, slot, value),

@@ -18,7 +18,9 @@ use rkfd_abi::ih::{client, fault, node};
 
 use crate::chips::{Generation, XCCS_PER_AID};
 use crate::engines::gmc::{Gmc, Hub};
+use crate::engines::nbio;
 use crate::event;
+use crate::gpu::Gpu;
 use crate::knobs::Knobs;
 use crate::log::Strict;
 use crate::regs::RegId;
@@ -383,6 +385,16 @@ impl Ih {
         }
     }
 
+    /// Returns the doorbell of ring 0 if it is enabled and a register write enables the ring, or
+    /// its interrupts.
+    fn enables(&self, reg: RegId, value: u32) -> Option<u32> {
+        let (ids, state) = (&self.ids.rings[0], self.lock());
+        let doorbell = state.reg(ids.doorbell);
+        let enabled = value & !state.cntl(0) & (RB_ENABLE | ENABLE_INTR) != 0;
+        (ids.cntl == reg.off && enabled && regs::IH_DOORBELL_RPTR__ENABLE.is_set(doorbell))
+            .then(|| regs::IH_DOORBELL_RPTR__OFFSET.get(doorbell))
+    }
+
     fn set_cntl(&self, state: &mut State, ring: usize, value: u32) {
         let of_ring = &self.ids.rings[ring];
         // On a rising edge (`vega20_ih_toggle_ring_interrupts`).
@@ -645,6 +657,20 @@ impl Ih {
             );
         }
         ok
+    }
+}
+
+/// Reports a register write that enables ring 0 before its doorbell is routed: the doorbell that
+/// acknowledges an interrupt in between is lost (`vega20_ih_irq_init`, `ih_v7_0_irq_init`). The
+/// range of NBIF 6.3.1 never has those of ring 1 (`nbif_v6_3_1_ih_doorbell_range`).
+pub fn check_route(gpu: &Gpu, reg: RegId, value: u32) {
+    let enabled = gpu.ih.enables(reg, value);
+    if let Some(doorbell) = enabled.filter(|index| !nbio::routes_to_ih(gpu, *index)) {
+        strict!(
+            gpu.strict,
+            "ih",
+            "ring 0 is enabled before its doorbell {doorbell:#x} is routed"
+        );
     }
 }
 

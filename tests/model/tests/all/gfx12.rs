@@ -292,8 +292,6 @@ fn interrupt_ring(gpu: &Gpu) {
     set(oss::regIH_RB_WPTR_ADDR_LO, SHADOW as u32);
     set(oss::regIH_RB_WPTR_ADDR_HI, (SHADOW >> 32) as u32);
     set(oss::regIH_DOORBELL_RPTR, DOORBELL | 1 << 28);
-    let flags = 1 | 1 << 8 | 1 << 16 | 1 << 17 | 1 << 20 | 1 << 21;
-    set(oss::regIH_RB_CNTL, flags | 16 << 1 | 2 << 28);
     let enable = nbif::regRCC_DEV0_EPF0_RCC_DOORBELL_APER_EN;
     write(gpu, Ip::Nbif, enable, 1);
     // A range of two dwords.
@@ -304,6 +302,8 @@ fn interrupt_ring(gpu: &Gpu) {
         nbif::regGDC_S2A0_S2A_DOORBELL_ENTRY_1_CTRL,
         port,
     );
+    let flags = 1 | 1 << 8 | 1 << 16 | 1 << 17 | 1 << 20 | 1 << 21;
+    set(oss::regIH_RB_CNTL, flags | 16 << 1 | 2 << 28);
 }
 
 fn word(gpu: &Gpu, entry: u64, word: u64) -> u32 {

@@ -44,12 +44,12 @@ fn start(gpu: std::sync::Arc<Gpu>) -> (std::sync::Arc<Gpu>, File) {
     write(&gpu, ih::regIH_RB_WPTR_ADDR_LO, SHADOW as u32);
     write(&gpu, ih::regIH_RB_WPTR_ADDR_HI, (SHADOW >> 32) as u32);
     write(&gpu, ih::regIH_DOORBELL_RPTR, DOORBELL | 1 << 28);
+    route_ih(&gpu, DOORBELL, 8);
     write(&gpu, ih::regIH_RB_CNTL, cntl());
     gpu.reg_write(
         addr(Ip::Nbif, nbio::regRCC_DEV0_EPF0_RCC_DOORBELL_APER_EN),
         1,
     );
-    route_ih(&gpu, DOORBELL, 8);
     let flags = rustix::event::EventfdFlags::NONBLOCK;
     let event = File::from(rustix::event::eventfd(0, flags).unwrap());
     let other: OwnedFd = event.try_clone().unwrap().into();
@@ -203,6 +203,26 @@ fn one_msi_in_all_without_rearm() {
         gpu.doorbell(u64::from(DOORBELL) * 4, u64::from(32 * (n + 1)), 4);
     }
     assert_eq!(messages(&event), 1);
+}
+
+#[test]
+fn ring_is_enabled_once_its_doorbell_is_routed() {
+    let (gpu, _event) = card(Knobs::default());
+    write(&gpu, ih::regIH_RB_CNTL, 0);
+    route_ih(&gpu, DOORBELL, 0);
+    let enable = 1;
+    write(&gpu, ih::regIH_RB_CNTL, cntl() & !enable);
+    let lines = gpu.strict.lines();
+    assert!(
+        lines[0].contains("before its doorbell 0x340 is routed"),
+        "{lines:?}"
+    );
+    // Nothing else is enabled by these.
+    write(&gpu, ih::regIH_RB_CNTL, cntl() & !enable);
+    write(&gpu, ih::regIH_RB_CNTL, 0);
+    write(&gpu, ih::regIH_DOORBELL_RPTR, DOORBELL);
+    write(&gpu, ih::regIH_RB_CNTL, cntl());
+    assert_eq!(gpu.strict.unexpected(), 1);
 }
 
 #[test]
