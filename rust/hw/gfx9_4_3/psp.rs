@@ -50,7 +50,8 @@ static FILES: [FirmwareFile; 6] = [
     FirmwareFile::new(PATHS[SMU], 2, 1..=1, (13, 0)),
 ];
 
-/// Boot chain in order.
+/// Boot chain in order. No file of 13.0.6 has patch levels (SPL), for which `psp_v13_0.c` passes
+/// the key database again.
 const BOOT: &[BootStep] = &[
     steps::KEY_DATABASE,
     steps::SYSTEM_DRIVER,
@@ -63,7 +64,6 @@ const BOOT: &[BootStep] = &[
         false,
     ),
     steps::RAS_DRIVER,
-    steps::KEY_MANAGER,
     (
         psp_type::SPDM_DRV,
         bootloader::LOAD_SPDMDRV,
