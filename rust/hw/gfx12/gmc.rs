@@ -54,11 +54,20 @@ static MEM: Hub = Hub {
 /// Default of VM_L2_CNTL5 (`regGCVM_L2_CNTL5_DEFAULT`, `gfxhub_v12_0.c`).
 const L2_CNTL5: Value<name::VM_L2_CNTL5> = Value::new(0x0000_3fe0);
 
-/// Invalidates a VMID in MMHUB, which supports legacy invalidation only. `ETIMEDOUT` when the
-/// semaphore or the ACK does not come.
+/// Invalidates a VMID in MMHUB, which supports legacy invalidation only. `ETIMEDOUT` when the ACK
+/// does not come.
 fn flush_memory_hub(b: Block<'_>, vmid: u32) -> Result {
     let sem = MEM.names.VM_INVALIDATE_ENG0_SEM;
-    b.poll(sem, CPU_ENGINE, |sem| sem.raw() & 1 != 0)?;
+    match b.poll(sem, CPU_ENGINE, |sem| sem.raw() & 1 != 0) {
+        Err(e) if e == ETIMEDOUT => dev_err!(
+            b.dev(),
+            "MMHUB does not grant the semaphore of invalidation engine {CPU_ENGINE}; \
+             invalidating without it\n"
+        ),
+        granted => {
+            granted?;
+        }
+    }
     let done = MEM.names.invalidate(b, vmid, FlushType::Legacy);
     b.wr_at(sem, CPU_ENGINE, 0)?;
     done?;

@@ -77,6 +77,10 @@ knobs! {
         mapped again";
     cp_pipe_reset = "cp.pipe_reset",
         "1: the reset of a compute queue of user space has no effect, only that of its pipe has";
+    cp_kiq_active = "cp.kiq_active",
+        "1: the slots of the KIQs are active when the card comes up other than by a mode-1 reset, \
+        with pointers that are not 0, and execute no request to dequeue until they are activated \
+        (gfx9; applies at start and at reset)";
     cp_poison = "cp.poison",
         "N: the N-th dispatch in AQL queues of user space reads poison: its waves halt and the SQ \
         reports an error";
@@ -149,6 +153,9 @@ knobs! {
     psp_dead = "psp.dead", "1: the PSP boot loader does not respond (until the next reset)";
     gmc_fb_lost = "gmc.fb_lost",
         "1: MC_VM_FB_LOCATION_BASE and _TOP are 0 after a reset of the card (applies at reset)";
+    gmc_semaphore = "gmc.semaphore",
+        "1: another agent has the semaphore of invalidation engine 17 of MMHUB after a reset of \
+        the card, until it is released (gfx12; applies at start and at reset)";
     discovery_no_nps = "discovery.no_nps",
         "1: the IP discovery binary has no table of memory partitions (applies at reset)";
     discovery_bad_checksum = "discovery.bad_checksum",

@@ -425,6 +425,11 @@ impl Cp {
             .unwrap_or_else(|e| e.into_inner());
     }
 
+    /// Leaves the slot of the KIQ as a driver that did not stop it, see [`Banks::leave_active`].
+    pub fn leave_kiq_active(&self) {
+        lock(&self.banks).leave_active(Slot::new(1, 1, 0));
+    }
+
     /// Runs the engine thread; returns after [`stop`](Self::stop).
     pub fn run(&self, gpu: &Gpu) {
         let Some(xcc) = gpu.xcc(self.xcc) else {

@@ -449,6 +449,12 @@ impl Gmc {
         }
     }
 
+    /// Takes the semaphores of the memory hubs that the CPU uses. Returns whether there are any.
+    pub fn take_semaphores(&self) -> bool {
+        let takes = |hub: &HubState| hub.regs.take_semaphore();
+        self.mm.iter().filter(|hub| takes(hub)).count() != 0
+    }
+
     /// Handles a request to an invalidation engine.
     fn request(&self, hub: Hub, request: hub::Request) {
         self.log_invalidation(hub, request.value);

@@ -32,6 +32,14 @@ impl Gpu {
         if self.is_warm() && self.chip.generation == Generation::Gfx9 {
             self.xccs.iter().for_each(|xcc| xcc.gc.stop_rlc(self));
         }
+        if self.knobs.gmc_semaphore.on() && self.gmc.take_semaphores() {
+            self.knobs.gmc_semaphore.hit();
+        }
+        let is_gfx9 = self.chip.generation == Generation::Gfx9;
+        if self.knobs.cp_kiq_active.on() && is_gfx9 && kind != Reset::Mode1 {
+            self.knobs.cp_kiq_active.hit();
+            self.xccs.iter().for_each(|xcc| xcc.cp.leave_kiq_active());
+        }
         let defects = discovery::Defects {
             checksum: self.knobs.discovery_bad_checksum.on(),
             repeated: self.knobs.discovery_repeated.on(),

@@ -214,6 +214,22 @@ fn invalidation_by_vmid_and_ack() {
 }
 
 #[test]
+fn semaphore_of_another_agent_is_released_by_the_driver() {
+    let knobs = Knobs::default();
+    assert!(knobs.set("gmc.semaphore", 1));
+    let gpu = common::card(&CHIP, knobs);
+    let sem = mm::regMMVM_INVALIDATE_ENG17_SEM;
+    assert_eq!(read(&gpu, Ip::Mmhub, sem), 0);
+    write(&gpu, Ip::Mmhub, mm::regMMVM_INVALIDATE_ENG17_REQ, 1 << 9);
+    write(&gpu, Ip::Mmhub, sem, 0);
+    assert_eq!(read(&gpu, Ip::Mmhub, sem), 1);
+    gpu.reset(Reset::Flr);
+    assert_eq!(read(&gpu, Ip::Mmhub, sem), 0);
+    assert_eq!(gpu.knobs.hits("gmc.semaphore"), Some(2));
+    assert_eq!(gpu.strict.unexpected(), 0);
+}
+
+#[test]
 fn adversary_drops_what_the_fields_of_gfx12_name() {
     use gc::*;
     let gpu = common::adverse(&CHIP, 3);

@@ -214,6 +214,8 @@ pub struct Banks {
     stalled: bool,
     /// Queues that were active when their MEC or their pipe was stopped.
     held: BTreeSet<Slot>,
+    /// A slot that is active without a queue, see [`Self::leave_active`].
+    left: Option<Slot>,
     /// See [`Self::take_continued`].
     continued: Option<Slot>,
     /// Dispatches in flight by slot, of the queues whose packets this XCC executes.
@@ -252,6 +254,7 @@ impl Banks {
             poll_once: 0,
             stalled: false,
             held: BTreeSet::new(),
+            left: None,
             continued: None,
             jobs: vec![Vec::new(); MEC_SLOTS],
         }
@@ -392,6 +395,16 @@ impl Banks {
     /// continues now.
     pub fn take_continued(&mut self) -> Option<Slot> {
         self.continued.take()
+    }
+
+    /// Makes a slot active with pointers that are not 0, but without a queue: firmware does not
+    /// know it, and does not dequeue it.
+    pub fn leave_active(&mut self, slot: Slot) {
+        let bank = self.slot_mut(slot);
+        bank.set(gc::regCP_HQD_ACTIVE, 1);
+        bank.set(gc::regCP_HQD_PQ_RPTR, 0x28);
+        bank.set(gc::regCP_HQD_PQ_WPTR_LO, 0x28);
+        self.left = Some(slot);
     }
 
     /// Returns the HQDs of MECs with an active queue that does not run, as its MEC was stopped or,
@@ -569,10 +582,13 @@ impl Banks {
     }
 
     fn write_bank(&mut self, slot: Slot, off: u32, value: u32, wakes: &mut Vec<Wake>) {
+        let is_left = self.left == Some(slot);
         let bank = self.slot_mut(slot);
-        let was_active = bank.active();
+        let was_active = bank.active() && !is_left;
         bank.0[(off - FIRST) as usize] = value;
         if off == gc::regCP_HQD_ACTIVE.off {
+            self.left = self.left.filter(|_| !is_left);
+            let bank = self.slot(slot);
             match (was_active, bank.active()) {
                 (false, true) => {
                     self.held.remove(&slot);
@@ -619,6 +635,31 @@ mod tests {
         assert_eq!(banks.read(sel(1, 2, 4), reg), Ok(0));
         assert_eq!(banks.read(sel(0, 0, 0), reg), Err(NoBank));
         assert!(wakes.is_empty());
+    }
+
+    #[test]
+    fn slot_that_was_left_active_is_not_dequeued() {
+        let mut banks = Banks::new(Generation::Gfx9, Boot::Warm);
+        let mut wakes = Vec::new();
+        let (slot, s) = (Slot::new(1, 1, 0), sel(2, 1, 0));
+        let active = id(gc::regCP_HQD_ACTIVE);
+        let mut write = |banks: &mut Banks, reg, value| {
+            wakes.clear();
+            banks.write(s, reg, value, &mut wakes).unwrap();
+            wakes.len()
+        };
+        // Inactive in between or not.
+        for first in [0, 1] {
+            banks.leave_active(slot);
+            assert_eq!(banks.read(s, active), Ok(1));
+            assert_ne!(banks.read(s, id(gc::regCP_HQD_PQ_RPTR)), Ok(0));
+            for reg in [gc::regCP_HQD_DEQUEUE_REQUEST, gc::regCP_HQD_PQ_WPTR_LO] {
+                assert_eq!(write(&mut banks, id(reg), 1), 0);
+            }
+            assert_eq!(write(&mut banks, active, first), first as usize);
+            assert_eq!(write(&mut banks, active, 1), 1 - first as usize);
+            assert_eq!(write(&mut banks, active, 0), 1);
+        }
     }
 
     #[test]

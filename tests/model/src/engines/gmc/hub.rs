@@ -183,6 +183,12 @@ impl HubRegs {
         u32::from(before & bit == 0)
     }
 
+    /// Takes the semaphore of the engine that the CPU uses, if it needs that.
+    pub fn take_semaphore(&self) -> bool {
+        const CPU_ENGINE: u32 = 17;
+        self.at.needs_semaphore && self.acquire(CPU_ENGINE) != 0
+    }
+
     /// Returns the invalidation engine that a write of the host requests without its semaphore.
     pub fn without_semaphore(&self, reg: RegId) -> Option<u32> {
         let engine = reg.off.wrapping_sub(self.at.eng0_req);
