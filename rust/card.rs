@@ -236,6 +236,12 @@ impl Card {
             found.vram_size,
         )?;
         let vbios = Vbios::read(pdev, |out| generation.nbio.read_rom(&mmio, out));
+        if vbios.as_ref().is_some_and(Vbios::trains_memory) {
+            dev_warn!(
+                pdev.as_ref(),
+                "the VBIOS requires memory training by the driver, which is not supported: the card may not work after a reset or suspend\n"
+            );
+        }
         let reserved = match &vbios {
             Some(vbios) => vbios.reserved(),
             None => generation.caps.reserved_vram,

@@ -48,6 +48,10 @@ const TABLE_HEADER: usize = 4;
 const FIRMWARE_INFO: usize = 4;
 /// Offset of the revision of the firmware in `firmwareinfo`.
 const REVISION: usize = 4;
+/// Offset of `firmware_capability` in `atom_firmware_info_v3_1` and later ones.
+const CAPABILITY: usize = 0x10;
+/// `ATOM_FIRMWARE_CAP_ENABLE_2STAGE_BIST_TRAINING`.
+const TWO_STAGE_TRAINING: u32 = 0x400;
 /// Offset of `ras_rom_i2c_slave_addr` in `atom_firmware_info_v3_4` and later ones.
 const EEPROM_ADDRESS: usize = 0x33;
 /// Offset of `fw_reserved_size_in_kb` in `atom_firmware_info_v3_4` and `_v3_5`.
@@ -119,6 +123,16 @@ impl Vbios {
             0 => TMR_OFFSET,
             _ => u64::from(kib) << 10,
         }
+    }
+
+    /// Returns whether the driver is to train the memory while the secure OS does not run
+    /// (`amdgpu_atomfirmware_mem_training_supported`, `psp_v14_0_memory_training`).
+    pub(crate) fn trains_memory(&self) -> bool {
+        let Some((at, format, content)) = self.table(FIRMWARE_INFO) else {
+            return false;
+        };
+        let capability = self.u32(at + CAPABILITY).unwrap_or(0);
+        (format, content) >= (3, 1) && capability & TWO_STAGE_TRAINING != 0
     }
 
     /// Returns the address of the table of bad pages on the bus of the board's EEPROMs; `None` if

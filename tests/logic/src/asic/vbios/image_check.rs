@@ -85,6 +85,7 @@ fn images_of_the_model() {
             let vbios = vbios.expect("valid");
             assert_eq!(vbios.image(), bytes);
             assert_eq!(vbios.reserved(), RESERVED);
+            assert!(!vbios.trains_memory());
             assert_eq!(vbios.bad_page_table(), Some(0));
             assert_eq!(vbios.part_number(), b"113-RKFD-MODEL");
             assert_eq!(vbios.build(), b"00000001");
@@ -94,6 +95,31 @@ fn images_of_the_model() {
             assert_eq!(vbios.revision(), 1);
         }
     }
+}
+
+/// One capability of many, in the revisions that have them.
+#[test]
+fn training_is_a_capability() {
+    let mut bytes = image();
+    let firmware = firmware_info(&bytes);
+    for (format, content, capability, expected) in [
+        (3, 1, 0x400u32, true),
+        (3, 5, 0x4c3, true),
+        (4, 0, u32::MAX, true),
+        (3, 4, !0x400, false),
+        (3, 0, 0x400, false),
+        (2, 4, 0x400, false),
+    ] {
+        bytes[firmware + 2..firmware + 4].copy_from_slice(&[format, content]);
+        bytes[firmware + 0x10..][..4].copy_from_slice(&capability.to_le_bytes());
+        let trains = valid(&bytes).trains_memory();
+        assert_eq!(trains, expected, "{format}.{content} {capability:#x}");
+    }
+    bytes.truncate(firmware + 0x12);
+    assert!(
+        !checked(&bytes).is_some_and(|vbios| vbios.trains_memory()),
+        "truncated"
+    );
 }
 
 /// The byte is ignored if it is 0, or the table is of a version without it.
