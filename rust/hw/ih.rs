@@ -127,7 +127,7 @@ pub(super) trait IhVersion: Sync {
         Ok(())
     }
 
-    /// Disables ring 1 and the retry CAM.
+    /// Disables and empties ring 1. The retry CAM stays enabled.
     fn stop_retry(b: Block<'_>) -> Result {
         let _ = b;
         Ok(())

@@ -23,8 +23,8 @@ pub(crate) trait NbioHal: Sync {
     /// interface. Errors as [`Block::address`].
     fn window(&self, nbif: &Instance) -> Result<Window>;
 
-    /// Enables FB access, doorbells and the HDP flush remap; `remap` is the byte offset of the
-    /// remapped HDP flush registers in the register BAR.
+    /// Enables doorbells and the HDP flush remap; `remap` is the byte offset of the remapped HDP
+    /// flush registers in the register BAR.
     fn start(&self, mmio: &Mmio, remap: u32) -> Result;
 
     /// Returns the memory partition modes; `None` for a card without partitions.
@@ -85,7 +85,7 @@ pub(super) trait NbioVersion: Sync {
     /// See [`NbioHal::window`].
     fn window(nbif: &Instance) -> Result<Window>;
 
-    /// Runs before FB access and doorbells are enabled.
+    /// Runs before doorbells are enabled.
     fn init(mmio: &Mmio, b: Block<'_>) -> Result {
         let _ = (mmio, b);
         Ok(())
