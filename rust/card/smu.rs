@@ -7,12 +7,12 @@ use kernel::{
     new_mutex,
     page::PAGE_SIZE,
     prelude::*,
-    sync::{Arc, Mutex},
+    sync::Mutex,
     time::{delay::fsleep, Delta, Instant, Monotonic},
 };
 
 use super::{
-    gart::{Buffer, Gart},
+    gart::Buffer,
     limits::{Edits, Level, Limit, Limits, Settings},
 };
 use crate::{
@@ -109,11 +109,14 @@ impl Smu {
     /// Enables all features and reads the properties of the card, once. PSP, memory hubs and GART
     /// run. Without metrics in time clocks, serial numbers and limits are unknown until metrics are
     /// read later, as in the C driver (`smu_v13_0_6_set_default_dpm_table`). Settings that firmware
-    /// rejects are dropped. `EIO` when firmware does not run, `ETIMEDOUT` when it does not respond.
-    pub(crate) fn start(&self, mmio: &Mmio, gart: &Arc<Gart>) -> Result {
+    /// rejects are dropped. `alloc` allocates memory of firmware and driver in VRAM, where the C
+    /// driver has that of cards (`smu_v13_0_6_tables_init`). `EIO` when firmware does not run,
+    /// `ETIMEDOUT` when it does not respond.
+    pub(crate) fn start(&self, mmio: &Mmio, alloc: impl FnOnce(usize) -> Result<Buffer>) -> Result {
         let state = &mut *self.state.lock();
         if state.table.is_none() {
-            state.table = Some(Buffer::system(gart, self.hal.table_bytes(), 1)?);
+            let bytes = self.hal.table_bytes().next_multiple_of(PAGE_SIZE);
+            state.table = Some(alloc(bytes)?);
         }
         let table = state.table.as_ref().ok_or(ENOMEM)?;
         // Also if the last message times out: firmware may have executed it.
@@ -448,7 +451,10 @@ impl Smu {
                     mmio,
                     address,
                     part,
-                    &|bytes| table.write_bytes(0, bytes),
+                    &|bytes| {
+                        table.write_bytes(0, bytes)?;
+                        table.publish()
+                    },
                     &|at| table.read32(at),
                 )?;
             }

@@ -12,7 +12,7 @@ use kernel::{
 
 use super::Gpu;
 use crate::{
-    card::Card,
+    card::{vram::VramUser, Card},
     hw::{HubSetup, McLayout},
     kapi::{self, irq::Irq},
     ring::{
@@ -72,7 +72,8 @@ impl Gpu {
         self.psp().start(&self.psp_context()?)?;
         self.leave_firmware_memory()?;
         if let Some(smu) = self.smu() {
-            smu.start(mmio, self.gart()).inspect_err(|e| {
+            let alloc = |bytes| self.vram_buffer(bytes, VramUser::Driver);
+            smu.start(mmio, alloc).inspect_err(|e| {
                 dev_err!(self.dev(), "the SMU does not start: {e:?}\n");
             })?;
         }

@@ -105,7 +105,17 @@ pub fn driver_table(gpu: &Gpu, [high, low]: [u32; 2], message: u32) -> Result<u6
             );
             Err(response::REJECTED_PREREQ)
         }
-        table => Ok(table),
+        table => {
+            let vram = gpu.placement.start()..gpu.placement.start() + gpu.vram.len();
+            if !vram.contains(&table) {
+                strict!(
+                    gpu.strict,
+                    "smu",
+                    "the driver's table at {table:#x} is not in VRAM"
+                );
+            }
+            Ok(table)
+        }
     }
 }
 
