@@ -234,6 +234,7 @@ impl Hooks for Driver {
     fn resume(pdev: &pci::Device<Core<'_>>, this: Pin<&Self::Data<'_>>) -> Result {
         let gpu = &this.up.gpu;
         let back = if gpu.is_hung() {
+            gpu.abandon_image();
             Ok(())
         } else {
             gpu.resume(pdev)

@@ -195,8 +195,12 @@ impl Clearing {
         )
     }
 
-    /// Zeroes by `engine` from now on. `ENOMEM` without memory for the work queue.
+    /// Zeroes by `engine` from now on, or by the one that is attached. `ENOMEM` without memory for
+    /// the work queue.
     pub(super) fn attach(&self, engine: Arc<dyn ClearEngine>) -> Result {
+        if self.state.lock().attached.is_some() {
+            return Ok(());
+        }
         let attached = Attached {
             engine,
             queue: Builder::ordered().mem_reclaim().build(c"rkfd_clear")?,

@@ -67,20 +67,31 @@ impl Gpu {
             Ok(image) => *self.image.lock() = Some(image),
             Err(e) => {
                 self.unpause_sdma();
-                self.vram().attach(self.clone())?;
+                self.attach_clearing();
                 return Err(e);
             }
         }
         self.take_down();
         if self.is_hung() {
-            // An engine did not stop. A reset must not write the contents over memory of others.
-            let image = self.image.lock().take();
-            drop(image);
-            if let Err(e) = self.vram().attach(self.clone()) {
-                dev_warn!(self.dev(), "freed VRAM stays uncleared: {e:?}\n");
-            }
+            // An engine did not stop.
+            self.abandon_image();
         }
         Ok(())
+    }
+
+    /// Drops the VRAM contents that [`Gpu::suspend`] saved, if any, on a device that is hung or
+    /// will be: a reset must not write them over memory that others own by then.
+    pub(crate) fn abandon_image(self: &Arc<Self>) {
+        let image = self.image.lock().take();
+        drop(image);
+        self.attach_clearing();
+    }
+
+    /// Zeroes freed VRAM by SDMA again. Without memory the CPU zeroes it on allocation.
+    fn attach_clearing(self: &Arc<Self>) {
+        if let Err(e) = self.vram().attach(self.clone()) {
+            dev_warn!(self.dev(), "freed VRAM stays uncleared: {e:?}\n");
+        }
     }
 
     /// Brings the device up after [`Gpu::suspend`]. After an error, as of [`Gpu::bring_up`], it is
@@ -91,12 +102,15 @@ impl Gpu {
             .reset_if_alive(pdev, "it kept its power in suspend")
             .and_then(|()| self.bring_up())
             // MMU notifiers zap PTEs also while VRAM is saved, and later.
-            .and_then(|()| self.spaces().zap_all_again())
-            .and_then(|()| self.vram().attach(self.clone()));
-        if let Err(e) = up {
-            dev_err!(self.dev(), "resume failed: {e:?}\n");
-            self.vram().end_loss();
-            self.wedge("resume failed");
+            .and_then(|()| self.spaces().zap_all_again());
+        match up {
+            Ok(()) => self.attach_clearing(),
+            Err(e) => {
+                dev_err!(self.dev(), "resume failed: {e:?}\n");
+                self.abandon_image();
+                self.vram().end_loss();
+                self.wedge("resume failed");
+            }
         }
         up
     }

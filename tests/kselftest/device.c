@@ -233,3 +233,15 @@ int kmsg_lines_with(int fd, const char *text)
 		found += strstr(line, text) != NULL;
 	return found;
 }
+
+bool kmsg_wait_for(int fd, const char *text, int seconds)
+{
+	double end = seconds_now() + seconds * ktap_time_factor();
+
+	while (seconds_now() < end) {
+		if (kmsg_lines_with(fd, text))
+			return true;
+		usleep(20000);
+	}
+	return false;
+}

@@ -51,5 +51,7 @@ int kmsg_open(void);
 bool kmsg_next(int fd, char *line, size_t size);
 /* Returns how many log lines since the last call contain `text`. */
 int kmsg_lines_with(int fd, const char *text);
+/* Waits for a log line that contains `text`. Returns false after `seconds`. */
+bool kmsg_wait_for(int fd, const char *text, int seconds);
 
 #endif

@@ -100,26 +100,13 @@ static void reset_link(void)
 	sleep(1);
 }
 
-/* Waits for a line of the kernel log. Returns false after the time limit. */
-static bool wait_for_line(int log, const char *text, int seconds)
-{
-	double end = seconds_now() + seconds * ktap_time_factor();
-
-	while (seconds_now() < end) {
-		if (kmsg_lines_with(log, text))
-			return true;
-		usleep(20000);
-	}
-	return false;
-}
-
 /* Injects an error, and waits until the kernel has handled it. */
 static void recover_from(uint32_t uncorrectable)
 {
 	int log = kmsg_open();
 
 	ASSERT_OK(inject(uncorrectable));
-	EXPECT(wait_for_line(log, "AER: device recovery successful", SECONDS));
+	EXPECT(kmsg_wait_for(log, "AER: device recovery successful", SECONDS));
 	close(log);
 }
 
@@ -236,7 +223,7 @@ TEST_TIMEOUT(other_error_beside_unhandled_function, 200)
 	start(&u);
 	log = kmsg_open();
 	ASSERT_OK(inject(PCI_ERR_UNC_COMP_TIME));
-	ASSERT(wait_for_line(log, "AER: device recovery failed", SECONDS));
+	ASSERT(kmsg_wait_for(log, "AER: device recovery failed", SECONDS));
 	expect_nothing_lost(&u);
 	ASSERT_OK(ktap_in_child(fixture_lives, NULL));
 }
@@ -349,7 +336,7 @@ TEST_TIMEOUT(card_does_not_come_back, 400)
 	knob_set("pci.gone", 1);
 	ASSERT_OK(inject(PCI_ERR_UNC_DLP));
 	EXPECT_EQ(expect_hang_event(&f.k, event, WAIT_MS), 1);
-	EXPECT(wait_for_line(log, "AER: device recovery failed", GONE_SECONDS));
+	EXPECT(kmsg_wait_for(log, "AER: device recovery failed", GONE_SECONDS));
 	EXPECT(uevents_have(uevents, "WEDGED=rebind,bus-reset", WAIT_MS));
 	EXPECT_RET(fixture_update_queue(&f.q, 0), -EIO);
 	ASSERT_OK(device_remove());

@@ -3,11 +3,13 @@
 #define _GNU_SOURCE
 #include <pthread.h>
 #include <stdlib.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include "cs.h"
 #include "debugger.h"
 #include "device.h"
+#include "knobs.h"
 
 #define SIZE (12ull << 20)
 
@@ -208,4 +210,75 @@ TEST_TIMEOUT(watchpoint_survives, 120)
 	words[64] = 1;
 	usleep(300000);
 	EXPECT_EQ(f.signal.s->value, 1);
+}
+
+#define PARTS 16
+
+static struct cs part_cs;
+static uint64_t part_bytes;
+
+/* Allocates a part of VRAM, which waits for a reset. */
+static void *allocate_part(void *handle)
+{
+	EXPECT_OK(cs_bo_create(part_cs.fd, part_bytes, AMDGPU_GEM_DOMAIN_VRAM,
+			       AMDGPU_GEM_CREATE_CPU_ACCESS_REQUIRED, handle));
+	return NULL;
+}
+
+/* Returns in how many pages of a BO the first word is not 0. */
+static unsigned int nonzero_pages(uint32_t handle)
+{
+	union drm_amdgpu_gem_mmap args = { .in.handle = handle };
+	unsigned int count = 0;
+	volatile uint64_t *words;
+
+	ASSERT_OK(kfd_ioctl(part_cs.fd, DRM_IOCTL_AMDGPU_GEM_MMAP, &args));
+	words = mmap(NULL, part_bytes, PROT_READ, MAP_SHARED, part_cs.fd,
+		     (off_t)args.out.addr_ptr);
+	ASSERT(words != MAP_FAILED, "%s", strerror(errno));
+	for (uint64_t i = 0; i < part_bytes / 8; i += 512)
+		count += words[i] != 0;
+	munmap((void *)words, part_bytes);
+	return count;
+}
+
+/*
+ * The boot firmware does not set the address of VRAM at resume, but at the reset that follows: that
+ * does not write the saved contents over memory that was allocated since.
+ */
+TEST_TIMEOUT(saved_vram_after_a_failed_resume, 180)
+{
+	uint32_t handles[PARTS];
+	pthread_t threads[PARTS];
+	unsigned int before;
+	struct kfd_bo *vram;
+	struct kfd k;
+	int log;
+
+	knobs_open();
+	need_sleep();
+	before = knob_hits("gmc.fb_lost");
+	cs_open(&part_cs);
+	fixture_open(&k);
+	/* More than half, thus of the same memory. */
+	part_bytes = small_vram_bytes(&k) * 3 / 4 / PARTS & ~((2ull << 20) - 1);
+	ASSERT_OK(kfd_bo_create(&k, PARTS * part_bytes, KFD_FLAGS_VRAM, &vram));
+	for (uint64_t i = 0; i < PARTS * part_bytes / 8; i += 512)
+		((uint64_t *)vram->va)[i] = ~i;
+	log = kmsg_open();
+	knob_set("gmc.fb_lost", 2);
+	EXPECT_OK(sleep_and_wake("devices"));
+	EXPECT_OK(kfd_bo_free(&k, vram));
+	for (int i = 0; i < PARTS; i++)
+		ASSERT(!pthread_create(&threads[i], NULL, allocate_part, &handles[i]));
+	for (int i = 0; i < PARTS; i++)
+		pthread_join(threads[i], NULL);
+	ASSERT(kmsg_wait_for(log, "was reset (", 60));
+	close(log);
+	EXPECT_EQ(knob_hits("gmc.fb_lost"), before + 1);
+	for (int i = 0; i < PARTS; i++)
+		EXPECT_EQ(nonzero_pages(handles[i]), 0);
+	close(part_cs.fd);
+	kfd_close(&k);
+	ASSERT_OK(ktap_in_child(fixture_lives, NULL));
 }

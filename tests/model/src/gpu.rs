@@ -109,6 +109,8 @@ pub struct Gpu {
     warm: AtomicBool,
     /// Configuration space is to be reset too.
     config_lost: AtomicBool,
+    /// The last reset has lost the location of VRAM, as `gmc.fb_lost` demands.
+    fb_lost: AtomicBool,
     /// Held during a reset.
     resets: Mutex<()>,
     /// Time at which a mode-1 reset ends, in ns of the trace.
@@ -307,6 +309,7 @@ impl Gpu {
             boot,
             warm: AtomicBool::new(boot == Boot::Warm),
             config_lost: AtomicBool::new(false),
+            fb_lost: AtomicBool::new(false),
             resets: Mutex::default(),
             mode1_end: AtomicU64::new(0),
             counters: Counters::default(),

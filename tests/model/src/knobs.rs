@@ -152,7 +152,8 @@ knobs! {
         file's (applies at start)";
     psp_dead = "psp.dead", "1: the PSP boot loader does not respond (until the next reset)";
     gmc_fb_lost = "gmc.fb_lost",
-        "1: MC_VM_FB_LOCATION_BASE and _TOP are 0 after a reset of the card (applies at reset)";
+        "1: MC_VM_FB_LOCATION_BASE and _TOP are 0 after a reset of the card; 2: the same after the \
+        next reset only (applies at reset)";
     gmc_semaphore = "gmc.semaphore",
         "1: another agent has the semaphore of invalidation engine 17 of MMHUB after a reset of \
         the card, until it is released (gfx12; applies at start and at reset)";

@@ -115,7 +115,7 @@ impl Gpu {
     /// Clears the location of VRAM until the boot firmware, which sets it, is ready: the C driver
     /// waits for the boot loader first (`amdgpu_device_asic_init`, `amdgpu_device_mode1_reset`).
     fn await_boot(&self) {
-        if self.psp.is_booting() && !self.knobs.gmc_fb_lost.on() {
+        if self.psp.is_booting() && !self.fb_lost.load(Ordering::Acquire) {
             self.gmc.await_fb_location();
         }
     }
@@ -163,9 +163,14 @@ impl Gpu {
         self.sdma.reset(self);
         self.ih.reset();
         self.gmc.reset();
-        if self.knobs.gmc_fb_lost.on() {
+        let lost = self.knobs.gmc_fb_lost.get();
+        self.fb_lost.store(lost != 0, Ordering::Release);
+        if lost != 0 {
             self.knobs.gmc_fb_lost.hit();
             self.gmc.lose_fb_location();
+        }
+        if lost == 2 {
+            self.knobs.gmc_fb_lost.set(0);
         }
         self.xccs.iter().for_each(|xcc| xcc.gc.reset());
         self.late.clear();
