@@ -148,11 +148,16 @@ impl SvmQueues {
         self.state.lock()
     }
 
-    /// Adds a GPU on which the process may have queues from now on. `EINVAL` without such a GPU.
+    /// Adds a GPU on which the process may have queues from now on. Does nothing if it was added,
+    /// until [`Self::part`]. `EINVAL` without such a GPU.
     pub(super) fn join(&self, index: usize, node: &Arc<Node>, process: &Arc<DqmProcess>) -> Result {
         let mut guard = self.lock();
         let state: &mut SvmQueuesState = &mut guard;
         let slot = state.gpus.get_mut(index).ok_or(EINVAL)?;
+        // Another one would evict the queues once more, for one restore.
+        if slot.is_some() {
+            return Ok(());
+        }
         let mut gpu = GpuQueues::new(node, process, EvictionTrigger::Svm);
         if state.batch > 0 {
             gpu.evict();
