@@ -93,7 +93,10 @@ pub(super) fn runtime_enable(
         if !state.queues.is_empty() {
             return Err(EEXIST);
         }
-        set_runtime_on_gpus(process, true)?;
+        set_runtime_on_gpus(process, true).inspect_err(|_| {
+            // Cannot fail: the schedulers have no part in it.
+            let _ = set_runtime_on_gpus(process, false);
+        })?;
         let runtime = Runtime {
             r_debug: args.r_debug,
             enabled: true,

@@ -248,7 +248,8 @@ impl Buffer {
         self.map_at(self.va, vm)?;
         if self.flags.is_aql() {
             if let Err(e) = self.map_at(self.va + self.size, vm) {
-                vm.unmap(self.va, self.size)?;
+                // Its error would hide the first one.
+                let _ = vm.unmap(self.va, self.size);
                 return Err(e);
             }
         }

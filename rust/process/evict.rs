@@ -184,6 +184,8 @@ impl Evictor {
                     state.since = Some(Instant::now());
                     drop(state);
                     Self::schedule(this, BACK_OFF);
+                } else if this.process.owner() == QueueOwner::Process {
+                    smi::restored(this.node.id(), this.process.pids(), false);
                 }
                 return Err(e);
             }
