@@ -142,9 +142,9 @@ impl Up {
         }
         // No new users after this.
         drop(listed.partitions);
-        // From here on CPU accesses of processes may go to other pages, of which their kernels must
-        // not read arguments. Engines that do not stop are halted below.
-        let _ = self.nodes.stop();
+        // Without the render node CPU accesses to BOs go to other pages: kernels must not read
+        // arguments that were written there. Engines that do not stop are halted below.
+        let _ = self.nodes.end_queues();
         // Waits for jobs that are being submitted and for accesses to BOs by the render nodes, zaps
         // their mappings. Other ioctls that have begun continue.
         drop(listed.render);

@@ -256,10 +256,15 @@ impl NodeSet {
         started
     }
 
-    /// Stops the schedulers of all nodes permanently and drops the nodes. Returns the first error
-    /// of a scheduler, which may be running.
+    /// Stops the schedulers of all nodes permanently. Returns the first error of a scheduler, which
+    /// may be running.
+    pub(crate) fn end_queues(&self) -> Result {
+        self.stop_each(Dqm::end)
+    }
+
+    /// The same, and drops the nodes.
     pub(crate) fn end(&self) -> Result {
-        let ended = self.stop_each(Dqm::end);
+        let ended = self.end_queues();
         let nodes = core::mem::take(&mut *self.nodes.lock());
         drop(nodes);
         ended

@@ -75,8 +75,8 @@ impl Gpu {
     /// is not ready in time. `ENODEV` if the card has left the bus, else errors as
     /// [`Card::mode1_reset`].
     ///
-    /// The PCI core restores the configuration of before that reset, which was lost if the link
-    /// was reset still before.
+    /// The PCI core restores what it saved before that reset: no addresses, if the link was reset
+    /// shortly before.
     ///
     /// [`Card::mode1_reset`]: crate::card::Card::mode1_reset
     pub(crate) fn reset_firmware(
@@ -121,8 +121,8 @@ impl Gpu {
         size.is_ok_and(|size| size != u32::MAX)
     }
 
-    /// Restores the configuration of a card after a reset of its link, without bus mastering:
-    /// engines may run. `ENODEV` if the card does not answer on the bus.
+    /// Restores the configuration of a card after a reset of its function or link, without bus
+    /// mastering: engines may run. `ENODEV` if the card does not answer on the bus.
     pub(crate) fn restore_config(
         &self,
         pdev: &pci::Device<Core<'_>>,

@@ -94,7 +94,7 @@ pub(super) fn runtime_enable(
             return Err(EEXIST);
         }
         set_runtime_on_gpus(process, true).inspect_err(|_| {
-            // Cannot fail: the schedulers have no part in it.
+            // Only clears flags, also on GPUs that were not reached.
             let _ = set_runtime_on_gpus(process, false);
         })?;
         let runtime = Runtime {

@@ -195,7 +195,7 @@ impl Svm {
                 continue;
             };
             left &= !self.members_of(from.gpu());
-            // Of the first page: a range is in the VRAM of one node.
+            // Pages in the VRAM of other nodes of the card are counted on that of the first page.
             let mut begun = None;
             let begin = |node| {
                 if begun.is_none() {

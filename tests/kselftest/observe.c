@@ -239,20 +239,23 @@ TEST(debugfs_rings_have_types)
 /* Freed VRAM is cleared by jobs of the scheduler on a kernel SDMA ring, in VMID 0. */
 TEST(kernel_clears_are_scheduler_jobs)
 {
+	unsigned int vmid = ~0u;
 	struct kfd_bo *bo;
+	char *text, *job;
 	struct kfd k;
-	char *text;
 
 	watch_need_events();
 	fixture_open(&k);
-	watch_start();
 	ASSERT_OK(kfd_bo_create(&k, 16 << 20, KFD_FLAGS_VRAM, &bo));
+	watch_start();
 	ASSERT_OK(kfd_bo_free(&k, bo));
 	sleep(1);
 	text = watch_stop();
 	EXPECT(watch_count(text, "drm_sched_job_queue: ") >= 1, "%.4000s", text);
-	EXPECT(watch_count(text, "rkfd_sdma_job: ") >= 1, "%.4000s", text);
-	EXPECT(strstr(text, " vmid=0 ") != NULL, "%.4000s", text);
+	job = strstr(text, "rkfd_sdma_job: ");
+	ASSERT(job != NULL, "%.4000s", text);
+	EXPECT(sscanf(job, "rkfd_sdma_job: gpu_id=%*u engine=%*u vmid=%u", &vmid) == 1);
+	EXPECT_EQ(vmid, 0);
 	free(text);
 }
 

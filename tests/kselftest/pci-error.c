@@ -303,7 +303,7 @@ TEST_TIMEOUT(gart_after_pending_jobs, 200)
 		cs_add_ib(&job, cs_write(&cs, cs.data.va, 2));
 		ASSERT_OK(cs_submit(&job, &handle));
 	}
-	end = seconds_now() + 5;
+	end = seconds_now() + 5 * ktap_time_factor();
 	while (gart_pages() <= before && seconds_now() < end)
 		usleep(1000);
 	EXPECT(gart_pages() > before);
@@ -312,10 +312,9 @@ TEST_TIMEOUT(gart_after_pending_jobs, 200)
 	close(cs.fd);
 	ASSERT_OK(ktap_in_child(fixture_lives, NULL));
 	/* A work item frees the GART pages of jobs. */
-	end = seconds_now() + 5;
-	do
-		after = gart_pages();
-	while (after > before && seconds_now() < end);
+	end = seconds_now() + 5 * ktap_time_factor();
+	while ((after = gart_pages()) > before && seconds_now() < end)
+		usleep(10000);
 	EXPECT(after <= before, "%ld pages before, %ld after", before, after);
 }
 

@@ -416,8 +416,11 @@ TEST_TIMEOUT(suspended_queue, 120)
 
 #define ARGUMENT_PAGES 4096u
 
-/* Launches kernels, each with arguments in a page that was not accessed before. */
-static void launch_from_new_pages(void)
+/*
+ * Launches kernels, each with arguments in a page that was not accessed before. Writes to `ready`
+ * after the first one.
+ */
+static void launch_from_new_pages(int ready)
 {
 	struct kfd_bo *pages, page;
 	struct fixture f;
@@ -427,10 +430,15 @@ static void launch_from_new_pages(void)
 	page = *pages;
 	f.kernarg = &page;
 	for (uint32_t i = 0; i < ARGUMENT_PAGES; i++) {
-		ASSERT_OK(fixture_fill(&f, &f.q, f.data->va, 64, i));
+		/* Fails once the device is unbound. */
+		if (fixture_fill(&f, &f.q, f.data->va, 64, i))
+			break;
 		page.va = (char *)page.va + KFD_PAGE;
+		if (!i)
+			ASSERT(write(ready, "", 1) == 1);
 	}
-	ktap_end();
+	pause();
+	_exit(0);
 }
 
 /*
@@ -445,14 +453,18 @@ TEST_TIMEOUT(arguments_of_launches, 120)
 	log = kmsg_open();
 	for (int i = 0; i < 4; i++) {
 		pid_t children[2];
-		int status;
+		int status, ready[2];
 
+		ASSERT(pipe(ready) == 0);
 		for (int c = 0; c < 2; c++) {
 			children[c] = fork_child();
 			if (!children[c])
-				launch_from_new_pages();
+				launch_from_new_pages(ready[1]);
 		}
-		usleep(400000);
+		for (int c = 0; c < 2; c++)
+			wait_for_byte(ready[0]);
+		close(ready[0]);
+		close(ready[1]);
 		ASSERT_OK(device_unbind());
 		for (int c = 0; c < 2; c++) {
 			kill(children[c], SIGKILL);
