@@ -273,64 +273,6 @@ TEST_TIMEOUT(pending_jobs_are_cancelled, 200)
 	cs_expect_lost(&cs);
 }
 
-#define FENCE_BUFFERS 32
-
-/* A work item frees the pages of earlier programs: returns their number once it stays for 1 s. */
-static long settled_gart_pages(void)
-{
-	long last, now = gart_pages();
-
-	do {
-		last = now;
-		sleep(1);
-		now = gart_pages();
-	} while (now != last);
-	return now;
-}
-
-/* Pending jobs that will write fences to buffers, which take room in the GART, are cancelled. */
-TEST_TIMEOUT(gart_after_pending_jobs, 200)
-{
-	struct cs_bo fences[FENCE_BUFFERS];
-	uint64_t running, handle;
-	long before, after;
-	struct cs cs;
-	double end;
-
-	need_errors();
-	ASSERT_OK(ktap_in_child(fixture_lives, NULL));
-	cs_open(&cs);
-	before = settled_gart_pages();
-	ASSERT_OK(cs_run(&cs, 0, cs_poll(&cs, cs.data.va, 1), &running));
-	for (int i = 0; i < FENCE_BUFFERS; i++) {
-		struct drm_amdgpu_cs_chunk_fence fence = { 0 };
-		struct drm_amdgpu_bo_list_entry bos[] = { { cs.code.handle, 0 },
-							  { cs.data.handle, 0 } };
-		struct cs_job job;
-
-		cs_bo_new(&cs, &fences[i], 4096, AMDGPU_GEM_DOMAIN_GTT);
-		fence.handle = fences[i].handle;
-		cs_job(&job, &cs, 0);
-		cs_add(&job, AMDGPU_CHUNK_ID_FENCE, &fence, sizeof(fence));
-		cs_add_bos(&job, bos, 2);
-		cs_add_ib(&job, cs_write(&cs, cs.data.va, 2));
-		ASSERT_OK(cs_submit(&job, &handle));
-	}
-	end = seconds_now() + 5 * ktap_time_factor();
-	while (gart_pages() <= before && seconds_now() < end)
-		usleep(1000);
-	EXPECT(gart_pages() > before);
-	recover_from(PCI_ERR_UNC_DLP);
-	cs_expect_cancelled(&cs, handle);
-	close(cs.fd);
-	ASSERT_OK(ktap_in_child(fixture_lives, NULL));
-	/* A work item frees the GART pages of jobs. */
-	end = seconds_now() + 5 * ktap_time_factor();
-	while ((after = gart_pages()) > before && seconds_now() < end)
-		usleep(10000);
-	EXPECT(after <= before, "%ld pages before, %ld after", before, after);
-}
-
 static void *inject_errors(void *data)
 {
 	(void)data;
