@@ -7,7 +7,6 @@
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <unistd.h>
 
 #include "../workloads/sdma-queue.h"
@@ -155,7 +154,6 @@ TEST_TIMEOUT(kernel_and_host_talk_in_uncached_mapping, 90)
 {
 	const uint32_t flags = AMDGPU_VM_PAGE_READABLE | AMDGPU_VM_PAGE_WRITEABLE |
 			       AMDGPU_VM_MTYPE_UC;
-	union drm_amdgpu_gem_mmap args = { 0 };
 	uint32_t handle;
 	struct fixture f;
 	char *p;
@@ -163,11 +161,7 @@ TEST_TIMEOUT(kernel_and_host_talk_in_uncached_mapping, 90)
 	fixture_launch(&f);
 	ASSERT_OK(cs_bo_create(f.k.drm, 4 * KFD_PAGE, AMDGPU_GEM_DOMAIN_GTT,
 			       AMDGPU_GEM_CREATE_CPU_ACCESS_REQUIRED, &handle));
-	args.in.handle = handle;
-	ASSERT_OK(kfd_ioctl(f.k.drm, DRM_IOCTL_AMDGPU_GEM_MMAP, &args));
-	p = mmap(NULL, 4 * KFD_PAGE, PROT_READ | PROT_WRITE, MAP_SHARED, f.k.drm,
-		 (off_t)args.out.addr_ptr);
-	ASSERT(p != MAP_FAILED);
+	p = cs_bo_map(f.k.drm, handle, 4 * KFD_PAGE);
 	ASSERT_OK(cs_va(f.k.drm, handle, AMDGPU_VA_OP_MAP, flags, kfd_va(p), 0, 4 * KFD_PAGE));
 	talk_with(&f, "echo", store_and_flush, p);
 	ASSERT_OK(cs_va(f.k.drm, 0, AMDGPU_VA_OP_CLEAR, 0, kfd_va(p), 0, KFD_PAGE));

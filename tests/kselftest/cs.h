@@ -58,6 +58,8 @@ int cs_ctx_alloc(int fd, uint32_t *id);
 int cs_ctx_state(int fd, uint32_t op, uint32_t id, uint64_t *flags, uint32_t *status);
 
 int cs_bo_create(int fd, uint64_t size, uint64_t domain, uint64_t flags, uint32_t *handle);
+/* Maps a BO of a file for reading and writing. */
+void *cs_bo_map(int fd, uint32_t handle, size_t size);
 int cs_bo_close(int fd, uint32_t handle);
 int cs_va(int fd, uint32_t handle, uint32_t operation, uint32_t flags, uint64_t va, uint64_t offset,
 	  uint64_t size);

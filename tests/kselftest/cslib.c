@@ -103,22 +103,26 @@ uint32_t cs_rings(int fd, uint32_t kind)
 	return ip.available_rings;
 }
 
-void cs_bo_new(struct cs *cs, struct cs_bo *bo, uint64_t size, uint64_t domain)
+void *cs_bo_map(int fd, uint32_t handle, size_t size)
 {
-	union drm_amdgpu_gem_mmap args = { 0 };
+	union drm_amdgpu_gem_mmap args = { .in.handle = handle };
 	void *p;
 
+	ASSERT_OK(kfd_ioctl(fd, DRM_IOCTL_AMDGPU_GEM_MMAP, &args));
+	p = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, (off_t)args.out.addr_ptr);
+	ASSERT(p != MAP_FAILED, "%s", strerror(errno));
+	return p;
+}
+
+void cs_bo_new(struct cs *cs, struct cs_bo *bo, uint64_t size, uint64_t domain)
+{
 	bo->size = size;
 	bo->va = cs->next_va;
 	cs->next_va += size + 65536;
 	ASSERT_OK(cs_bo_create(cs->fd, size, domain, AMDGPU_GEM_CREATE_CPU_ACCESS_REQUIRED,
 			       &bo->handle));
 	ASSERT_OK(cs_va(cs->fd, bo->handle, AMDGPU_VA_OP_MAP, ACCESS, bo->va, 0, size));
-	args.in.handle = bo->handle;
-	ASSERT_OK(kfd_ioctl(cs->fd, DRM_IOCTL_AMDGPU_GEM_MMAP, &args));
-	p = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, cs->fd, (off_t)args.out.addr_ptr);
-	ASSERT(p != MAP_FAILED, "%s", strerror(errno));
-	bo->words = p;
+	bo->words = cs_bo_map(cs->fd, bo->handle, size);
 }
 
 void cs_open_on(struct cs *cs, int fd)

@@ -33,15 +33,10 @@ static void create_large(struct kfd *k, struct buffer *b, size_t size)
 	union drm_amdgpu_gem_create args = {
 		.in = { .bo_size = size, .alignment = 4096, .domains = AMDGPU_GEM_DOMAIN_VRAM }
 	};
-	union drm_amdgpu_gem_mmap map = { 0 };
 
 	ASSERT_OK(kfd_ioctl(k->drm, DRM_IOCTL_AMDGPU_GEM_CREATE, &args));
 	b->handle = args.out.handle;
-	map.in.handle = b->handle;
-	ASSERT_OK(kfd_ioctl(k->drm, DRM_IOCTL_AMDGPU_GEM_MMAP, &map));
-	b->words = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, k->drm,
-			(off_t)map.out.addr_ptr);
-	ASSERT(b->words != MAP_FAILED);
+	b->words = cs_bo_map(k->drm, b->handle, size);
 }
 
 static void create(struct kfd *k, struct buffer *b)

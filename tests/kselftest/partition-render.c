@@ -229,17 +229,6 @@ static void prime(int fd, uint32_t *handle, int *buf)
 	}
 }
 
-static volatile uint32_t *map(int fd, uint32_t handle)
-{
-	union drm_amdgpu_gem_mmap args = { .in.handle = handle };
-	void *p;
-
-	ASSERT_OK(kfd_ioctl(fd, DRM_IOCTL_AMDGPU_GEM_MMAP, &args));
-	p = mmap(NULL, BO_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, fd, (off_t)args.out.addr_ptr);
-	ASSERT(p != MAP_FAILED, "%s", strerror(errno));
-	return p;
-}
-
 /* Memory in the VRAM of the second node comes back. */
 static void moves_back(void *unused)
 {
@@ -258,8 +247,7 @@ static void moves_back(void *unused)
 		ASSERT_OK(acquire(&k[i], i, open_node(i)));
 		events[i] = listen_to_svm(&k[i]);
 	}
-	p = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-	ASSERT(p != MAP_FAILED);
+	p = anonymous(size);
 	memset(p, 1, size);
 	ASSERT_OK(svm_set(&k[1], p, size, { KFD_IOCTL_SVM_ATTR_ACCESS, nodes[1].gpu_id },
 			  { KFD_IOCTL_SVM_ATTR_PREFETCH_LOC, nodes[1].gpu_id }));
@@ -305,7 +293,7 @@ static void shares(void *unused)
 	for (int i = 0; i < 2; i++) {
 		struct kfd_ioctl_export_dmabuf_args args = { .flags = O_CLOEXEC };
 		uint32_t handle, other;
-		volatile uint32_t *words;
+		volatile uint32_t *words, *others;
 		int buf = -1;
 
 		/* The files of all partitions are files of one device. */
@@ -313,9 +301,10 @@ static void shares(void *unused)
 				       AMDGPU_GEM_CREATE_CPU_ACCESS_REQUIRED, &handle));
 		prime(fd[i], &handle, &buf);
 		prime(fd[!i], &other, &buf);
-		words = map(fd[i], handle);
+		words = cs_bo_map(fd[i], handle, BO_BYTES);
 		words[5] = 0x12345678;
-		EXPECT_EQ(map(fd[!i], other)[5], 0x12345678);
+		others = cs_bo_map(fd[!i], other, BO_BYTES);
+		EXPECT_EQ(others[5], 0x12345678);
 		EXPECT_EQ(gpu_id_of(&k, buf), nodes[i].gpu_id);
 		close(buf);
 		/* VRAM of KFD has the partition of its file, too. */

@@ -228,14 +228,9 @@ static void *allocate_part(void *handle)
 /* Returns in how many pages of a BO the first word is not 0. */
 static unsigned int nonzero_pages(uint32_t handle)
 {
-	union drm_amdgpu_gem_mmap args = { .in.handle = handle };
+	volatile uint64_t *words = cs_bo_map(part_cs.fd, handle, part_bytes);
 	unsigned int count = 0;
-	volatile uint64_t *words;
 
-	ASSERT_OK(kfd_ioctl(part_cs.fd, DRM_IOCTL_AMDGPU_GEM_MMAP, &args));
-	words = mmap(NULL, part_bytes, PROT_READ, MAP_SHARED, part_cs.fd,
-		     (off_t)args.out.addr_ptr);
-	ASSERT(words != MAP_FAILED, "%s", strerror(errno));
 	for (uint64_t i = 0; i < part_bytes / 8; i += 512)
 		count += words[i] != 0;
 	munmap((void *)words, part_bytes);

@@ -24,8 +24,6 @@ void uq_bo_new(struct cs *cs, struct cs_bo *bo, uint64_t size, uint64_t domain)
 		.flags = ACCESS,
 		.map_size = size,
 	};
-	union drm_amdgpu_gem_mmap map = { 0 };
-	void *p;
 
 	*bo = (struct cs_bo){ .size = size, .va = cs->next_va };
 	cs->next_va += size + 65536;
@@ -36,24 +34,7 @@ void uq_bo_new(struct cs *cs, struct cs_bo *bo, uint64_t size, uint64_t domain)
 	ASSERT_OK(syncobj_create(cs->fd, 0, &args.vm_timeline_syncobj_out));
 	ASSERT_OK(kfd_ioctl(cs->fd, DRM_IOCTL_AMDGPU_GEM_VA, &args));
 	ASSERT_OK(syncobj_wait(cs->fd, args.vm_timeline_syncobj_out, INT64_MAX));
-	map.in.handle = bo->handle;
-	ASSERT_OK(kfd_ioctl(cs->fd, DRM_IOCTL_AMDGPU_GEM_MMAP, &map));
-	p = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, cs->fd, (off_t)map.out.addr_ptr);
-	ASSERT(p != MAP_FAILED, "%s", strerror(errno));
-	bo->words = p;
-}
-
-static volatile uint64_t *map_doorbells(struct cs *cs, uint32_t handle)
-{
-	union drm_amdgpu_gem_mmap map = { 0 };
-	void *p;
-
-	map.in.handle = handle;
-	ASSERT_OK(kfd_ioctl(cs->fd, DRM_IOCTL_AMDGPU_GEM_MMAP, &map));
-	p = mmap(NULL, KFD_PAGE, PROT_READ | PROT_WRITE, MAP_SHARED, cs->fd,
-		 (off_t)map.out.addr_ptr);
-	ASSERT(p != MAP_FAILED, "%s", strerror(errno));
-	return p;
+	bo->words = cs_bo_map(cs->fd, bo->handle, size);
 }
 
 void uq_prepare(struct uq *q, struct cs *cs)
@@ -64,7 +45,7 @@ void uq_prepare(struct uq *q, struct cs *cs)
 	uq_bo_new(cs, &q->wptr, KFD_PAGE, AMDGPU_GEM_DOMAIN_GTT);
 	uq_bo_new(cs, &q->eop, KFD_PAGE, AMDGPU_GEM_DOMAIN_GTT);
 	ASSERT_OK(cs_bo_create(cs->fd, KFD_PAGE, AMDGPU_GEM_DOMAIN_DOORBELL, 0, &q->doorbells));
-	q->doorbell = map_doorbells(cs, q->doorbells) + UQ_DOORBELL;
+	q->doorbell = (uint64_t *)cs_bo_map(cs->fd, q->doorbells, KFD_PAGE) + UQ_DOORBELL;
 	q->compute.eop_va = q->eop.va;
 	q->args = (struct drm_amdgpu_userq_in){
 		.op = AMDGPU_USERQ_OP_CREATE,
