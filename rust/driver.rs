@@ -150,7 +150,7 @@ impl Up {
         drop(listed.render);
         process::detach_gpu(&self.gpu);
         self.gpu.end_migration();
-        let _ = self.nodes.end();
+        self.nodes.drop_nodes();
         self.gpu.stop(pdev);
         // CPU mappings of BARs fault after this.
         vma::zap_all();

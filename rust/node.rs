@@ -262,11 +262,16 @@ impl NodeSet {
         self.stop_each(Dqm::end)
     }
 
-    /// The same, and drops the nodes.
-    pub(crate) fn end(&self) -> Result {
-        let ended = self.end_queues();
+    /// Drops the nodes after [`Self::end_queues`].
+    pub(crate) fn drop_nodes(&self) {
         let nodes = core::mem::take(&mut *self.nodes.lock());
         drop(nodes);
+    }
+
+    /// Both, with the error of the first.
+    pub(crate) fn end(&self) -> Result {
+        let ended = self.end_queues();
+        self.drop_nodes();
         ended
     }
 
