@@ -32,6 +32,15 @@ pub(crate) struct Hub {
     unplugged: Atomic<bool>,
 }
 
+/// Returns the result of a flush. Closed or frozen registers (`EIO`) are no error: a card reset
+/// follows, or goes on.
+fn unless_closed(flushed: Result) -> Result {
+    match flushed {
+        Err(e) if e == EIO => Ok(()),
+        flushed => flushed,
+    }
+}
+
 impl Hub {
     /// Returns the hub of a bound card.
     pub(crate) fn new(mmio: Mmio, generation: &'static Generation) -> impl PinInit<Self, Error> {
@@ -186,10 +195,7 @@ impl Hub {
     /// reset, which loses VRAM.
     pub(crate) fn hdp_flush(&self) -> Result {
         let remap = self.generation.caps.hdp_remap;
-        match self.generation.nbio.hdp_flush(&self.mmio, remap) {
-            Err(e) if e == EIO => Ok(()),
-            flushed => flushed,
-        }
+        unless_closed(self.generation.nbio.hdp_flush(&self.mmio, remap))
     }
 
     /// Invalidates the TLBs of `vmid` in all hubs that are programmed. Complete on return;
@@ -201,9 +207,6 @@ impl Hub {
             return Ok(());
         }
         let gmc = self.generation.gmc;
-        match gmc.flush_vmid(&self.mmio, self.hubs(), vmid, kind) {
-            Err(e) if e == EIO => Ok(()),
-            flushed => flushed,
-        }
+        unless_closed(gmc.flush_vmid(&self.mmio, self.hubs(), vmid, kind))
     }
 }
