@@ -201,7 +201,7 @@ impl Svm {
                 if begun.is_none() {
                     let place = self.place(attributes, node, None);
                     let info = place.info(pages.clone(), false, trigger);
-                    place.report.begin(&info);
+                    self.moves().begin(&info);
                     begun = Some(info);
                 }
             };

@@ -21,13 +21,12 @@ const KINDS: u32 = 1 << 1 | 1 << 2 | 1 << 13;
 
 impl DfHal for Df {
     fn forward_atomics(&self, mmio: &Mmio) -> Result {
-        for b in mmio.blocks(hwid::DF).take(1) {
-            if VERSIONS.contains(&b.version()) {
-                let field = n::NCSConfigurationRegister1__DisIntAtomicsLclProcessing;
-                let kinds = field.get(b.rd(n::regNCSConfigurationRegister1)?) | KINDS;
-                b.set(n::regNCSConfigurationRegister1, &[(field, kinds)])?;
-            }
-        }
-        Ok(())
+        let df = mmio.blocks(hwid::DF).next();
+        let Some(b) = df.filter(|b| VERSIONS.contains(&b.version())) else {
+            return Ok(());
+        };
+        let field = n::NCSConfigurationRegister1__DisIntAtomicsLclProcessing;
+        let kinds = field.get(b.rd(n::regNCSConfigurationRegister1)?) | KINDS;
+        b.set(n::regNCSConfigurationRegister1, &[(field, kinds)])
     }
 }
