@@ -9,10 +9,12 @@
 #include <unistd.h>
 
 #include "../workloads/sdma-queue.h"
+#include "device.h"
 #include "fixture.h"
 
-/* The same address in both, far from everything that the system maps. */
 #define INSTANCE "/sys/kernel/tracing/instances/isolation"
+#define PROT_NO_CACHE (1u << 4) /* PCD of a PTE of x86 */
+/* The same address in both, far from everything that the system maps. */
 #define COMMON_VA ((char *)0x700000000000ul)
 
 /* Message from one process to the other. */
@@ -66,40 +68,55 @@ static void join(struct pair *p)
 	EXPECT(WIFEXITED(status) && WEXITSTATUS(status) == 0, "other process failed");
 }
 
-/* Doorbell address of this process, from the driver's trace; 0 if not traced. */
-static uint64_t traced_slice(void)
+static void remove_probes(void)
 {
-	char line[512], pid[32], *at;
-	unsigned long long address = 0;
-	FILE *trace = fopen(INSTANCE "/trace", "re");
-
-	if (!trace)
-		return 0;
-	snprintf(pid, sizeof(pid), "pid=%d ", getpid());
-	while (fgets(line, sizeof(line), trace))
-		if (strstr(line, "rkfd_doorbell_map:") && strstr(line, pid) &&
-		    (at = strstr(line, "phys=")))
-			sscanf(at, "phys=%llx", &address);
-	fclose(trace);
-	return address;
+	write_file(INSTANCE "/events/isolation/enable", "0");
+	rmdir(INSTANCE);
+	write_file("/sys/kernel/tracing/kprobe_events", "-:isolation/insert\n-:isolation/remap\n");
 }
 
-static void trace_doorbells(void)
+/* Probes of the kernel's functions that map pages of a device, by either driver. */
+static void probe_mappings(void)
 {
-	FILE *f;
-
+	/* Those of a test that ended early. */
+	remove_probes();
 	mkdir(INSTANCE, 0700);
-	f = fopen(INSTANCE "/events/rkfd/rkfd_doorbell_map/enable", "we");
-	if (f) {
-		fputs("1", f);
-		fclose(f);
-	}
+	if (write_file("/sys/kernel/tracing/kprobe_events",
+		       "p:isolation/insert vmf_insert_pfn_prot page=%dx:x64 prot=%cx:x64\n"
+		       "p:isolation/remap remap_pfn_range page=%dx:x64 prot=%r8:x64\n") ||
+	    write_file(INSTANCE "/events/isolation/enable", "1"))
+		SKIP("no kprobes");
+}
+
+/* Returns the address of the doorbell page that this process has mapped, and its protection. */
+static uint64_t probed_doorbell(uint64_t *protection)
+{
+	unsigned long long bar, bar_end, page, prot;
+	char line[512], task[32], *at;
+	uint64_t address = 0;
+	FILE *trace;
+
+	device_find();
+	device_get("resource", line, sizeof(line));
+	/* BAR 0 has two lines, BAR 2 is that of doorbells. */
+	ASSERT(sscanf(line, "%*x %*x %*x %*x %*x %*x %llx %llx", &bar, &bar_end) == 2, "%s", line);
+	snprintf(task, sizeof(task), "-%d ", getpid());
+	trace = fopen(INSTANCE "/trace", "re");
+	ASSERT(trace != NULL);
+	while (fgets(line, sizeof(line), trace))
+		if (strstr(line, task) && (at = strstr(line, "page=")) &&
+		    sscanf(at, "page=%llx prot=%llx", &page, &prot) == 2 &&
+		    page >= bar >> 12 && page <= bar_end >> 12) {
+			address = page << 12;
+			*protection = prot;
+		}
+	fclose(trace);
+	return address;
 }
 
 static void collect(struct fixture *f, struct facts *facts)
 {
 	facts->doorbell_offset = f->q.doorbell_offset;
-	facts->slice = traced_slice();
 	facts->handle = f->data->handle;
 	facts->mmap_offset = f->data->mmap_offset;
 	facts->event = f->signal.event_id;
@@ -108,26 +125,29 @@ static void collect(struct fixture *f, struct facts *facts)
 TEST(doorbell_pages_differ)
 {
 	struct facts mine = { 0 }, theirs;
+	uint64_t prot = 0;
 	struct fixture f;
 	struct pair p;
 
-	trace_doorbells();
+	probe_mappings();
 	split(&p);
 	fixture_launch(&f);
 	collect(&f, &mine);
+	/* The first write of a doorbell maps its page. */
+	EXPECT(fixture_works(&f));
+	mine.slice = probed_doorbell(&prot) & ~(KFD_DOORBELL_SLICE - 1);
+	EXPECT(prot & PROT_NO_CACHE, "protection %#llx", (unsigned long long)prot);
 	send_facts(&p, &mine);
 	receive_facts(&p, &theirs);
 	/* The same mmap offset selects a different doorbell page in each process. */
 	EXPECT_EQ(mine.doorbell_offset & ~(KFD_DOORBELL_SLICE - 1),
 		  theirs.doorbell_offset & ~(KFD_DOORBELL_SLICE - 1));
-	EXPECT(fixture_works(&f));
 	sync_peers(&p);
 	if (!p.child)
 		ktap_end();
 	join(&p);
-	rmdir(INSTANCE);
-	if (!mine.slice)
-		SKIP("no trace event with the doorbell address");
+	remove_probes();
+	EXPECT(mine.slice && theirs.slice);
 	EXPECT(mine.slice + KFD_DOORBELL_SLICE <= theirs.slice ||
 		       theirs.slice + KFD_DOORBELL_SLICE <= mine.slice,
 	       "%#llx and %#llx", (unsigned long long)mine.slice, (unsigned long long)theirs.slice);
