@@ -39,7 +39,7 @@ use crate::{
         global::global_spinlock,
         task::{self, Pids},
     },
-    node::{self, Node},
+    node::Node,
     svm::UnmapTrigger,
     uapi,
 };
@@ -124,6 +124,8 @@ pub(crate) struct SmiClient {
     gpu_id: u32,
     /// Id of the device of the GPU, which is one of its nodes.
     device_id: u32,
+    /// Whether the GPU is the first node of the device.
+    first: bool,
     /// The process that opened the file; [`EVERY`] if it is privileged.
     pid: Pid,
     /// Enabled events: bit n - 1 for event n. Changed under the lock of [`CLIENTS`].
@@ -176,6 +178,7 @@ impl SmiClient {
             pin_init!(Self {
                 gpu_id: node.id(),
                 device_id: node.gpu().id(),
+                first: node.index() == 0,
                 pid,
                 mask: Atomic::new(0),
                 fifo <- new_spinlock!(fifo),
@@ -291,8 +294,8 @@ impl Write for Line {
 enum To<'a> {
     /// Those of a node, for the event of a process.
     Process(u32, Pid),
-    /// All of a node.
-    Node(u32),
+    /// All of the first node of a device.
+    FirstNode(&'a Gpu),
     /// All of all nodes of a device.
     Device(&'a Gpu),
 }
@@ -311,10 +314,9 @@ impl To<'_> {
                 let keys = (gpu_id, *pid, 0)..=(gpu_id, *pid, usize::MAX);
                 any_between(clients, &keys, &mut f)
             }),
-            Self::Node(gpu_id) => {
-                let keys = (gpu_id, Pid::MIN, 0)..=(gpu_id, Pid::MAX, usize::MAX);
-                any_between(clients, &keys, &mut f)
-            }
+            Self::FirstNode(gpu) => clients
+                .values()
+                .any(|client| client.first && client.device_id == gpu.id() && f(client)),
             Self::Device(gpu) => clients
                 .values()
                 .any(|client| client.device_id == gpu.id() && f(client)),
@@ -532,13 +534,12 @@ pub(super) fn gpu_lost(gpu: &Gpu) {
     );
 }
 
-/// Sends that the card of a GPU is throttled, to clients of its first node.
+/// Sends that the card of a GPU is throttled, to clients of its first node. Called by the interrupt
+/// handler, on which fences depend: does not look into the list of nodes, under whose lock memory
+/// is allocated.
 pub(super) fn throttled(gpu: &Gpu, reasons: u64, count: u64) {
-    let Some(node) = node::of(gpu, 0) else {
-        return;
-    };
     send_to(
-        &To::Node(node.id()),
+        &To::FirstNode(gpu),
         uapi::kfd_smi_event_KFD_SMI_EVENT_THERMAL_THROTTLE,
         format_args!("{reasons:x}:{count:x}"),
         b"",
