@@ -30,8 +30,12 @@ fn preemption_timeout() -> i64 {
         .into()
 }
 
-/// Timeout of the firmware for one queue, in ms: two fit into the default of the time above.
-const UNMAP_LATENCY_MS: u32 = 4050;
+/// Returns the timeout of the firmware for one queue in ms: two fit into the time above. The packet
+/// has it in units of 100 ms, with 8 bits.
+fn unmap_latency_ms() -> u32 {
+    let all = crate::module_parameters::queue_preemption_timeout_ms.value();
+    ((all - all / 10) / 2).clamp(100, 25_500)
+}
 
 /// The CPSCH scheduler.
 pub(super) struct Cpsch {
@@ -253,7 +257,7 @@ impl SchedOps for Cpsch {
                     hiq: true,
                     vmid_mask: self.node.vmids.mask(),
                     queue_mask: slots::queue_mask(g.caps),
-                    unmap_latency_ms: UNMAP_LATENCY_MS,
+                    unmap_latency_ms: unmap_latency_ms(),
                     gws_mask: !0,
                     xnack_chain: g.need_kiq()?.xnack_chain(gpu.config()),
                 },

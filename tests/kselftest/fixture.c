@@ -472,6 +472,21 @@ uint32_t expect_hang_event(struct kfd *k, uint32_t id, uint32_t ms)
 	return data.hw_exception_data.memory_lost;
 }
 
+double unmap_timeout(void)
+{
+	const char *parameter = getenv("PREEMPTION_TIMEOUT");
+
+	return parameter ? atof(parameter) : 9;
+}
+
+void expect_stuck_call(double seconds)
+{
+	double all = unmap_timeout();
+
+	ktap_note("the queue was reset after %.1f s", seconds);
+	EXPECT(seconds > 0.4 * all && seconds < all * ktap_time_factor(), "after %.1f s", seconds);
+}
+
 int write_file(const char *path, const char *text)
 {
 	int fd = open(path, O_WRONLY | O_TRUNC | O_CLOEXEC), ret = 0;

@@ -99,6 +99,16 @@ bool becomes(const volatile uint32_t *word, uint32_t value, unsigned int ms);
 uint32_t event_result(struct kfd *k, uint32_t id, uint32_t ms);
 /* Waits for a HW_EXCEPTION event, expects that it reports a hang; returns `memory_lost`. */
 uint32_t expect_hang_event(struct kfd *k, uint32_t id, uint32_t ms);
+/*
+ * Returns the timeout of the driver for all preemptions of a change, in seconds: that of the module
+ * parameter queue_preemption_timeout_ms, or $PREEMPTION_TIMEOUT if that is set.
+ */
+double unmap_timeout(void);
+/*
+ * Expects that a call took as long as finding one queue stuck and its reset: the timeout of the
+ * firmware for a queue is 45 % of that above, and the reset is quick unless it fails.
+ */
+void expect_stuck_call(double seconds);
 /* Writes a sysfs or tracefs file; returns 0 or -errno. */
 int write_file(const char *path, const char *text);
 /* Returns dword `i` of a pattern. */

@@ -66,8 +66,6 @@ static pid_t start_reader(int of_queues)
  */
 TEST_TIMEOUT(preemption_timeout, 180)
 {
-	/* $PREEMPTION_TIMEOUT: queue_preemption_timeout_ms in seconds, if it is set. */
-	const char *parameter = getenv("PREEMPTION_TIMEOUT");
 	int resets = listen_for_resets(), uevents = uevents_open(), causes, timeout, status;
 	double start, took, most;
 	pid_t child, readers[] = { -1, -1 };
@@ -100,10 +98,10 @@ TEST_TIMEOUT(preemption_timeout, 180)
 			   is_gfx12(&k.node) ? -ETIMEDOUT : -ETIME);
 		took = seconds_now() - start;
 		ktap_note("the preemption failed after %.1f s", took);
-		timeout = is_gfx12(&k.node) ? 2 : parameter ? atoi(parameter) : 9;
+		timeout = is_gfx12(&k.node) ? 2 : (int)unmap_timeout();
 		most = timeout + (is_gfx12(&k.node) ? 3 : 5) * ktap_time_factor();
 		/* Less than without the parameter, also on a slow host. */
-		if (parameter && !is_gfx12(&k.node))
+		if (unmap_timeout() < 9 && !is_gfx12(&k.node))
 			most = 9 * ktap_time_factor();
 		/* The C driver counts its delays on gfx12: their length depends on the host. */
 		if (is_gfx12(&k.node) && !ktap_is_rkfd())

@@ -57,15 +57,11 @@ static bool works(struct sdma_queue *q, volatile uint32_t *word, uint32_t value)
 static void lose(struct sdma_queue *q, uint32_t event)
 {
 	int log = kmsg_open();
-	double start, took;
+	double start = seconds_now();
 	char line[64];
 
-	start = seconds_now();
 	EXPECT_RET(update(q, 0), -EACCES);
-	took = seconds_now() - start;
-	ktap_note("the queue was reset after %.1f s", took);
-	/* The timeout of the firmware is 4 s; the reset of the engine is quick unless it fails. */
-	EXPECT(took > 3.5 && took < 9 * ktap_time_factor(), "after %.1f s", took);
+	expect_stuck_call(seconds_now() - start);
 	expect_hang_event(q->k, event, WAIT_MS);
 	EXPECT_RET(update(q, 100), -EACCES);
 	snprintf(line, sizeof(line), ": queue %u of process %d (PASID ", q->id, getpid());

@@ -275,7 +275,7 @@ TEST_TIMEOUT(killed_process_leaves_nothing, 120)
  */
 TEST_TIMEOUT(killed_with_a_stuck_queue, 120)
 {
-	kill_and_expect(false, 3.5, 15);
+	kill_and_expect(false, 0.4 * unmap_timeout(), 15);
 }
 
 /* The card is reset while the process ends. */
