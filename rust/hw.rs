@@ -33,7 +33,9 @@ pub(crate) use dma::{DmaPacket, DmaPacketHal, HdpFlush, DMA_PACKET_DWORDS};
 pub(crate) use generation::Generation;
 pub(crate) use gfx::{write_registers, HqdSlot, RegisterDump, WaveDebug, TRAPS, WATCHPOINTS};
 pub(crate) use gmc::{FlushType, HubSetup, Hubs, Level, McLayout, Mtype, PteAttrs};
-pub(crate) use ih::{AccessKind, IhEntry, IhEvent, IhSetup, SqSender, VmFault, IH_ENTRY_DWORDS};
+pub(crate) use ih::{
+    AccessKind, IhEntry, IhEvent, IhSetup, SqSender, VmFault, IH_ENTRY_BYTES, IH_ENTRY_DWORDS,
+};
 pub(crate) use mqd::{
     MqdContext,
     MqdKind,

@@ -31,7 +31,7 @@ use super::{
     hub::Hub,
 };
 use crate::{
-    hw::{IhEntry, IhSetup, IH_ENTRY_DWORDS},
+    hw::{IhEntry, IhSetup, IH_ENTRY_BYTES, IH_ENTRY_DWORDS},
     kapi::{
         dma::{self, Coherent},
         log_limit::LogLimit,
@@ -40,7 +40,6 @@ use crate::{
 
 /// Bytes of the ring (`amdgpu_ih_ring_init()` of `vega20_ih.c`).
 const RING_SIZE: u32 = 256 * 1024;
-const ENTRY_BYTES: u32 = IH_ENTRY_DWORDS as u32 * 4;
 /// Byte offset of the write pointer's copy, behind the ring.
 const WPTR_OFFSET: usize = RING_SIZE as usize;
 /// Byte offset of the page that NBIO reads for dummy reads.
@@ -211,16 +210,15 @@ impl Ih {
     /// is moved to the oldest entry left.
     fn wptr(&self, rptr: &mut u32) -> Result<u32> {
         let ih = self.hub.generation().ih;
-        let (wptr, overflow) = ih.wptr(self.mem.read32(WPTR_OFFSET)?);
+        let (wptr, overflow) = ih.wptr(self.mem.read32(WPTR_OFFSET)?, RING_SIZE);
         if !overflow {
-            return Ok(wptr & (RING_SIZE - 1));
+            return Ok(wptr);
         }
         // The copy in memory may be older than the last acknowledgement.
-        let (wptr, overflow) = ih.wptr(ih.read_wptr(self.hub.mmio()?)?);
-        let wptr = wptr & (RING_SIZE - 1);
+        let (wptr, overflow) = ih.wptr(ih.read_wptr(self.hub.mmio()?)?, RING_SIZE);
         if overflow {
             // The oldest entry that was not overwritten follows the write pointer.
-            let oldest = (wptr + ENTRY_BYTES) & (RING_SIZE - 1);
+            let oldest = (wptr + IH_ENTRY_BYTES) & (RING_SIZE - 1);
             if self.may_log(LogKind::Overflow) {
                 dev_warn!(
                     &*self.dev,
@@ -247,7 +245,7 @@ impl Ih {
         while *rptr != wptr {
             let mut raw = [0u32; IH_ENTRY_DWORDS];
             ring.read32s(*rptr as usize, &mut raw)?;
-            *rptr = (*rptr + ENTRY_BYTES) & (size - 1);
+            *rptr = (*rptr + IH_ENTRY_BYTES) & (size - 1);
             dispatch(&self.hub.generation().ih.decode(self.hub.mmio()?, &raw));
         }
         Ok(())
@@ -279,10 +277,10 @@ impl Ih {
         let mut rptr = self.retry_rptr.lock();
         loop {
             // Only ring 0 has a copy of its write pointer in memory.
-            let (wptr, overflow) = g.ih.wptr(g.ih.read_retry_wptr(self.hub.mmio()?)?);
-            let wptr = wptr & (RETRY_RING_SIZE - 1);
+            let (wptr, overflow) =
+                g.ih.wptr(g.ih.read_retry_wptr(self.hub.mmio()?)?, RETRY_RING_SIZE);
             if overflow {
-                *rptr = (wptr + ENTRY_BYTES) & (RETRY_RING_SIZE - 1);
+                *rptr = (wptr + IH_ENTRY_BYTES) & (RETRY_RING_SIZE - 1);
                 if self.may_log(LogKind::Overflow) {
                     dev_warn!(&*self.dev, "IH ring 1 overflow (wptr {wptr:#x})\n");
                 }

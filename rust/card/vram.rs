@@ -313,7 +313,8 @@ impl Vram {
     /// Reserves a range for firmware permanently, as far as it is usable. Errors as
     /// [`Vram::retire`].
     pub(crate) fn leave_to_firmware(&self, range: &Range<u64>) -> Result {
-        let end = range.end.next_multiple_of(PAGE).min(self.usable());
+        // In this order: the range is a value of the firmware, which may be any.
+        let end = range.end.min(self.usable()).next_multiple_of(PAGE);
         let start = range.start / PAGE * PAGE;
         if start < end && self.pool.retire(start..end)? {
             self.by_user[VramUser::Firmware as usize].fetch_add(end - start, Relaxed);

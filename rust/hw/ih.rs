@@ -18,7 +18,9 @@ use crate::asic::{
 mod entry;
 
 pub(super) use entry::{page_fault, shader_message, RawEntry};
-pub(crate) use entry::{AccessKind, IhEntry, IhEvent, SqSender, VmFault, IH_ENTRY_DWORDS};
+pub(crate) use entry::{
+    AccessKind, IhEntry, IhEvent, SqSender, VmFault, IH_ENTRY_BYTES, IH_ENTRY_DWORDS,
+};
 
 /// Setup of the IH ring.
 pub(crate) struct IhSetup {
@@ -53,8 +55,9 @@ pub(crate) trait IhHal: Sync {
     /// Disables the ring.
     fn stop(&self, mmio: &Mmio) -> Result;
 
-    /// Splits a write pointer (shadow or register) into byte offset and overflow.
-    fn wptr(&self, raw: u32) -> (u32, bool);
+    /// Splits a write pointer (shadow or register) of a ring of `size` bytes, a power of two, into
+    /// the byte offset of an entry and the overflow. Any value of the device is one of an entry.
+    fn wptr(&self, raw: u32, size: u32) -> (u32, bool);
 
     /// Reads the write pointer register.
     fn read_wptr(&self, mmio: &Mmio) -> Result<u32>;
@@ -225,9 +228,9 @@ impl<T: IhVersion> IhHal for T {
         T::stop_retry(b)
     }
 
-    fn wptr(&self, raw: u32) -> (u32, bool) {
-        let field = T::NAMES.IH_RB_WPTR__RB_OVERFLOW;
-        (raw & !field.mask(), field.is_set(Value::new(raw)))
+    fn wptr(&self, raw: u32, size: u32) -> (u32, bool) {
+        let overflow = T::NAMES.IH_RB_WPTR__RB_OVERFLOW.is_set(Value::new(raw));
+        (raw & (size - 1) & !(IH_ENTRY_BYTES - 1), overflow)
     }
 
     fn read_wptr(&self, mmio: &Mmio) -> Result<u32> {

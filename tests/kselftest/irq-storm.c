@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 /*
- * Tests overflows of the interrupt ring: each is logged once, and later interrupts arrive. Needs a
- * GPU that repeats some interrupt entries: the model with the knob ih.storm=64.
+ * Tests the interrupt ring: each overflow is logged once, and later interrupts arrive (needs a GPU
+ * that repeats some interrupt entries: the model with the knob ih.storm=64); a write pointer within
+ * an entry is that of the entry.
  */
 #define _GNU_SOURCE
 #include <unistd.h>
 
 #include "device.h"
 #include "fixture.h"
+#include "knobs.h"
 
 /* Interrupts between two overflows at most, and of which none overflows the ring. */
 #define MOST 200
@@ -42,4 +44,23 @@ TEST_TIMEOUT(each_overflow_is_found_once, 240)
 	}
 	close(logs[0]);
 	close(logs[1]);
+}
+
+TEST(write_pointer_within_an_entry)
+{
+	struct fixture f;
+
+	knobs_open();
+	device_find();
+	fixture_launch(&f);
+	for (unsigned int dwords = 1; dwords < 8; dwords++) {
+		knob_set("ih.wptr_dwords", dwords);
+		EXPECT(fixture_works(&f));
+	}
+	EXPECT(knob_hits("ih.wptr_dwords") > 0);
+	knob_set("ih.wptr_dwords", 0);
+	kfd_close(&f.k);
+	/* Waits for the handler of interrupts. */
+	EXPECT_OK(device_unbind());
+	EXPECT_OK(device_bind());
 }

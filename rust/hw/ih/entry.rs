@@ -129,6 +129,8 @@ pub(crate) struct IhEntry {
 
 /// Dwords of an IH entry.
 pub(crate) const IH_ENTRY_DWORDS: usize = 8;
+/// Bytes of an entry.
+pub(crate) const IH_ENTRY_BYTES: u32 = IH_ENTRY_DWORDS as u32 * 4;
 
 /// A raw IH entry.
 pub(crate) struct RawEntry<'a> {

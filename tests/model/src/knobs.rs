@@ -56,6 +56,8 @@ knobs! {
         overflows";
     ih_vmid = "ih.vmid",
         "N: interrupt entries of VMIDs from 3 on have VMID N, and the PASID of the actual VMID";
+    ih_wptr_dwords = "ih.wptr_dwords",
+        "N: the write pointer of interrupt ring 0 in memory is N dwords beyond the last entry";
     nbio_a0 = "nbio.a0", "1: the silicon has revision 0 (A0)";
     nbio_baco = "nbio.baco",
         "1: BACO_EN and BACO_DUMMY_EN are set when the card comes up (NBIO 7.9)";

@@ -618,7 +618,12 @@ impl Ih {
         if cntl & WPTR_WRITEBACK_ENABLE != 0 {
             let shadow = u64::from(state.reg(self.ids.wptr_addr_lo) & !3)
                 | u64::from(state.reg(self.ids.wptr_addr_hi) & 0xffff) << 32;
-            self.store(cntl, shadow, &state.rings[0].wptr_reg().to_le_bytes());
+            let beyond = &self.knobs.ih_wptr_dwords;
+            let wptr = state.rings[0].wptr_reg() + 4 * beyond.get() as u32;
+            if beyond.on() {
+                beyond.hit();
+            }
+            self.store(cntl, shadow, &wptr.to_le_bytes());
         }
         self.message(state);
     }
