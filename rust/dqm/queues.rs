@@ -469,7 +469,7 @@ impl Queues {
         true
     }
 
-    /// Records a coredump with all queues, the MQDs of the one that failed, the runlist and what
+    /// Records a coredump with the MQDs of the queue that failed, all queues, the runlist and what
     /// `ring` prints about the scheduler's ring.
     pub(super) fn record_coredump(
         &self,
@@ -479,10 +479,11 @@ impl Queues {
         runlist: &[u32],
         ring: impl Fn(&mut fmt::Formatter<'_>) -> fmt::Result,
     ) {
-        gpu.record_coredump(why, |f| {
-            if let Some(queue) = failed {
-                queue.show_failed(f)?;
-            }
+        let failed = |f: &mut fmt::Formatter<'_>| match failed {
+            Some(queue) => queue.show_failed(f),
+            None => Ok(()),
+        };
+        gpu.record_coredump(why, failed, |f| {
             writeln!(f, "\nQueues")?;
             for process in &self.processes {
                 for queue in &process.state.lock().queues {

@@ -112,12 +112,13 @@ impl<F: Fn(&mut fmt::Formatter<'_>) -> fmt::Result> Display for Printed<F> {
 }
 
 impl Gpu {
-    /// Records a coredump: the reason `why`, the output of `more`, and the registers of all active
-    /// queues. Neither fails nor enters reclaim. The caller may hold any locks but those of the DMA
-    /// rings.
+    /// Records a coredump: the reason `why`, the output of `failed`, the registers of all active
+    /// queues, and the output of `more`, which may be cut off. Neither fails nor enters reclaim.
+    /// The caller may hold any locks but those of the DMA rings.
     pub(crate) fn record_coredump(
         &self,
         why: &str,
+        failed: impl Fn(&mut fmt::Formatter<'_>) -> fmt::Result,
         more: impl Fn(&mut fmt::Formatter<'_>) -> fmt::Result,
     ) {
         let text = Printed(|f: &mut fmt::Formatter<'_>| {
@@ -136,11 +137,12 @@ impl Gpu {
             )?;
             writeln!(f, "resets before: {}", self.health().resets())?;
             writeln!(f, "reason: {why}")?;
-            more(f)?;
+            failed(f)?;
             writeln!(f, "\nCompute HQDs")?;
             compute_hqds(self, self.xccs(), f)?;
             writeln!(f, "\nUser queues of the SDMA engines")?;
-            sdma_queues(self, 0..self.config().num_sdma, f)
+            sdma_queues(self, 0..self.config().num_sdma, f)?;
+            more(f)
         });
         Coredump::record(&self.coredump, &text);
     }

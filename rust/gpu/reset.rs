@@ -31,7 +31,7 @@ impl HangHandler for Gpu {
     fn before_halt(&self, why: &str) {
         // All registers of a card that has left the bus read as ones.
         if !self.hub().is_frozen() && kapi::pci::is_present(self.pdev()) {
-            self.record_coredump(why, |_| Ok(()));
+            self.record_coredump(why, |_| Ok(()), |_| Ok(()));
         }
     }
 

@@ -52,6 +52,8 @@ TEST_TIMEOUT(reset_queue, 120)
 	coredump_expect(registers, line);
 	coredump_expect(registers, "CP_HQD_ACTIVE 00000001\n");
 	coredump_expect(registers, "\nUser queues of the SDMA engines\n");
+	/* Behind them, as it is cut off if there are many. */
+	coredump_expect(registers, "\nQueues\n");
 	free(text);
 	coredump_expect_freed();
 }
