@@ -12,7 +12,7 @@
 //!
 //! | file | part |
 //! |---|---|
-//! | `user`, `handle_table`, `dependencies`, `syncobj_signal`, `userq_fence` | helpers |
+//! | `user`, `dependencies`, `syncobj_signal`, `userq_fence` | helpers |
 //! | `partition`, `ctx_entity`, `ctx`, `bo_list`, `userq`, `mappings` | objects of an open file |
 //! | `file`, `fdinfo` | the open file, and its `/proc/PID/fdinfo` |
 //! | `ioctl` | one handler for each ioctl |
@@ -25,7 +25,6 @@ mod dependencies;
 mod device;
 mod fdinfo;
 mod file;
-mod handle_table;
 mod ioctl;
 mod mappings;
 mod partition;

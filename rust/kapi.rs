@@ -26,6 +26,7 @@ pub(crate) mod fence;
 pub(crate) mod file;
 pub(crate) mod gem;
 pub(crate) mod global;
+pub(crate) mod handle_table;
 pub(crate) mod hmm;
 pub(crate) mod hwmon;
 pub(crate) mod iomem;

@@ -13,7 +13,6 @@ use super::{
     bo_list::BoList,
     ctx::Ctx,
     ctx_entity::{CtxEntity, Spent},
-    handle_table::HandleTable,
     mappings::{self, Mappings},
     partition::{FilePartition, Partitions},
     userq::UserQueues,
@@ -24,6 +23,7 @@ use crate::{
         capability::{capable, Capability},
         drm,
         fence::Timeout,
+        handle_table::HandleTable,
         task,
     },
     mmu::Vm,
@@ -100,8 +100,8 @@ impl FileData {
         let spent = Arc::new(Spent::new(), GFP_KERNEL)?;
         Arc::pin_init(
             pin_init!(Self {
-                contexts <- new_mutex!(HandleTable::new()),
-                bo_lists <- new_mutex!(HandleTable::new()),
+                contexts <- new_mutex!(HandleTable::new(1)),
+                bo_lists <- new_mutex!(HandleTable::new(1)),
                 owner: client_id as usize,
                 spent,
                 queues <- new_mutex!(UserQueues::new(), "rkfd_userqs"),

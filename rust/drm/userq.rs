@@ -12,16 +12,13 @@ use kernel::{
     sync::{aref::ARef, Arc},
 };
 
-use super::{
-    handle_table::HandleTable,
-    userq_fence::{FencePool, FileFences, UserFences},
-};
+use super::userq_fence::{FencePool, FileFences, UserFences};
 use crate::{
     dqm::{DqmProcess, DqmQueue},
     gpu::user_doorbells::DoorbellUse,
     gpu::Gpu,
     hw::{QueueSpec, RenderQueue},
-    kapi::{task::Pids, workqueue::Delayed},
+    kapi::{handle_table::HandleTable, task::Pids, workqueue::Delayed},
     mmu::{
         addresses,
         gem::Object,
@@ -174,7 +171,7 @@ impl UserQueues {
     pub(super) fn new() -> Self {
         Self {
             owner: None,
-            queues: HandleTable::new(),
+            queues: HandleTable::new(1),
             fence_pages: 0,
         }
     }
@@ -249,7 +246,7 @@ impl UserQueues {
             },
             GFP_KERNEL,
         )?;
-        self.queues.add(queue)?;
+        self.queues.insert(queue)?;
         let added = match id {
             ..=MAX_QUEUES => dqm.add(&hw),
             _ => Err(EBUSY),
@@ -324,6 +321,6 @@ impl UserQueues {
             from = id + 1;
         }
         owner.fences.clear();
-        self.queues = HandleTable::new();
+        self.queues = HandleTable::new(1);
     }
 }

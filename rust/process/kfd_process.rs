@@ -23,7 +23,7 @@ use super::{
     buffer::BufferSlots,
     debug_state::DebugState,
     events::{Events, HwException},
-    handles::{split_handle, HandleTable},
+    handles::split_handle,
     memory,
     pdd::{FileVm, ProcessDevice},
     smi,
@@ -34,6 +34,7 @@ use super::{
 use crate::{
     gpu::Gpu,
     kapi::{
+        handle_table::HandleTable,
         sched_mm::{self, NoReclaim},
         task::{self, Pids},
         workqueue::Delayed,
@@ -77,7 +78,7 @@ pub(super) enum Rank {
 impl Rank {
     /// Returns the rank of a new primary process.
     pub(super) fn primary() -> Result<Self> {
-        let ids = new_mutex!(HandleTable::new(), "rkfd_contexts");
+        let ids = new_mutex!(HandleTable::new(0), "rkfd_contexts");
         Ok(Self::Primary(KBox::pin_init(ids, GFP_KERNEL)?))
     }
 

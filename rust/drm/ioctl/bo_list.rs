@@ -57,7 +57,7 @@ impl Handler<Render> for BoListOp {
         let handle = match input.operation {
             uapi::AMDGPU_BO_LIST_OP_CREATE => {
                 let list = read(file, input)?;
-                lists.lock().add(list)?
+                lists.lock().insert(list)?
             }
             uapi::AMDGPU_BO_LIST_OP_UPDATE => {
                 let list = read(file, input)?;

@@ -38,7 +38,7 @@ impl Handler<Render> for CtxOp {
                     return Err(EACCES);
                 }
                 let ctx = Ctx::new(&data.partition, data.owner, &data.spent, priority)?;
-                *arg = uapi::ctx_alloc_out(data.contexts.lock().add(ctx)?);
+                *arg = uapi::ctx_alloc_out(data.contexts.lock().insert(ctx)?);
             }
             uapi::AMDGPU_CTX_OP_FREE_CTX => {
                 let ctx = data.contexts.lock().remove(input.ctx_id);

@@ -11,7 +11,6 @@
 mod asic;
 mod bindings;
 mod card;
-mod drm;
 mod gpu;
 mod hw;
 mod kapi;
