@@ -18,20 +18,21 @@ from traceway import TRACEFS, Recording, calls, layer, print_journal, system_cal
 
 PROGRAM = os.path.join(os.path.dirname(os.path.abspath(__file__)), "vecadd")
 
-# Expected calls: (layer, name, number, functions in either version of the libraries, whether the
-# number is exact).
+# Expected calls: (layer, name, number in the study, functions in any version of the libraries,
+# most calls beyond that number; None if the number depends on the time that the GPU takes).
 STUDY = (
-    ("HIP", "hipMalloc", 3, ("hipMalloc",), True),
-    ("HIP", "hipMemcpy", 3, ("hipMemcpy",), True),
-    ("HIP", "launch", 1, ("hipLaunchKernel",), True),
-    ("HIP", "hipDeviceSynchronize", 1, ("hipDeviceSynchronize",), True),
-    ("HIP", "hipFree", 3, ("hipFree",), True),
-    ("HSA", "queue create", 1, ("hsa_queue_create",), True),
+    ("HIP", "hipMalloc", 3, ("hipMalloc",), 0),
+    ("HIP", "hipMemcpy", 3, ("hipMemcpy",), 0),
+    ("HIP", "launch", 1, ("hipLaunchKernel",), 0),
+    ("HIP", "hipDeviceSynchronize", 1, ("hipDeviceSynchronize",), 0),
+    ("HIP", "hipFree", 3, ("hipFree",), 0),
+    ("HSA", "queue create", 1, ("hsa_queue_create",), 0),
     ("HSA", "async copy", 3,
-     ("hsa_amd_memory_async_copy", "hsa_amd_memory_async_copy_on_engine"), False),
-    ("HSA", "pool allocation", 7, ("hsa_amd_memory_pool_allocate",), False),
-    ("HSA", "host lock", 3, ("hsa_amd_memory_lock", "hsa_amd_memory_lock_to_pool"), False),
-    ("HSA", "signal wait", 6, ("hsa_signal_wait_scacquire", "hsa_signal_wait_relaxed"), False),
+     ("hsa_amd_memory_async_copy", "hsa_amd_memory_async_copy_on_engine"), 0),
+    # 8 with ROCm 6.4.
+    ("HSA", "pool allocation", 7, ("hsa_amd_memory_pool_allocate",), 1),
+    ("HSA", "host lock", 3, ("hsa_amd_memory_lock", "hsa_amd_memory_lock_to_pool"), 0),
+    ("HSA", "signal wait", 6, ("hsa_signal_wait_scacquire", "hsa_signal_wait_relaxed"), None),
 )
 
 
@@ -132,10 +133,10 @@ def show_table(report, journal):
     counts = collections.Counter(call.name for call in all_calls)
     say()
     say(f"{'calls':<34}{'expected':>14}{'counted':>8}")
-    for where, what, studied, functions, exact in STUDY:
+    for where, what, studied, functions, beyond in STUDY:
         here = sum(counts[name] for name in functions)
         say(f"  {where} {what:<28}{studied:>14}{here:>8}")
-        right = here == studied if exact else here > 0
+        right = here > 0 if beyond is None else studied <= here <= studied + beyond
         report.expect(right, f"{here} times {what}, expected {studied}")
     table("HIP calls", grouped(all_calls, "HIP"))
     table("HSA calls of HIP", grouped(all_calls, "HSA"))
