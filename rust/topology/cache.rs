@@ -185,7 +185,7 @@ fn list_level_1(
                 let first = group.trailing_zeros();
                 all.push(
                     Cache {
-                        processor_id_low: cu + first,
+                        processor_id_low: cu.wrapping_add(first),
                         level: cache_type.level,
                         size_kib: cache_type.size_kib,
                         line: cache_type.line,
@@ -195,7 +195,7 @@ fn list_level_1(
                     GFP_KERNEL,
                 )?;
             }
-            cu += cache_type.shared_by.min(config.cu_per_sh - block);
+            cu = cu.wrapping_add(cache_type.shared_by.min(config.cu_per_sh - block));
             block += cache_type.shared_by;
         }
     }
@@ -219,7 +219,7 @@ fn whole_gpu(cu_bitmap: &[u32], cache_type: &CacheType, first_cu: u32) -> Result
         map = bitmap & mask;
     }
     Ok(Some(Cache {
-        processor_id_low: first_cu + first,
+        processor_id_low: first_cu.wrapping_add(first),
         level: cache_type.level,
         size_kib: cache_type.size_kib,
         line: cache_type.line,

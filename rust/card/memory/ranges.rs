@@ -103,13 +103,18 @@ pub(super) fn check(
     Ok(ranges)
 }
 
-/// Divides VRAM, with 16 MiB behind it that firmware has, into equal parts.
+/// Divides VRAM, with 16 MiB behind it that firmware has, into equal parts. `ENOSPC` if a part has
+/// no VRAM.
 pub(super) fn divide(vram_size: u64, count: u32) -> Result<KVec<Range<u64>>> {
     let count = u64::from(count);
     let size = (vram_size + SZ_16M as u64) / PAGE / count * PAGE;
     let mut ranges = KVec::new();
     for n in 0..count {
-        ranges.push(n * size..((n + 1) * size).min(vram_size), GFP_KERNEL)?;
+        let part = n * size..((n + 1) * size).min(vram_size);
+        if part.is_empty() {
+            return Err(ENOSPC);
+        }
+        ranges.push(part, GFP_KERNEL)?;
     }
     Ok(ranges)
 }

@@ -159,3 +159,16 @@ fn parts_are_equal() {
         assert_eq!(parts.len(), count as usize);
     }
 }
+
+/// VRAM that is too small for the mode has no part that is empty, or ends before its start.
+#[test]
+fn parts_have_vram() {
+    for count in [1, 2, 4, 8] {
+        for mib in 1..=128 {
+            match divide(mib << 20, count) {
+                Ok(parts) => assert!(parts.iter().all(|part| part.start < part.end), "{mib}"),
+                Err(e) => assert!(e == ENOSPC && count > 1, "{e:?}"),
+            }
+        }
+    }
+}
