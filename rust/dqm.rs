@@ -526,7 +526,8 @@ impl Dqm {
         let mut inner = self.lock();
         {
             let mut state = slot.state.lock();
-            state.evicted += 1;
+            // Each object that stops queues for good leaves them evicted once more.
+            state.evicted = state.evicted.saturating_add(1);
             if state.evicted > 1 {
                 return Ok(());
             }

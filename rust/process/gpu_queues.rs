@@ -14,6 +14,8 @@ pub(super) struct GpuQueues {
     trigger: EvictionTrigger,
     /// The queues are evicted here.
     evicted: bool,
+    /// They are so permanently.
+    stopped: bool,
     /// The last eviction failed, which was logged.
     failed: bool,
 }
@@ -30,6 +32,7 @@ impl GpuQueues {
             process: process.clone(),
             trigger,
             evicted: false,
+            stopped: false,
             failed: false,
         }
     }
@@ -56,6 +59,10 @@ impl GpuQueues {
 
     /// Evicts the queues permanently.
     pub(super) fn stop(&mut self) {
+        if self.stopped {
+            return;
+        }
+        self.stopped = true;
         // One more than `restore` undoes.
         self.evicted = false;
         self.evict();

@@ -484,6 +484,48 @@ TEST(context_save_area)
 	ASSERT_OK(kfd_queue_stop(&q));
 }
 
+/*
+ * A queue stops for good when its context save area is unmapped, which is reported once: later
+ * evictions are those of changes, which end.
+ */
+TEST(context_save_area_is_replaced_again)
+{
+	struct kfd_ioctl_create_queue_args args;
+	struct kfd_queue q;
+	struct fixture f;
+	int events;
+	size_t size;
+	char *p;
+
+	svm_launch(&f);
+	size = kfd_cwsr_bytes(&f.k.node);
+	p = anonymous(size);
+	memset(p, 0, size);
+	ASSERT_OK(kfd_queue_prepare(&f.k, &q, 64, &args));
+	args.ctx_save_restore_address = kfd_va(p);
+	ASSERT_OK(svm_set(&f.k, p, size, { KFD_IOCTL_SVM_ATTR_PREFERRED_LOC, 0 },
+			  { KFD_IOCTL_SVM_ATTR_CLR_FLAGS, ~0x51u },
+			  { KFD_IOCTL_SVM_ATTR_SET_FLAGS, 0x51 },
+			  { KFD_IOCTL_SVM_ATTR_ACCESS, f.k.node.gpu_id }));
+	ASSERT_OK(kfd_queue_start(&q, &args));
+	events = listen_to_svm(&f.k);
+	for (int i = 0; i < 4; i++) {
+		unsigned int evictions, restores;
+		const char *lines;
+
+		ASSERT(mmap(p, KFD_PAGE, PROT_READ | PROT_WRITE,
+			    MAP_FIXED | MAP_PRIVATE | MAP_ANONYMOUS, -1, 0) == p);
+		lines = listen_lines(events, 100);
+		evictions = listen_count(lines, KFD_SMI_EVENT_QUEUE_EVICTION);
+		restores = listen_count(lines, KFD_SMI_EVENT_QUEUE_RESTORE);
+		if (i)
+			EXPECT_EQ(evictions, restores);
+		else
+			EXPECT(evictions > restores, "%u and %u", evictions, restores);
+	}
+	close(events);
+}
+
 static void waits_for(void *data)
 {
 	struct fixture f;
