@@ -128,18 +128,20 @@ impl<J: JobOps> Scheduler<J> {
     ) -> Result<Arc<Self>> {
         let name = CString::try_from(name)?;
         let dev: ARef<device::Device> = dev.into();
+        let reaper = Reaper::new()?;
         let args = ours::drm_sched_init_args {
             ops: const { &Self::OPS },
             num_rqs: ours::drm_sched_priority_DRM_SCHED_PRIORITY_COUNT as u32,
             credit_limit: credits.max(1),
             timeout: timeout.raw(),
+            timeout_wq: reaper.timeouts().cast(),
             name: name.as_char_ptr(),
             dev: crate::kapi::raw_device(&dev),
             ..pin_init::zeroed()
         };
         Arc::pin_init(
             try_pin_init!(Self {
-                reaper: Reaper::new()?,
+                reaper,
                 queue,
                 name,
                 dev,
@@ -147,7 +149,8 @@ impl<J: JobOps> Scheduler<J> {
                 // INVARIANT: Initialized here; jobs only come from `ArmedJob`.
                 raw <- Opaque::try_ffi_init(|raw: *mut ours::drm_gpu_scheduler| {
                     // SAFETY: The slot is uninitialized pinned memory. `OPS` is static; name (heap
-                    // memory that `CString` does not move) and device are owned by the scheduler.
+                    // memory that `CString` does not move), device and, by `reaper`, the work queue
+                    // are owned by the scheduler.
                     unsafe {
                         raw.write_bytes(0, 1);
                         to_result(ours::drm_sched_init(raw, &args))
