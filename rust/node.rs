@@ -312,7 +312,20 @@ impl NodeSet {
 
     /// Returns all nodes. `ENOMEM` without memory.
     pub(crate) fn list(&self) -> Result<KVec<Arc<Node>>> {
-        copy(&self.nodes.lock())
+        // Not under the lock, which the reset of the card takes.
+        let mut out = KVec::new();
+        loop {
+            let nodes = self.nodes.lock();
+            if out.capacity() >= nodes.len() {
+                for node in nodes.iter() {
+                    out.push_within_capacity(node.clone())?;
+                }
+                return Ok(out);
+            }
+            let len = nodes.len();
+            drop(nodes);
+            out.reserve(len, GFP_KERNEL)?;
+        }
     }
 
     /// Calls `f` with the queue manager of each node. Returns the first error, after all calls.
@@ -363,12 +376,9 @@ pub(crate) fn exit() {
 
 /// Returns all nodes of bound devices in the order of their probe. `ENOMEM` without memory.
 pub(crate) fn list() -> Result<KVec<Arc<Node>>> {
-    copy(&LIST.lock())
-}
-
-fn copy(nodes: &[Arc<Node>]) -> Result<KVec<Arc<Node>>> {
+    let nodes = LIST.lock();
     let mut out = KVec::with_capacity(nodes.len(), GFP_KERNEL)?;
-    for node in nodes {
+    for node in nodes.iter() {
         out.push_within_capacity(node.clone())?;
     }
     Ok(out)

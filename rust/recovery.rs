@@ -291,20 +291,21 @@ impl DelayedItem for Recovery {
     fn run(this: Arc<Delayed<Self>>) {
         let state = this.state.lock();
         let gpu = this.gpu();
+        if !state.ended && !state.held && !state.frozen && gpu.is_hung() {
+            let reset = pci::try_locked(gpu.pdev(), |pdev| {
+                this.abandon_queues();
+                this.reset_and_restart(&state, |gpu| gpu.mode1_reset(pdev));
+            });
+            if reset.is_none() {
+                // The holder of the device lock may wait for `state`, or for this work.
+                drop(state);
+                Self::schedule(&this, RETRY);
+                return;
+            }
+        }
+        // After the reset, on which fences depend: a uevent allocates memory.
         if this.queue_was_reset.xchg(false, Relaxed) {
             state.report(Wedged::Recovered);
-        }
-        if state.ended || state.held || state.frozen || !gpu.is_hung() {
-            return;
-        }
-        let reset = pci::try_locked(gpu.pdev(), |pdev| {
-            this.abandon_queues();
-            this.reset_and_restart(&state, |gpu| gpu.mode1_reset(pdev));
-        });
-        if reset.is_none() {
-            // The holder of the device lock may wait for `state`, or for this work.
-            drop(state);
-            Self::schedule(&this, RETRY);
         }
     }
 }
