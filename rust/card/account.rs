@@ -203,25 +203,27 @@ impl Share {
         self.uncapped.store(uncapped, Relaxed);
     }
 
-    /// Returns the bytes that the processes may reserve without page tables.
-    fn limit(&self) -> u64 {
+    /// Returns the bytes that the processes may reserve of `vram`: without page tables, and without
+    /// memory of driver and firmware.
+    fn limit(&self, vram: &Vram) -> u64 {
         let size = if self.uncapped.load(Relaxed) {
             self.memory.size()
         } else {
             self.size
         };
-        size.saturating_sub(for_tables())
+        size.saturating_sub(vram.deducted())
+            .saturating_sub(for_tables())
     }
 
     /// Returns the bytes that can still be reserved, in whole blocks.
-    fn unreserved(&self) -> u64 {
-        self.limit()
+    fn unreserved(&self, vram: &Vram) -> u64 {
+        self.limit(vram)
             .saturating_sub(self.reserved.lock().in_blocks())
     }
 
     /// Reserves `bytes` for a BO. `ENOMEM` when less is left.
-    fn reserve(&self, bytes: u64) -> Result {
-        let limit = self.limit();
+    fn reserve(&self, vram: &Vram, bytes: u64) -> Result {
+        let limit = self.limit(vram);
         self.reserved.lock().add(bytes, limit)
     }
 
@@ -248,7 +250,7 @@ pub(crate) fn reserve(
 ) -> Result<Reservation> {
     match kind {
         Kind::Vram => {
-            share.reserve(bytes)?;
+            share.reserve(vram, bytes)?;
             vram.reserve(&share.memory, bytes, for_tables())
                 .inspect_err(|_| share.unreserve(bytes))?;
         }
@@ -322,7 +324,7 @@ impl Drop for UserBytes {
 pub(crate) fn vram_available(vram: &Vram, share: &Share) -> u64 {
     let left = vram
         .unreserved(&share.memory, for_tables())
-        .min(share.unreserved());
+        .min(share.unreserved(vram));
     left / VRAM_BLOCK * VRAM_BLOCK
 }
 

@@ -36,6 +36,8 @@ pub(crate) struct Vram {
     pool: Arc<VramPool>,
     clearing: Arc<Delayed<Clearing>>,
     size: u64,
+    /// Bytes at the end that belong to the boot firmware.
+    firmware: u64,
     /// Bytes allocated by each [`VramUser`].
     by_user: [Atomic<u64>; VramUser::ALL.len()],
 }
@@ -137,6 +139,7 @@ impl Vram {
                 pool,
                 clearing,
                 size,
+                firmware: reserved,
                 by_user: VramUser::ALL.map(|_| Atomic::new(0)),
             }),
             GFP_KERNEL,
@@ -271,18 +274,28 @@ impl Vram {
         self.clearing.end_loss();
     }
 
-    /// Returns the bytes that can be reserved in a partition when page tables need `tables` bytes
-    /// there. Memory of the driver may be in any partition.
-    fn reservable(&self, memory: &MemoryPartition, tables: u64) -> u64 {
-        let fixed = [
+    /// Returns the bytes that never move, other than page tables.
+    fn fixed(&self) -> u64 {
+        let users = [
             VramUser::Driver,
             VramUser::Mqd,
             VramUser::Retired,
             VramUser::Firmware,
         ];
-        let kernel: u64 = fixed.map(|user| self.used_by(user)).iter().sum();
+        users.map(|user| self.used_by(user)).iter().sum()
+    }
+
+    /// Returns the bytes of which processes can reserve nothing, wherever they are: as the C driver
+    /// does with all pinned memory, each node deducts them from its share.
+    pub(super) fn deducted(&self) -> u64 {
+        self.firmware + self.fixed()
+    }
+
+    /// Returns the bytes that can be reserved in a partition when page tables need `tables` bytes
+    /// there. Memory of the driver may be in any partition.
+    fn reservable(&self, memory: &MemoryPartition, tables: u64) -> u64 {
         (memory.usable().end - memory.usable().start)
-            .saturating_sub(kernel)
+            .saturating_sub(self.fixed())
             .saturating_sub(tables.max(self.tables(Some(memory))))
     }
 

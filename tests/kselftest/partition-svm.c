@@ -16,7 +16,7 @@ static struct kfd_node nodes[MODE_MAX_NODES + 1];
 /* Runs tests on the first node of a memory partition. */
 static void on_partition(int partition)
 {
-	char times[16];
+	char mib[16];
 	int count;
 
 	mode_begin_nps("NPS4", "CPX");
@@ -24,10 +24,12 @@ static void on_partition(int partition)
 	ASSERT(count > 0 && count % PARTITIONS == 0, "%d nodes", count);
 	fixture_use_node(nodes[count / PARTITIONS * partition].index);
 	EXPECT(mode_run("svm-migrate in_turns forks pages_are_counted", 3));
-	/* Nodes share a partition; each has its part of the VRAM there. */
-	snprintf(times, sizeof(times), "%d", 2 * count / PARTITIONS);
-	ASSERT(!setenv("SVM_VRAM_TIMES", times, 1));
-	EXPECT(mode_run("svm-vram", 2));
+	/* Nodes share a partition: half as much again as its VRAM. */
+	snprintf(mib, sizeof(mib), "%llu",
+		 (unsigned long long)nodes[count / PARTITIONS * partition].vram_bytes * 3 / 2 *
+				 (unsigned int)(count / PARTITIONS) >> 20);
+	ASSERT(!setenv("SVM_VRAM_MIB", mib, 1));
+	EXPECT(mode_run("svm-vram twice_the_vram twice_the_vram_with_retry_faults", 2));
 }
 
 TEST_TIMEOUT(second_partition, 600)

@@ -10,6 +10,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <drm/amdgpu_drm.h>
+
 #include "modes.h"
 
 static uint64_t property(const struct kfd_node *node, const char *name)
@@ -288,7 +290,7 @@ static uint64_t available(struct kfd *k, const struct kfd_node *node)
 static void fill_share(void *data)
 {
 	const struct kfd_node *other = data;
-	uint64_t before, others;
+	uint64_t before, others, used;
 	struct kfd_bo *bo;
 	struct kfd k;
 
@@ -296,6 +298,11 @@ static void fill_share(void *data)
 	before = available(&k, &k.node);
 	others = available(&k, other);
 	EXPECT(before > 0 && before < k.node.vram_bytes, "%llu", (unsigned long long)before);
+	/* Each node deducts the memory of driver and firmware, which no process uses now. */
+	used = amdgpu_info(&k, AMDGPU_INFO_VRAM_USAGE);
+	ktap_note("%llu of %llu MiB, %llu MiB are used", (unsigned long long)before >> 20,
+		  (unsigned long long)k.node.vram_bytes >> 20, (unsigned long long)used >> 20);
+	EXPECT(before <= k.node.vram_bytes - used && others <= other->vram_bytes - used);
 	EXPECT_RET(kfd_bo_alloc(&k, k.node.vram_bytes, KFD_FLAGS_VRAM, &bo), -ENOMEM);
 	ASSERT_OK(kfd_bo_alloc(&k, 64 << 20, KFD_FLAGS_VRAM, &bo));
 	EXPECT_EQ(available(&k, &k.node), before - (64 << 20));

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 /*
  * Tests more managed memory than VRAM: ranges leave VRAM for others, with their content. It is
- * twice the VRAM that the node has, or $SVM_VRAM_TIMES times that.
+ * twice the VRAM that the node has, or $SVM_VRAM_MIB.
  */
 #define _GNU_SOURCE
 #include <stdlib.h>
@@ -56,7 +56,7 @@ static bool is_written(size_t i, uint32_t rounds)
 
 static void overcommit(bool xnack)
 {
-	const char *times = getenv("SVM_VRAM_TIMES");
+	const char *mib = getenv("SVM_VRAM_MIB");
 	const uint32_t rounds = ktap_repeats(3, 2);
 	unsigned int to_vram, evictions = 0;
 	uint64_t available;
@@ -67,7 +67,8 @@ static void overcommit(bool xnack)
 
 	svm_launch_mode(&f, xnack);
 	available = little_vram(&f.k);
-	total = (available * (times ? strtoul(times, NULL, 0) : 2) / PIECE + 2) * PIECE;
+	total = mib ? strtoul(mib, NULL, 0) * MIB : available * 2;
+	total = (total / PIECE + 2) * PIECE;
 	words = (uint32_t *)anonymous(total);
 	for (size_t i = 0; i < total / 4; i++)
 		words[i] = pattern_word(i, 0);
