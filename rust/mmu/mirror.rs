@@ -40,10 +40,10 @@ impl Vm {
             .is_some_and(|inner| inner.maps(va, len.min(u64::MAX - va)))
     }
 
-    /// Returns a mirror of the block at `va`, without valid PTEs. `EADDRINUSE` if a 2 MiB page of a
-    /// BO is mapped there, `EBUSY` if the block has a mirror, `EINVAL` outside of the address
-    /// space, `ENOMEM` without memory.
-    pub(crate) fn mirror(self: &Arc<Self>, va: u64) -> Result<Arc<Mirror>> {
+    /// Returns a mirror of the block at `va`, without valid PTEs, for a node with a memory
+    /// partition. `EADDRINUSE` if a 2 MiB page of a BO is mapped there, `EBUSY` if the block has a
+    /// mirror, `EINVAL` outside of the address space, `ENOMEM` without memory.
+    pub(crate) fn mirror(self: &Arc<Self>, va: u64, memory: u32) -> Result<Arc<Mirror>> {
         self.space.check_range(va, BLOCK_BYTES)?;
         let gpu = &self.space.gpu;
         gpu.check_plugged()?;
@@ -51,6 +51,7 @@ impl Vm {
         let mirror = Mirror {
             vm: self.clone(),
             va,
+            memory,
             table,
         };
         Ok(Arc::new(mirror, GFP_KERNEL)?)
@@ -120,6 +121,9 @@ impl Vm {
 pub(crate) struct Mirror {
     vm: Arc<Vm>,
     va: u64,
+    /// Memory partition of the node. That of the address space is of its file, which may be one of
+    /// another node.
+    memory: u32,
     /// Offset of the page table in VRAM.
     table: u64,
 }
@@ -131,10 +135,11 @@ impl Mirror {
     }
 
     /// Returns the address that PTEs use for VRAM of the card at `offset`, and whether that is in
-    /// the memory partition of the address space.
+    /// the memory partition of the node.
     pub(crate) fn vram(&self, offset: u64) -> (u64, bool) {
         let gpu = self.gpu();
-        let local = gpu.vram().usable_range(self.vm.memory()).contains(&offset);
+        let near = gpu.vram().usable_range(Some(self.memory));
+        let local = near.contains(&offset);
         (gpu.vram_pa(offset), local)
     }
 

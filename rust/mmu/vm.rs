@@ -68,11 +68,6 @@ impl Vm {
         &self.space.gpu
     }
 
-    /// Returns the memory partition; `None`: any.
-    pub(crate) fn memory(&self) -> Option<u32> {
-        self.space.memory()
-    }
-
     /// Returns the address space for a job, with a reference to it.
     pub(crate) fn job_vm(self: &Arc<Self>) -> JobVm {
         JobVm {

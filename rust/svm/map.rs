@@ -186,13 +186,14 @@ impl Svm {
             if known {
                 continue;
             }
-            let Some(vm) = self.vm(gpu) else {
+            let Some(at) = self.location_at(gpu) else {
                 if self.has_left(gpu) {
                     continue;
                 }
                 return Err(EINVAL);
             };
-            let mut map = Some(BlockMap::new(vm.mirror(va << PAGE_SHIFT)?));
+            let mirror = at.vm.mirror(va << PAGE_SHIFT, at.memory())?;
+            let mut map = Some(BlockMap::new(mirror));
             let mut state = window.lock();
             if !self.has_left(gpu) {
                 if let Some(slot) = state.block(index).and_then(|b| b.maps().get_mut(gpu)) {

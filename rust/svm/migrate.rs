@@ -138,7 +138,7 @@ impl Svm {
         // Only for a check, as in the C driver: others may evict the pages.
         let reserved = account::reserve(to.gpu().vram(), &to.share, Kind::Vram, bytes);
         drop(reserved.map_err(|_| ENOSPC)?);
-        let place = self.place(attributes, to.id, to.vm.memory());
+        let place = self.place(attributes, to.id, Some(to.memory()));
         let info = place.info(pages.clone(), true, trigger);
         place.report.begin(&info);
         let outside = |pages| self.outside_vram(mm, to.gpu(), pages);

@@ -80,6 +80,11 @@ impl Location {
     pub(super) fn gpu(&self) -> &Arc<Gpu> {
         self.vm.gpu()
     }
+
+    /// Returns the memory partition of the node, whatever the file of the address space is.
+    pub(super) fn memory(&self) -> u32 {
+        self.share.memory().index()
+    }
 }
 
 /// A GPU of the process.

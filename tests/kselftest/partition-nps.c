@@ -7,12 +7,13 @@
 #define _GNU_SOURCE
 #include <stdlib.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include "cs.h"
 #include "device.h"
 #include "modes.h"
+#include "svm.h"
 
-#define MIB (1ull << 20)
 #define PARTITIONS 4
 #define SIZE (32 * MIB)
 /*
@@ -253,19 +254,30 @@ static void map_at_many_addresses(struct kfd *k)
 				TABLES_VA + i * TABLE_SPAN, 0, KFD_PAGE));
 }
 
-/* A user of VRAM of its node, and whether it evicted BOs: in shared memory. */
+/*
+ * A user of VRAM of its node with the render node of that or of another one, and whether it evicted
+ * BOs: in shared memory.
+ */
 struct use {
 	void (*fn)(struct kfd *k);
+	const struct kfd_node *file;
 	bool *evicted;
 };
 
 static void use_vram(void *data)
 {
 	const struct use *use = data;
+	struct kfd_node own;
 	uint64_t before;
 	struct kfd k;
 
-	fixture_open(&k);
+	fixture_open_only(&k);
+	close(k.drm);
+	own = k.node;
+	k.node = *use->file;
+	ASSERT_OK(kfd_open_render(&k));
+	k.node = own;
+	ASSERT_OK(kfd_acquire_vm(&k));
 	before = amdgpu_info(&k, AMDGPU_INFO_NUM_EVICTIONS);
 	use->fn(&k);
 	*use->evicted = amdgpu_info(&k, AMDGPU_INFO_NUM_EVICTIONS) > before;
@@ -286,14 +298,15 @@ static uint64_t fill_partition(struct kfd *k, uint64_t size)
 
 /*
  * Fills the memory partition of node `first` by its render node with BOs of `size`, and calls `fn`,
- * which needs more than is left, on some nodes.
+ * which needs more than is left, on some nodes, with the file of the node that is `skip` nodes
+ * further.
  */
-static void fill_beside(int first, uint64_t size, const int *others, int n,
+static void fill_beside(int first, uint64_t size, const int *others, int n, int skip,
 			void (*fn)(struct kfd *k))
 {
 	bool *evicted = mmap(NULL, KFD_PAGE, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1,
 			     0);
-	struct use use = { fn, evicted };
+	struct use use = { fn, NULL, evicted };
 	uint64_t filled, all;
 	struct kfd k;
 
@@ -308,6 +321,7 @@ static void fill_beside(int first, uint64_t size, const int *others, int n,
 		bool evicts = others[o] / nodes_each == first / nodes_each;
 
 		fixture_use_node(nodes[others[o]].index);
+		use.file = &nodes[(others[o] + skip) % count];
 		*evicted = false;
 		/* The memory of the child before may be freed after the partition was filled. */
 		for (int i = 0; i < (evicts ? FILLS : 1) && !*evicted; i++) {
@@ -325,7 +339,7 @@ static void fill(void *data)
 
 	for (int i = 0; i < count; i++)
 		all[i] = i;
-	fill_beside((int)(intptr_t)data, SIZE, all, count, allocate);
+	fill_beside((int)(intptr_t)data, SIZE, all, count, 0, allocate);
 }
 
 /* Fills the second memory partition: the driver has none of its own there. */
@@ -334,7 +348,28 @@ static void fill_for_tables(void *unused)
 	const int others[] = { 0, 2 * nodes_each - 1, 2 * nodes_each };
 
 	(void)unused;
-	fill_beside(nodes_each, SMALL, others, 3, map_at_many_addresses);
+	fill_beside(nodes_each, SMALL, others, 3, 0, map_at_many_addresses);
+}
+
+static void prefetch(struct kfd *k)
+{
+	char *p = anonymous(SIZE);
+
+	memset(p, 1, SIZE);
+	EXPECT_OK(svm_to_vram(k, p, SIZE));
+	EXPECT_EQ(process_number(k, "counters", "page_in"), SIZE / KFD_PAGE);
+}
+
+/*
+ * Fills the second memory partition: first for a node there, then for the file of another one. With
+ * small BOs: the C driver evicts memory of the same process before BOs of others.
+ */
+static void fill_for_shared_memory(void *unused)
+{
+	const int others[] = { 2 * nodes_each - 1, 0 };
+
+	(void)unused;
+	fill_beside(nodes_each, SMALL, others, 2, nodes_each, prefetch);
 }
 
 /*
@@ -348,6 +383,19 @@ TEST_TIMEOUT(bos_stay_in_the_partition_of_their_node, 300)
 		fixture_use_node(nodes[first].index);
 		EXPECT(!ktap_in_child(fill, (void *)(intptr_t)first), "node %d", first);
 	}
+}
+
+/* Whatever the partition of the file of the address space is. */
+TEST_TIMEOUT(shared_memory_is_near_its_node, 300)
+{
+	struct kfd_node node;
+
+	begin();
+	fixture_use_node(nodes[nodes_each].index);
+	ASSERT_OK(kfd_topology_find_gpu(&node));
+	if (!(node.capability & SVM_CAPABLE))
+		SKIP("the node has no SVM");
+	EXPECT(!ktap_in_child(fill_for_shared_memory, NULL));
 }
 
 TEST_TIMEOUT(page_tables_are_in_the_partition_of_their_node, 600)
