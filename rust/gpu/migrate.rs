@@ -18,7 +18,7 @@ use kernel::{
 use super::{
     dma::{self, Direction},
     lru::{EvictableBo, EvictionLru, Victims},
-    migrated::{Host, Migrated, Moved, Place, PIECE},
+    migrated::{pieces, Host, Migrated, Moved, Place},
     Gpu,
 };
 use crate::{
@@ -33,17 +33,6 @@ use crate::{
 /// Passes over the migrated memory at unbind, and the pause between two.
 const ROUNDS: u32 = 200;
 const PAUSE: Delta = Delta::from_millis(10);
-
-/// Splits pages of a process into those that are migrated at a time.
-fn pieces(pages: Range<u64>) -> impl Iterator<Item = Range<u64>> {
-    let mut at = pages.start;
-    core::iter::from_fn(move || {
-        let next = (at / PIECE as u64 + 1) * PIECE as u64;
-        let piece = at..next.min(pages.end);
-        at = piece.end;
-        (!piece.is_empty()).then_some(piece)
-    })
-}
 
 impl Host for Gpu {
     fn check_working(&self) -> Result {

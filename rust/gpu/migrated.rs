@@ -21,9 +21,20 @@ use crate::{
 };
 
 /// Pages that are migrated at a time: those of 2 MiB.
-pub(super) const PIECE: usize = 512;
+const PIECE: usize = 512;
 /// The same in log2: maximum number of pages that a CPU fault migrates to system memory.
 const PIECE_ORDER: u32 = PIECE.ilog2();
+
+/// Splits pages of a process into those that are migrated at a time, each of one block.
+pub(crate) fn pieces(pages: Range<u64>) -> impl Iterator<Item = Range<u64>> {
+    let mut at = pages.start;
+    core::iter::from_fn(move || {
+        let next = (at / PIECE as u64 + 1) * PIECE as u64;
+        let piece = at..next.min(pages.end);
+        at = piece.end;
+        (!piece.is_empty()).then_some(piece)
+    })
+}
 
 /// Cause of a migration (`enum KFD_MIGRATE_TRIGGERS`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -221,7 +232,7 @@ impl Migrated {
     }
 
     /// Returns the id of the node in whose VRAM it is.
-    pub(super) fn node(&self) -> u32 {
+    pub(crate) fn node(&self) -> u32 {
         self.place.gpu
     }
 

@@ -13,10 +13,13 @@ use super::{
 use crate::{
     card::account::{self, Kind},
     gpu::{
-        migrated::{MoveTrigger, Place},
+        migrated::{pieces, Migrated, MoveTrigger, Place},
         Gpu,
     },
-    kapi::hmm::{FoundPage, Wanted},
+    kapi::{
+        devmem::Located,
+        hmm::{FoundPage, Wanted},
+    },
     mmu::Pages,
 };
 
@@ -134,6 +137,9 @@ impl Svm {
         if others != 0 {
             self.move_to_system(mm, attributes, pages.clone(), others, trigger)?;
         }
+        if trigger == MoveTrigger::Prefetch {
+            self.leave_other_nodes(mm, attributes, &pages, to)?;
+        }
         let bytes = (pages.end - pages.start) << PAGE_SHIFT;
         // Only for a check, as in the C driver: others may evict the pages.
         let reserved = account::reserve(to.gpu().vram(), &to.share, Kind::Vram, bytes);
@@ -157,6 +163,25 @@ impl Svm {
         gpu: &Gpu,
         pages: Range<u64>,
     ) -> Result<KVec<Range<u64>>> {
+        let count = (pages.end - pages.start) as usize;
+        let there = self.in_vram(mm, gpu, &pages, |_| true)?;
+        let mut runs = KVec::new();
+        Pages::range(0, count).without(there).runs(|first, end| {
+            let run = pages.start + first as u64..pages.start + end as u64;
+            Ok(runs.push(run, GFP_KERNEL)?)
+        })?;
+        Ok(runs)
+    }
+
+    /// Returns which pages of a block are in the VRAM of a card, of those for which `f` returns
+    /// true.
+    fn in_vram(
+        &self,
+        mm: &MmWithUser,
+        gpu: &Gpu,
+        pages: &Range<u64>,
+        f: impl Fn(&Located<'_, Migrated>) -> bool,
+    ) -> Result<Pages> {
         let window = self.window(pages.start).ok_or(EINVAL)?;
         let count = (pages.end - pages.start) as usize;
         let mut found = KVec::<FoundPage>::zeroed(count, GFP_KERNEL)?;
@@ -165,13 +190,73 @@ impl Svm {
         // After an error no page is found: the migration skips those that are there.
         let _ = window.find_pages(mm, first, &mut found, Wanted::Nothing, owner);
         let mut there = Pages::NONE;
-        gpu.migrated().locate(&found, |page, _| there.add(page));
+        gpu.migrated().locate(&found, |page, at| {
+            if f(at) {
+                there.add(page);
+            }
+        });
+        Ok(there)
+    }
+
+    /// Migrates pages in the VRAM of other nodes of the card of `to` to system memory, from where
+    /// a prefetch takes them. A fault leaves them there: all nodes of a card map its VRAM.
+    fn leave_other_nodes(
+        &self,
+        mm: &MmWithUser,
+        attributes: &Attributes,
+        pages: &Range<u64>,
+        to: &Location,
+    ) -> Result {
+        let gpu = to.gpu();
+        if self.members_of(gpu).count_ones() < 2 {
+            return Ok(());
+        }
+        let is_elsewhere = |page: &Located<'_, Migrated>| {
+            let node = page.with_block(Migrated::node);
+            node.is_some_and(|node| node != to.id)
+        };
         let mut runs = KVec::new();
-        Pages::range(0, count).without(there).runs(|first, end| {
-            let run = pages.start + first as u64..pages.start + end as u64;
-            Ok(runs.push(run, GFP_KERNEL)?)
-        })?;
-        Ok(runs)
+        for block in pieces(pages.clone()) {
+            let there = self.in_vram(mm, gpu, &block, is_elsewhere)?;
+            there.runs(|first, end| {
+                let run = block.start + first as u64..block.start + end as u64;
+                Ok(runs.push(run, GFP_KERNEL)?)
+            })?;
+        }
+        let trigger = MoveTrigger::Prefetch;
+        self.leave_card(mm, attributes, pages, (gpu, &runs), trigger)?;
+        Ok(())
+    }
+
+    /// Migrates those runs of `pages` that are in the VRAM of a card to system memory. Returns
+    /// whether there were any. Errors and locks as of [`Self::move_to_system`].
+    fn leave_card(
+        &self,
+        mm: &MmWithUser,
+        attributes: &Attributes,
+        pages: &Range<u64>,
+        (from, runs): (&Gpu, &[Range<u64>]),
+        trigger: MoveTrigger,
+    ) -> Result<bool> {
+        // Pages in the VRAM of other nodes of the card are counted on that of the first page.
+        let mut begun = None;
+        let mut begin = |node| {
+            if begun.is_none() {
+                let place = self.place(attributes, node, None);
+                let info = place.info(pages.clone(), false, trigger);
+                self.moves().begin(&info);
+                begun = Some(info);
+            }
+        };
+        let mut count = 0;
+        let mut runs = runs.iter();
+        let moved = runs
+            .try_for_each(|run| from.migrate_to_system(mm, run.clone(), &mut begin, &mut count));
+        let any = begun.is_some();
+        if let Some(info) = begun {
+            self.moves().end(&info, count, moved);
+        }
+        moved.map(|()| any)
     }
 
     /// Migrates pages in the VRAM of the cards of `gpus` to system memory. Returns whether there
@@ -195,25 +280,11 @@ impl Svm {
                 continue;
             };
             left &= !self.members_of(from.gpu());
-            // Pages in the VRAM of other nodes of the card are counted on that of the first page.
-            let mut begun = None;
-            let begin = |node| {
-                if begun.is_none() {
-                    let place = self.place(attributes, node, None);
-                    let info = place.info(pages.clone(), false, trigger);
-                    self.moves().begin(&info);
-                    begun = Some(info);
-                }
-            };
-            let mut count = 0;
-            let moved = from
-                .gpu()
-                .migrate_to_system(mm, pages.clone(), begin, &mut count);
-            if let Some(info) = begun {
-                self.moves().end(&info, count, moved);
-                any = true;
+            let all = [pages.clone()];
+            match self.leave_card(mm, attributes, &pages, (from.gpu(), &all), trigger) {
+                Ok(moved) => any |= moved,
+                Err(e) => result = result.and(Err(e)),
             }
-            result = result.and(moved);
         }
         result.map(|()| any)
     }

@@ -272,6 +272,65 @@ TEST(memory_comes_back_from_its_node)
 	mode_end();
 }
 
+/* Expects that a migration of an event was the only one of a node. */
+static void expect_move(int events, uint32_t from, uint32_t to)
+{
+	const char *text = listen_lines(events, 300);
+	char wanted[64];
+
+	EXPECT_EQ(listen_count(text, KFD_SMI_EVENT_MIGRATE_START), 1);
+	snprintf(wanted, sizeof(wanted), " %x->%x %d 0\n", from, to, KFD_MIGRATE_TRIGGER_PREFETCH);
+	EXPECT(strstr(text, wanted) != NULL, "no%s in %s", wanted, text);
+}
+
+/* Memory in the VRAM of the second node, half of which is prefetched to the first. */
+static void moves_across(void *unused)
+{
+	const size_t pages = 64, size = pages * KFD_PAGE;
+	struct kfd k[2];
+	int events[2];
+	uint32_t *p;
+
+	(void)unused;
+	ASSERT_OK(kfd_open_device(&k[0]));
+	k[1] = k[0];
+	for (int i = 0; i < 2; i++) {
+		k[i].node = nodes[i];
+		ASSERT_OK(acquire(&k[i], i, open_node(i)));
+	}
+	p = (uint32_t *)anonymous(size);
+	for (size_t i = 0; i < size / 4; i++)
+		p[i] = (uint32_t)i * 3 + 1;
+	ASSERT_OK(svm_set(&k[1], p, size, { KFD_IOCTL_SVM_ATTR_ACCESS, nodes[0].gpu_id },
+			  { KFD_IOCTL_SVM_ATTR_ACCESS, nodes[1].gpu_id },
+			  { KFD_IOCTL_SVM_ATTR_PREFETCH_LOC, nodes[1].gpu_id }));
+	EXPECT_EQ(process_number(&k[1], "counters", "page_in"), pages);
+	for (int i = 0; i < 2; i++)
+		events[i] = listen_to_svm(&k[i]);
+	ASSERT_OK(svm_set(&k[0], p, size / 2, { KFD_IOCTL_SVM_ATTR_PREFETCH_LOC, nodes[0].gpu_id }));
+	EXPECT_EQ(process_number(&k[1], "counters", "page_out"), pages / 2);
+	EXPECT_EQ(process_number(&k[0], "counters", "page_in"), pages / 2);
+	expect_move(events[1], nodes[1].gpu_id, 0);
+	expect_move(events[0], 0, nodes[0].gpu_id);
+	/* What is there stays there. */
+	ASSERT_OK(svm_set(&k[0], p, size / 2, { KFD_IOCTL_SVM_ATTR_PREFETCH_LOC, nodes[0].gpu_id }));
+	EXPECT_EQ(process_number(&k[0], "counters", "page_out"), 0);
+	EXPECT_EQ(process_number(&k[0], "counters", "page_in"), pages / 2);
+	for (size_t i = 0; i < size / 4; i++)
+		ASSERT(p[i] == i * 3 + 1, "word %zu: %#x", i, p[i]);
+	EXPECT_EQ(process_number(&k[0], "counters", "page_out") +
+			  process_number(&k[1], "counters", "page_out"),
+		  pages + pages / 2);
+}
+
+/* A prefetch moves memory between nodes of a card, by way of system memory. */
+TEST(prefetch_moves_memory_of_another_node)
+{
+	begin("CPX");
+	in_child(moves_across);
+	mode_end();
+}
+
 static uint32_t gpu_id_of(struct kfd *k, int buf)
 {
 	struct kfd_ioctl_get_dmabuf_info_args args = { .dmabuf_fd = (uint32_t)buf };
