@@ -12,8 +12,9 @@ use super::{
     slots,
 };
 use crate::{
+    asic::xcc::{Xcc, MAX_XCCS},
     gpu::Gpu,
-    hw::SdmaQueueId,
+    hw::{HqdSlot, SdmaQueueId},
     kapi::log_limit::LogLimit,
     mqd::Mqd,
     ring::{
@@ -176,10 +177,20 @@ impl Cpsch {
                 self.hung.push_within_capacity(queue).map_err(|_| ENOMEM)?;
             }
         }
-        for (xcc, slot) in all() {
-            if hal.doorbell_in(mmio, xcc, slot)?.is_some() {
-                hal.reset_slot(mmio, xcc, slot)?;
+        // The slots of a queue, which are on all XCCs, at a time.
+        loop {
+            let mut held: [(Xcc, HqdSlot); MAX_XCCS] = Default::default();
+            let mut count = 0;
+            for xcc in xccs.iter() {
+                if let Some(slot) = first_held(gpu, *xcc)? {
+                    held[count] = (*xcc, slot);
+                    count += 1;
+                }
             }
+            if count == 0 {
+                break;
+            }
+            hal.reset_slots(mmio, &held[..count])?;
         }
         if self.hung.is_empty() {
             return Err(ENOENT);
@@ -231,6 +242,17 @@ impl Cpsch {
         let list = self.list.as_ref().filter(|_| self.active);
         list.map_or(&[], |buffer| buffer.words())
     }
+}
+
+/// Returns the first slot of an XCC that has a queue.
+fn first_held(gpu: &Gpu, xcc: Xcc) -> Result<Option<HqdSlot>> {
+    let (hal, mmio) = (gpu.generation().need_kiq()?, gpu.mmio()?);
+    for slot in slots::queue_slots(gpu.generation().caps) {
+        if hal.doorbell_in(mmio, xcc, slot)?.is_some() {
+            return Ok(Some(slot));
+        }
+    }
+    Ok(None)
 }
 
 /// Unmaps the HIQ, unless the KIQs are stopped already.

@@ -59,7 +59,7 @@ pub(crate) fn write_registers(f: &mut fmt::Formatter<'_>, registers: &RegisterDu
 }
 
 /// An HQD slot.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct HqdSlot {
     /// 1 or 2.
     pub(crate) me: u32,
@@ -292,6 +292,17 @@ impl GfxNames {
         f: impl FnOnce() -> Result<R>,
     ) -> Result<R> {
         let _guard = mmio.lock_bank();
+        self.with_selected(b, slot, vmid, f)
+    }
+
+    /// The same for a caller that holds the bank lock: each XCC has a selection of its own.
+    pub(super) fn with_selected<R>(
+        &self,
+        b: Block<'_>,
+        slot: HqdSlot,
+        vmid: u32,
+        f: impl FnOnce() -> Result<R>,
+    ) -> Result<R> {
         b.wr(
             self.GRBM_GFX_CNTL,
             self.GRBM_GFX_CNTL__MEID.put(slot.me)

@@ -86,8 +86,9 @@ pub(crate) trait KiqHal: Sync {
     /// `ETIMEDOUT` when the RLC does not respond.
     fn doorbell_in(&self, mmio: &Mmio, xcc: Xcc, slot: HqdSlot) -> Result<Option<u32>>;
 
-    /// Resets the queue in a slot after a failed preemption. `ETIMEDOUT` when it stays active.
-    fn reset_slot(&self, mmio: &Mmio, xcc: Xcc, slot: HqdSlot) -> Result;
+    /// Resets the queues in slots, one of each XCC, after a failed preemption: all at a time.
+    /// `ETIMEDOUT` when one stays active.
+    fn reset_slots(&self, mmio: &Mmio, slots: &[(Xcc, HqdSlot)]) -> Result;
 
     /// Returns the dwords of MAP_PROCESS.
     fn map_process_dwords(&self) -> usize;

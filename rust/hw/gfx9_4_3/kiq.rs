@@ -218,8 +218,8 @@ impl KiqHal for Kiq {
         queue_reset::doorbell(mmio, xcc, slot)
     }
 
-    fn reset_slot(&self, mmio: &Mmio, xcc: Xcc, slot: HqdSlot) -> Result {
-        queue_reset::reset(mmio, xcc, slot)
+    fn reset_slots(&self, mmio: &Mmio, slots: &[(Xcc, HqdSlot)]) -> Result {
+        queue_reset::reset(mmio, slots)
     }
 
     fn hung_doorbell_dword(&self) -> usize {
