@@ -614,7 +614,7 @@ impl Card {
             self.health.give_up();
             "its queues stay stopped until the driver is bound again"
         };
-        dev_err!(self.dev(), "GPU {:#x} hangs ({why}); {prospect}\n", self.id);
+        dev_err!(self.dev(), "the GPU hangs ({why}); {prospect}\n");
         trace::gpu_hang(self.id);
         if let Some(handler) = &handler {
             handler.before_halt(why);

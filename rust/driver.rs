@@ -183,7 +183,7 @@ impl pci::Driver for Driver {
                 "{} ({}): GPU {:#x}, {} CUs, {} SDMA engines, {} MiB VRAM\n",
                 card.map_or("GPU", |c| c.name),
                 up.gpu.generation().name,
-                up.gpu.id(),
+                up.nodes.get(0).map_or(0, |node| node.id()),
                 config.core().cu_total,
                 config.num_sdma,
                 config.vram_size >> 20
@@ -196,7 +196,7 @@ impl pci::Driver for Driver {
     }
 
     fn unbind<'bound>(pdev: &'bound pci::Device<Core<'_>>, this: Pin<&Self::Data<'bound>>) {
-        dev_dbg!(pdev, "GPU {:#x}: unbinding\n", this.up.gpu.id());
+        dev_dbg!(pdev, "unbinding\n");
         let listed = core::mem::take(&mut *this.listed.lock());
         this.up.take_down(pdev, listed);
     }

@@ -415,7 +415,8 @@ impl SchedOps for Cpsch {
     }
 
     fn record_coredump(&self, gpu: &Gpu, queues: &Queues, why: &str, queue: Option<&DqmQueue>) {
-        queues.record_coredump(gpu, why, queue, self.words(), |f| self.show_ring(f));
+        let node = (gpu, self.node.id);
+        queues.record_coredump(node, why, queue, self.words(), |f| self.show_ring(f));
     }
 
     fn runlists(&self) -> u64 {

@@ -310,7 +310,7 @@ impl SchedOps for Mes {
     }
 
     fn record_coredump(&self, gpu: &Gpu, queues: &Queues, why: &str, queue: Option<&DqmQueue>) {
-        queues.record_coredump(gpu, why, queue, &[], |f| match gpu.mes() {
+        queues.record_coredump((gpu, gpu.id()), why, queue, &[], |f| match gpu.mes() {
             Ok(mes) => mes.show(gpu, f),
             Err(e) => writeln!(f, "  unavailable: {e:?}"),
         });

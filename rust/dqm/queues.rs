@@ -469,19 +469,22 @@ impl Queues {
         true
     }
 
-    /// Records a coredump with the MQDs of the queue that failed, all queues, the runlist and what
-    /// `ring` prints about the scheduler's ring.
+    /// Records a coredump of a node, by its gpu_id, with the MQDs of the queue that failed, all
+    /// queues, the runlist and what `ring` prints about the scheduler's ring.
     pub(super) fn record_coredump(
         &self,
-        gpu: &Gpu,
+        (gpu, node): (&Gpu, u32),
         why: &str,
         failed: Option<&DqmQueue>,
         runlist: &[u32],
         ring: impl Fn(&mut fmt::Formatter<'_>) -> fmt::Result,
     ) {
-        let failed = |f: &mut fmt::Formatter<'_>| match failed {
-            Some(queue) => queue.show_failed(f),
-            None => Ok(()),
+        let failed = |f: &mut fmt::Formatter<'_>| {
+            writeln!(f, "gpu_id: {node:#x}")?;
+            match failed {
+                Some(queue) => queue.show_failed(f),
+                None => Ok(()),
+            }
         };
         gpu.record_coredump(why, failed, |f| {
             writeln!(f, "\nQueues")?;

@@ -127,13 +127,12 @@ impl Gpu {
             writeln!(f, "version: 1")?;
             writeln!(
                 f,
-                "device: {:04x}:{:02x}:{:02x}.{:x}, id {:04x}, gpu_id {:#x}",
+                "device: {:04x}:{:02x}:{:02x}.{:x}, id {:04x}",
                 pci.domain,
                 pci.bdf >> 8,
                 pci.bdf >> 3 & 0x1f,
                 pci.bdf & 7,
-                pci.device,
-                self.id()
+                pci.device
             )?;
             writeln!(f, "resets before: {}", self.health().resets())?;
             writeln!(f, "reason: {why}")?;

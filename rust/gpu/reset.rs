@@ -197,14 +197,13 @@ impl Gpu {
         match result {
             Ok(()) => {
                 let resets = self.health().end_reset(true);
-                dev_info!(self.dev(), "GPU {:#x} was reset ({resets})\n", self.id());
+                dev_info!(self.dev(), "the GPU was reset ({resets})\n");
                 self.sink().gpu_back(self);
             }
             Err(e) => {
                 dev_err!(
                     self.dev(),
-                    "GPU {:#x} was not reset: {e:?}; its queues stay stopped until the driver is bound again\n",
-                    self.id()
+                    "the GPU was not reset: {e:?}; its queues stay stopped until the driver is bound again\n"
                 );
                 self.halt_engines();
                 self.fail_jobs();

@@ -34,6 +34,8 @@ TEST_TIMEOUT(reset_queue, 120)
 	text = coredump_wait(&f.k);
 	coredump_expect(text, is_gfx12(&f.k.node) ? "reason: a queue was not removed from MES\n" :
 						"reason: a compute queue was not preempted\n");
+	snprintf(line, sizeof(line), "\ngpu_id: %#x\n", f.k.node.gpu_id);
+	coredump_expect(text, line);
 	snprintf(line, sizeof(line), "\nFailed queue\n  process %d, PASID ", getpid());
 	coredump_expect(text, line);
 	snprintf(line, sizeof(line), ", queue %u, doorbell ", id);

@@ -402,6 +402,8 @@ static void sdma_stall(void *unused)
 	EXPECT_EQ(*(volatile uint32_t *)page->va, 1);
 	text = coredump_wait(&k);
 	coredump_expect(text, "reason: an SDMA queue is stalled\n");
+	snprintf(line, sizeof(line), "\ngpu_id: %#x\n", k.node.gpu_id);
+	coredump_expect(text, line);
 	snprintf(line, sizeof(line), "\nFailed queue\n  process %d, PASID ", getpid());
 	coredump_expect(text, line);
 	free(text);
