@@ -142,7 +142,8 @@ impl Owner {
     /// Registers the file as owner of queues in its address space. `ENOMEM` without memory,
     /// `EINVAL` if it was before, `EINTR` after a signal.
     fn new(node: Arc<Node>, vm: &Arc<Vm>) -> Result<Self> {
-        let pids = Pids::of(kernel::current!().group_leader());
+        // No process of `/dev/kfd`: SMI events are not sent.
+        let pids = Pids::of(kernel::current!().group_leader(), 0);
         let process = node.dqm().new_file(pids, vm)?;
         let fences = FileFences::new()?;
         let evictor = Evictor::new(&node, &process, Some(fences.clone()))?;

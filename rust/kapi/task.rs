@@ -69,6 +69,8 @@ pub(crate) fn is_current_leader(task: &Task) -> bool {
 /// The ids of a thread group.
 #[derive(Clone, Copy)]
 pub(crate) struct Pids {
+    /// Number of the address space, given by the caller of [`Self::of`]: never reused, unlike ids.
+    pub(crate) serial: u64,
     /// In the initial PID namespace: no other group has it.
     pub(crate) global: Pid,
     /// In its own PID namespace: the result of `getpid()`.
@@ -76,10 +78,11 @@ pub(crate) struct Pids {
 }
 
 impl Pids {
-    /// Returns those of the group of this leader.
-    pub(crate) fn of(leader: &Task) -> Self {
+    /// Returns those of the group of this leader; `serial` is 0 without a number.
+    pub(crate) fn of(leader: &Task, serial: u64) -> Self {
         let namespace = leader.get_pid_ns();
         Self {
+            serial,
             global: leader.pid(),
             own: leader.tgid_nr_ns(namespace.as_deref()),
         }

@@ -59,6 +59,9 @@ pub(super) const PACKET_WORK: u64 = 5;
 /// Number of secondary processes that a primary one can have (C: `KFD_CONTEXT_ID_PRIMARY`).
 const MAX_SECONDARY: u32 = 0xffff;
 
+/// Number of the last primary process; the first one has 1.
+static LAST_SERIAL: Atomic<u64> = Atomic::new(0);
+
 /// State under the process lock.
 pub(crate) struct ProcessState {
     /// The queues.
@@ -205,7 +208,11 @@ impl Process {
         for device in &devices {
             counters.push_within_capacity((device.id(), device.counters().clone()))?;
         }
-        let pids = Pids::of(&leader);
+        let serial = match &rank {
+            Rank::Primary(_) => LAST_SERIAL.fetch_add(1, Relaxed) + 1,
+            Rank::Secondary { primary, .. } => primary.pids.serial,
+        };
+        let pids = Pids::of(&leader, serial);
         let moves = Moves::new(pids, counters)?;
         // `kfd_process_xnack_mode`.
         let retries =
@@ -270,8 +277,8 @@ impl Process {
         self.pids.global
     }
 
-    /// Returns the ids of the thread group.
-    pub(super) fn pids(&self) -> Pids {
+    /// Returns the ids of the thread group, and the number of the address space.
+    pub(crate) fn pids(&self) -> Pids {
         self.pids
     }
 
@@ -502,7 +509,7 @@ impl Process {
         device.end_evictions();
         memory::release(&self.devices, device);
         if device.slot().is_ok() {
-            smi::process(device.id(), &self.leader, false);
+            smi::process(device.id(), self.pids, &self.leader, false);
         }
         self.unlist_pasid(device);
         device.release();

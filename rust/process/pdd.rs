@@ -290,7 +290,7 @@ impl ProcessDevice {
             slot,
             trap,
         });
-        smi::process(self.id(), kernel::current!().group_leader(), true);
+        smi::process(self.id(), pids, kernel::current!().group_leader(), true);
         Ok(())
     }
 

@@ -2,9 +2,10 @@
 
 //! SMI events: a file per client and GPU, a line of text per event.
 //!
-//! Events are dropped when the FIFO of a client is full. A client receives the events of its own
-//! process, a privileged client (`CAP_SYS_ADMIN`) those of all processes. Lines have the id of the
-//! process in its own PID namespace, those of start, end and VM faults in the initial one.
+//! Events are dropped when the FIFO of a client is full. A client receives the events of the
+//! address space that opened it, a privileged client (`CAP_SYS_ADMIN`) those of all processes. It
+//! may outlive its process, whose ids are then reused: they do not select events. Lines have the id
+//! of the process in its own PID namespace, those of start, end and VM faults in the initial one.
 
 use core::{
     fmt::Write,
@@ -22,7 +23,7 @@ use kernel::{
         poll::{PollCondVar, PollTable},
         Arc, SpinLock,
     },
-    task::{Pid, Task},
+    task::Task,
     time::{BootTime, ClockSource},
     uaccess::{UserSliceReader, UserSliceWriter},
 };
@@ -126,8 +127,9 @@ pub(crate) struct SmiClient {
     device_id: u32,
     /// Whether the GPU is the first node of the device.
     first: bool,
-    /// The process that opened the file; [`EVERY`] if it is privileged.
-    pid: Pid,
+    /// Number of the address space that opened the file ([`Pids::serial`]); [`EVERY`] if that is
+    /// privileged.
+    of: u64,
     /// Enabled events: bit n - 1 for event n. Changed under the lock of [`CLIENTS`].
     mask: Atomic<u64>,
     #[pin]
@@ -136,11 +138,11 @@ pub(crate) struct SmiClient {
     waiting: PollCondVar,
 }
 
-/// In place of a process: a client receives the events of all of them.
-const EVERY: Pid = 0;
+/// In place of an address space: a client receives the events of all of them.
+const EVERY: u64 = 0;
 
-/// GPU, process and address of a client.
-type Key = (u32, Pid, usize);
+/// GPU, address space and address of a client.
+type Key = (u32, u64, usize);
 
 global_spinlock! {
     /// All clients; `None` before the first one. Nothing is allocated under the lock, as events are
@@ -159,9 +161,9 @@ pub(super) fn init() {
 }
 
 impl SmiClient {
-    /// Creates a client of a GPU for the current process. Returns the file descriptor; `ENOMEM`
-    /// without memory, `EMFILE` without a free descriptor.
-    pub(crate) fn open(node: &Node) -> Result<u32> {
+    /// Creates a client of a GPU for the current process, which has these ids. Returns the file
+    /// descriptor; `ENOMEM` without memory, `EMFILE` without a free descriptor.
+    pub(crate) fn open(node: &Node, pids: Pids) -> Result<u32> {
         let mut bytes = KVec::new();
         bytes.resize(FIFO_SIZE, 0, GFP_KERNEL)?;
         let fifo = Fifo {
@@ -169,17 +171,17 @@ impl SmiClient {
             first: 0,
             count: 0,
         };
-        let pid = if capability::capable(Capability::SysAdmin) {
+        let of = if capability::capable(Capability::SysAdmin) {
             EVERY
         } else {
-            kernel::current!().group_leader().pid()
+            pids.serial
         };
         let client = Arc::pin_init(
             pin_init!(Self {
                 gpu_id: node.id(),
                 device_id: node.gpu().id(),
                 first: node.index() == 0,
-                pid,
+                of,
                 mask: Atomic::new(0),
                 fifo <- new_spinlock!(fifo),
                 waiting <- new_poll_condvar!(),
@@ -193,7 +195,7 @@ impl SmiClient {
     }
 
     fn key(&self) -> Key {
-        (self.gpu_id, self.pid, core::ptr::from_ref(self).addr())
+        (self.gpu_id, self.of, core::ptr::from_ref(self).addr())
     }
 
     /// Returns whether the client has enabled an event.
@@ -292,8 +294,8 @@ impl Write for Line {
 
 /// The clients that an event is sent to.
 enum To<'a> {
-    /// Those of a node, for the event of a process.
-    Process(u32, Pid),
+    /// Those of a node, for the event of the process with this number of its address space.
+    Process(u32, u64),
     /// All of the first node of a device.
     FirstNode(&'a Gpu),
     /// All of all nodes of a device.
@@ -310,8 +312,8 @@ impl To<'_> {
         };
         let mut f = |client: &SmiClient| client.enabled(event) && f(client);
         match *self {
-            Self::Process(gpu_id, of) => [EVERY, of].iter().any(|pid| {
-                let keys = (gpu_id, *pid, 0)..=(gpu_id, *pid, usize::MAX);
+            Self::Process(gpu_id, serial) => [EVERY, serial].iter().any(|of| {
+                let keys = (gpu_id, *of, 0)..=(gpu_id, *of, usize::MAX);
                 any_between(clients, &keys, &mut f)
             }),
             Self::FirstNode(gpu) => clients
@@ -344,15 +346,15 @@ fn any_between(
     false
 }
 
-/// Sends an event of process `of` on a GPU to the clients. Does not allocate or sleep.
-fn send(gpu_id: u32, event: u32, of: Pid, what: core::fmt::Arguments<'_>) {
-    send_to(&To::Process(gpu_id, of), event, what, b"");
+/// Sends an event of a process on a GPU to the clients. Does not allocate or sleep.
+fn send(gpu_id: u32, event: u32, of: Pids, what: core::fmt::Arguments<'_>) {
+    send_to(&To::Process(gpu_id, of.serial), event, what, b"");
 }
 
 /// Sends an event of a process that ends with its name, see [`send`].
-fn send_name(gpu_id: u32, event: u32, leader: &Task, what: core::fmt::Arguments<'_>) {
+fn send_name(gpu_id: u32, event: u32, of: Pids, leader: &Task, what: core::fmt::Arguments<'_>) {
     let name = task::Name::of(leader);
-    let to = To::Process(gpu_id, leader.pid());
+    let to = To::Process(gpu_id, of.serial);
     send_to(&to, event, what, name.bytes());
 }
 
@@ -385,19 +387,31 @@ fn send_to(to: &To<'_>, event: u32, what: core::fmt::Arguments<'_>, name: &[u8])
 }
 
 /// Sends the start (`ACQUIRE_VM`) or end of a process on a GPU.
-pub(super) fn process(gpu_id: u32, leader: &Task, starts: bool) {
+pub(super) fn process(gpu_id: u32, pids: Pids, leader: &Task, starts: bool) {
     let event = if starts {
         uapi::kfd_smi_event_KFD_SMI_EVENT_PROCESS_START
     } else {
         uapi::kfd_smi_event_KFD_SMI_EVENT_PROCESS_END
     };
-    send_name(gpu_id, event, leader, format_args!("{:x} ", leader.pid()));
+    send_name(
+        gpu_id,
+        event,
+        pids,
+        leader,
+        format_args!("{:x} ", pids.global),
+    );
 }
 
 /// Sends a VM fault of a process.
-pub(super) fn vm_fault(gpu_id: u32, leader: &Task) {
+pub(super) fn vm_fault(gpu_id: u32, pids: Pids, leader: &Task) {
     let event = uapi::kfd_smi_event_KFD_SMI_EVENT_VMFAULT;
-    send_name(gpu_id, event, leader, format_args!("{:x}:", leader.pid()));
+    send_name(
+        gpu_id,
+        event,
+        pids,
+        leader,
+        format_args!("{:x}:", pids.global),
+    );
 }
 
 /// Sends the eviction of the queues of a process.
@@ -406,7 +420,7 @@ pub(super) fn evicted(id: u32, pids: Pids, trigger: EvictionTrigger) {
     send(
         id,
         uapi::kfd_smi_event_KFD_SMI_EVENT_QUEUE_EVICTION,
-        pids.global,
+        pids,
         format_args!("{now} -{} {id:x} {}", pids.own, trigger.number()),
     );
 }
@@ -417,7 +431,7 @@ pub(super) fn restored(id: u32, pids: Pids, again: bool) {
     send(
         id,
         uapi::kfd_smi_event_KFD_SMI_EVENT_QUEUE_RESTORE,
-        pids.global,
+        pids,
         format_args!(
             "{now} -{} {id:x} {}",
             pids.own,
@@ -440,7 +454,7 @@ pub(super) fn unmapped(id: u32, pids: Pids, pages: &Range<u64>, why: UnmapTrigge
     send(
         id,
         uapi::kfd_smi_event_KFD_SMI_EVENT_UNMAP_FROM_GPU,
-        pids.global,
+        pids,
         format_args!("{now} -{} @{first:x}({count:x}) {id:x} {why}", pids.own),
     );
 }
@@ -452,7 +466,7 @@ pub(super) fn page_fault_start(id: u32, pids: Pids, page: u64, write: bool) {
     send(
         id,
         uapi::kfd_smi_event_KFD_SMI_EVENT_PAGE_FAULT_START,
-        pids.global,
+        pids,
         format_args!("{now} -{} @{page:x}({id:x}) {access}", pids.own),
     );
 }
@@ -464,7 +478,7 @@ pub(super) fn page_fault_end(id: u32, pids: Pids, page: u64, moved: bool) {
     send(
         id,
         uapi::kfd_smi_event_KFD_SMI_EVENT_PAGE_FAULT_END,
-        pids.global,
+        pids,
         format_args!("{now} -{} @{page:x}({id:x}) {how}", pids.own),
     );
 }
@@ -494,7 +508,7 @@ pub(super) fn migration_start(pids: Pids, info: &MoveInfo) {
     send(
         info.gpu,
         uapi::kfd_smi_event_KFD_SMI_EVENT_MIGRATE_START,
-        pids.global,
+        pids,
         format_args!(
             "{now} -{} @{first:x}({count:x}) {from:x}->{to:x} {prefetch:x}:{preferred:x} {trigger}",
             pids.own
@@ -510,7 +524,7 @@ pub(super) fn migration_end(pids: Pids, info: &MoveInfo, result: Result) {
     send(
         info.gpu,
         uapi::kfd_smi_event_KFD_SMI_EVENT_MIGRATE_END,
-        pids.global,
+        pids,
         format_args!(
             "{now} -{} @{first:x}({count:x}) {from:x}->{to:x} {trigger} {error}",
             pids.own

@@ -51,7 +51,7 @@ pub(super) fn report_fault(
         error: uapi::KFD_MEM_ERR_NO_RAS,
     };
     if process.raise_fault(on, fault) {
-        smi::vm_fault(fault.gpu_id, process.leader());
+        smi::vm_fault(fault.gpu_id, process.pids(), process.leader());
         return;
     }
     schedule_fault(process.clone(), device, fault);
@@ -99,7 +99,7 @@ fn handle_fault(process: &Process, device: &ProcessDevice, fault: &MemoryExcepti
         _ => {}
     }
     trace::process(process.pid(), device.pasid(), c"VM fault");
-    smi::vm_fault(fault.gpu_id, process.leader());
+    smi::vm_fault(fault.gpu_id, process.pids(), process.leader());
     if !process.events().memory_exception(fault) && gpu.ih().may_log(LogKind::Unhandled) {
         dev_warn!(
             gpu.dev(),

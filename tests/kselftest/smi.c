@@ -2,11 +2,13 @@
 /* Tests SMI events. */
 #define _GNU_SOURCE
 #include <poll.h>
+#include <linux/sched.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -256,6 +258,68 @@ static char *show_pages(struct kfd *k, size_t size)
 	bo.handle = args.handle;
 	ASSERT_OK(kfd_bo_map_gpu(k, &bo));
 	return p;
+}
+
+/* fork() with flags of clone3(), of a child with the id `*id` if that is not 0. */
+static pid_t clone_child(uint64_t flags, pid_t *id)
+{
+	struct clone_args args = { .flags = flags,
+				   .exit_signal = SIGCHLD,
+				   .set_tid = *id ? kfd_va(id) : 0,
+				   .set_tid_size = *id ? 1 : 0 };
+	pid_t child;
+
+	fflush(stdout);
+	child = (pid_t)syscall(SYS_clone3, &args, sizeof(args));
+	ASSERT(child >= 0, "clone3: %s", strerror(errno));
+	return child;
+}
+
+static void expect_success(pid_t child)
+{
+	int status;
+
+	ASSERT(waitpid(child, &status, 0) == child);
+	EXPECT_EQ(status, 0);
+}
+
+/* A client gets no events of a later process with the id of the one that opened it. */
+TEST(client_outlives_its_process)
+{
+	const char *text;
+	char wanted[64];
+	pid_t child, id = 0;
+	struct kfd k;
+	int *fd;
+
+	if (geteuid())
+		SKIP("not privileged");
+	fd = mmap(NULL, KFD_PAGE, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	ASSERT(fd != MAP_FAILED);
+	/* The file stays open here. */
+	child = clone_child(CLONE_FILES, &id);
+	if (!child) {
+		fixture_open_only(&k);
+		ASSERT(setuid(NOBODY) == 0);
+		*fd = listen_to(&k, ~0ull);
+		ASSERT_OK(kfd_acquire_vm(&k));
+		ktap_end();
+	}
+	expect_success(child);
+	snprintf(wanted, sizeof(wanted), "c %x smi\n", child);
+	text = listen_lines(*fd, 0);
+	ASSERT(strstr(text, wanted), "%s", text);
+	id = child;
+	child = clone_child(0, &id);
+	if (!child) {
+		ASSERT_EQ(getpid(), id);
+		fixture_open(&k);
+		ASSERT(madvise(show_pages(&k, KFD_PAGE), KFD_PAGE, MADV_DONTNEED) == 0);
+		ktap_end();
+	}
+	expect_success(child);
+	text = listen_lines(*fd, 0);
+	EXPECT(!*text, "%s", text);
 }
 
 TEST(eviction_by_mmu_notifier)
