@@ -76,13 +76,13 @@ pub(super) fn runtime_enable(
 ) -> Result {
     let state = process.lock()?;
     let interrupted = process.interrupted_runtime();
-    let waits = if args.mode_mask & KFD_RUNTIME_ENABLE_MODE_ENABLE_MASK == 0 {
-        let notify = interrupted != Interrupted::Waiting;
-        let waits = process.set_runtime(&state, Runtime::default(), notify);
+    let session = if args.mode_mask & KFD_RUNTIME_ENABLE_MODE_ENABLE_MASK == 0 {
+        let notify = !matches!(interrupted, Interrupted::Waiting(_));
+        let session = process.set_runtime(&state, Runtime::default(), notify);
         set_runtime_on_gpus(process, false)?;
-        waits
-    } else if interrupted == Interrupted::Waiting {
-        true
+        session
+    } else if let Interrupted::Waiting(session) = interrupted {
+        Some(session)
     } else {
         if process.runtime_enabled() {
             return match interrupted {
@@ -105,8 +105,8 @@ pub(super) fn runtime_enable(
         process.set_runtime(&state, runtime, true)
     };
     drop(state);
-    if waits {
-        process.wait_for_debugger()?;
+    if let Some(session) = session {
+        process.wait_for_debugger(session)?;
     }
     Ok(())
 }

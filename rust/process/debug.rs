@@ -87,17 +87,17 @@ impl Process {
 
     /// Sets the state of the runtime, and notifies the debugger if `notify` is set. Without a
     /// runtime, ends what the debugger has set up: resumes the queues, clears flags and settings of
-    /// waves. Returns whether the caller has to wait for the debugger, by
-    /// [`Self::wait_for_debugger`] and without the process lock.
+    /// waves. Returns the number of the session, if there is one: the caller has to wait for its
+    /// debugger, by [`Self::wait_for_debugger`] and without the process lock.
     pub(crate) fn set_runtime(
         self: &Arc<Self>,
         state: &ProcessState,
         runtime: Runtime,
         notify: bool,
-    ) -> bool {
+    ) -> Option<u64> {
         let mut debug = self.debug().lock();
         debug.runtime = runtime;
-        let debugged = debug.session.is_some();
+        let session = debug.session_number();
         if !runtime.enabled {
             for device in &mut debug.devices {
                 device.waves = WaveDebug::default();
@@ -105,15 +105,15 @@ impl Process {
             debug.flags = 0;
         }
         drop(debug);
-        if debugged && !runtime.enabled {
+        if session.is_some() && !runtime.enabled {
             self.resume_suspended(state);
             self.reset_waves();
         }
         self.show_debugger();
-        if debugged && notify {
+        if session.is_some() && notify {
             self.raise_of_process(Exceptions::RUNTIME);
         }
-        debugged
+        session
     }
 
     /// Returns whether a call of RUNTIME_ENABLE was interrupted, and clears the record of one whose
@@ -127,14 +127,15 @@ impl Process {
         interrupted
     }
 
-    /// Waits until the debugger replies to a change of the runtime, or the session ends. `EINTR`
-    /// after a signal; another call then continues the wait.
-    pub(crate) fn wait_for_debugger(&self) -> Result {
+    /// Waits until the debugger replies to a change of the runtime, or the session with this number
+    /// ends. `EINTR` after a signal; another call then continues the wait.
+    pub(crate) fn wait_for_debugger(&self, session: u64) -> Result {
         let mut debug = self.debug().lock();
         debug.interrupted = Interrupted::No;
         let mut signaled = false;
         loop {
-            if debug.session.is_none() {
+            // Another one may have begun; its replies are for other calls.
+            if debug.session_number() != Some(session) {
                 return Ok(());
             }
             if let Some(left) = debug.replies.checked_sub(1) {
@@ -142,7 +143,7 @@ impl Process {
                 return Ok(());
             }
             if signaled {
-                debug.interrupted = Interrupted::Waiting;
+                debug.interrupted = Interrupted::Waiting(session);
                 return Err(EINTR);
             }
             signaled = self.debugger_replied().wait_interruptible(&mut debug);
@@ -219,7 +220,7 @@ impl Process {
         }
         debug.replies = 0;
         debug.flags = 0;
-        if debug.interrupted == Interrupted::Waiting {
+        if matches!(debug.interrupted, Interrupted::Waiting(_)) {
             debug.interrupted = Interrupted::Over;
         }
         drop(debug);

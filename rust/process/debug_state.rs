@@ -45,8 +45,8 @@ pub(crate) enum Interrupted {
     /// No call was interrupted.
     #[default]
     No,
-    /// The next call continues the wait.
-    Waiting,
+    /// The next call continues the wait in the session with this number.
+    Waiting(u64),
     /// The session has ended since: the next call that enables the runtime does not wait.
     Over,
 }

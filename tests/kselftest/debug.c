@@ -4,6 +4,7 @@
  * snapshots, permissions. In most tests the process debugs itself.
  */
 #define _GNU_SOURCE
+#include <sched.h>
 #include <signal.h>
 #include <sys/mman.h>
 #include <sys/ptrace.h>
@@ -128,6 +129,36 @@ TEST(runtime_waits_for_the_debugger)
 	/* Without a debugger. */
 	EXPECT_OK(runtime_enable(&k, KFD_RUNTIME_ENABLE_MODE_ENABLE_MASK));
 	EXPECT_OK(runtime_enable(&k, 0));
+}
+
+/* The end of the session ends the wait, also if another session begins before the call runs. */
+TEST(session_is_replaced_during_the_wait)
+{
+	const struct sched_param first = { .sched_priority = 1 }, normal = { 0 };
+	struct session s;
+	struct caller c;
+	struct kfd k;
+	cpu_set_t cpu;
+
+	if (geteuid())
+		SKIP("not privileged");
+	CPU_ZERO(&cpu);
+	CPU_SET(0, &cpu);
+	ASSERT(!sched_setaffinity(0, sizeof(cpu), &cpu));
+	debug_self(&s, &k);
+	start_call(&c, &k, KFD_RUNTIME_ENABLE_MODE_ENABLE_MASK);
+	ASSERT_EQ(notified(&s), 1);
+	usleep(100000);
+	EXPECT_EQ(c.ret, RUNNING);
+	/* The other thread does not run before the new session has begun. */
+	ASSERT(!sched_setscheduler(0, SCHED_FIFO, &first));
+	ASSERT_OK(dbg_trap_plain(&s, KFD_IOC_DBG_TRAP_DISABLE));
+	ASSERT_OK(session_enable(&s, ALL_EVENTS));
+	ASSERT(!sched_setscheduler(0, SCHED_OTHER, &normal));
+	for (int ms = 0; ms < 5000 && c.ret == RUNNING; ms += 10)
+		usleep(10000);
+	ASSERT_EQ(c.ret, 0);
+	end_call(&c);
 }
 
 /* Other calls do not take the reply to a call that waits. */
