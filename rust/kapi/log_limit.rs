@@ -8,6 +8,7 @@
 use kernel::time::{Delta, Instant, Monotonic};
 
 /// The rate limit of one kind of message.
+#[derive(Default)]
 pub(crate) struct LogLimit {
     since: Option<Instant<Monotonic>>,
     lines: u32,

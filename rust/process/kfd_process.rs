@@ -462,6 +462,12 @@ impl Process {
         self.folder.lock()
     }
 
+    /// Removes the folder of the process from sysfs. Waits for readers of the files: the caller
+    /// holds no lock that they take. A concurrent caller waits, too: the name is free then.
+    pub(super) fn remove_folder(&self) {
+        *self.folder.lock() = None;
+    }
+
     /// Adds a queue of `size` bytes to sysfs. A failure is logged only: the queue works without.
     pub(crate) fn show_queue(&self, id: u32, gpu_id: u32, kind: u32, size: u64) {
         if let Some(folder) = &mut *self.folder.lock() {
@@ -538,9 +544,7 @@ impl Process {
             self.detach_from_debugged();
         }
         self.svm.release();
-        // Waits for readers of the files, which may take the process lock.
-        let folder = self.folder.lock().take();
-        drop(folder);
+        self.remove_folder();
         self.events.clear();
         trace::process(self.pid(), 0, c"released");
     }

@@ -5,7 +5,6 @@
 
 use kernel::{
     fs::File,
-    mm::MmWithUser,
     prelude::*,
     rbtree::{RBTree, RBTreeNode, RBTreeNodeReservation},
     sync::{aref::ARef, Arc},
@@ -20,7 +19,7 @@ use super::{
 };
 use crate::{
     gpu::{Gpu, Origin},
-    kapi::{drm, global::global_mutex, mmu_notifier, sched_mm, task},
+    kapi::{drm, global::global_mutex, log_limit::LogLimit, mmu_notifier, sched_mm, task},
     node, trace,
 };
 
@@ -52,8 +51,10 @@ struct List {
     /// Those with a debugger session, by the key of the debugger's address space and their own
     /// address.
     debugged: RBTree<(usize, usize), Arc<Process>>,
-    /// Key of the address space of the last primary process with a PID.
+    /// Key of the address space of the primary process whose folders have a PID as their name.
     pids: RBTree<Pid, usize>,
+    /// Of warnings about folders.
+    warnings: LogLimit,
 }
 
 impl List {
@@ -117,8 +118,8 @@ fn find_ranked(mm: usize, primary: bool) -> Option<Arc<Process>> {
 /// one that it may use are being replaced, or for a kernel thread.
 pub(super) fn open_current() -> Result<Arc<Process>> {
     let current = kernel::current!();
-    let mm = current.mm().ok_or(EINVAL)?;
-    let process = find_or_create(current.group_leader(), mm)?;
+    current.mm().ok_or(EINVAL)?;
+    let process = open_for(current)?;
     trace::process(process.pid(), 0, c"opened");
     Ok(process)
 }
@@ -126,13 +127,6 @@ pub(super) fn open_current() -> Result<Arc<Process>> {
 /// Returns the primary process of a task's address space; `None` if it does not use GPUs.
 pub(crate) fn by_task(task: &Task) -> Option<Arc<Process>> {
     find(sched_mm::mm_key(&*sched_mm::mm_of(task)?))
-}
-
-/// As [`by_task`]; creates the process. `ESRCH` if the task has no address space, otherwise as
-/// [`open_current`].
-pub(crate) fn open_for(task: &Task) -> Result<Arc<Process>> {
-    let mm = sched_mm::mm_of(task).ok_or(ESRCH)?;
-    find_or_create(&*task::leader_of(task).ok_or(ESRCH)?, &mm)
 }
 
 /// Calls `f` while no process uses a GPU, which has render nodes with these minors. No process that
@@ -160,26 +154,35 @@ fn is_switching(switching: &[(u32, KVec<u32>)]) -> bool {
     minors.any(|minor| drm::check_render_node(*minor).is_ok())
 }
 
-/// Returns the process of an address space, whose thread group has this leader.
-fn find_or_create(leader: &Task, mm: &MmWithUser) -> Result<Arc<Process>> {
-    let key = sched_mm::mm_key(mm);
-    let pid = leader.pid();
-    let last = List::with(|list| list.pids.get(&pid).copied());
-    if let Some(old) = last.filter(|mm| *mm != key) {
-        drop_folders(old);
-    }
-    let switching = CREATE.lock();
-    if !node::any_permitted() || is_switching(&switching) {
-        return Err(EINVAL);
-    }
-    if let Some(process) = find(key) {
+/// As [`by_task`]; creates the process. `ESRCH` if the task has no address space, otherwise as
+/// [`open_current`].
+pub(crate) fn open_for(task: &Task) -> Result<Arc<Process>> {
+    loop {
+        let switching = CREATE.lock();
+        // Under the lock: processes of programs that a task executes are created in the order of
+        // these. The leader after the address space, because execve() changes it before.
+        let mm = sched_mm::mm_of(task).ok_or(ESRCH)?;
+        let leader = task::leader_of(task).ok_or(ESRCH)?;
+        let (key, pid) = (sched_mm::mm_key(&mm), leader.pid());
+        let last = List::with(|list| list.pids.get(&pid).copied());
+        if let Some(old) = last.filter(|mm| *mm != key) {
+            // Without the lock, as it waits for readers. Another program may be executed meanwhile.
+            drop(switching);
+            drop_folders(pid, old);
+            continue;
+        }
+        if !node::any_permitted() || is_switching(&switching) {
+            return Err(EINVAL);
+        }
+        if let Some(process) = find(key) {
+            return Ok(process);
+        }
+        let process = Process::new(leader, &mm, Rank::primary()?)?;
+        // The address space does not end while it is held here.
+        let registration = mmu_notifier::Registration::new(&mm)?;
+        insert(&process, Some(registration))?;
         return Ok(process);
     }
-    let process = Process::new(leader.into(), mm, Rank::primary()?)?;
-    // The address space does not end while the caller holds it.
-    let registration = mmu_notifier::Registration::new(mm)?;
-    insert(&process, Some(registration))?;
-    Ok(process)
 }
 
 /// Creates a secondary process beside `primary`, whose address space is the caller's: `EBADF` if it
@@ -219,25 +222,37 @@ fn insert(
     });
     debug_assert!(replaced.is_none());
     drop(old_pid);
-    if let Err(e) = add_folder(process) {
-        pr_warn!("process {} is not in sysfs: {e:?}\n", process.pid());
-    }
-    if let Err(e) = debugfs::add(process) {
-        pr_warn!("process {} is not in debugfs: {e:?}\n", process.pid());
-    }
+    add_folder(process).unwrap_or_else(|e| warn(process, "sysfs", e));
+    debugfs::add(process).unwrap_or_else(|e| warn(process, "debugfs", e));
     Ok(())
+}
+
+/// Warns that a process is not in a file system, unless there were many such warnings.
+fn warn(process: &Process, of: &str, e: Error) {
+    if List::with(|list| list.warnings.allows()).is_some() {
+        pr_warn!("process {} is not in {of}: {e:?}\n", process.pid());
+    }
 }
 
 /// Removes the folders of the processes of an address space from sysfs and debugfs, as a new
 /// process has their PID: a task has executed another program or ended, and another one keeps its
 /// address space. Waits for readers of the files.
-fn drop_folders(mm: usize) {
+fn drop_folders(pid: Pid, mm: usize) {
     // Secondary processes precede the primary one, whose folder has theirs.
     for process in all().filter(|process| process.mm() == mm) {
-        let folder = process.folder().take();
-        drop(folder);
+        process.remove_folder();
         debugfs::remove(&process);
     }
+    unlist_pid(pid, mm);
+}
+
+/// Removes a PID from the list, unless it is that of another address space.
+fn unlist_pid(pid: Pid, mm: usize) {
+    let removed = List::with(|list| {
+        let listed = list.pids.get(&pid) == Some(&mm);
+        listed.then(|| list.pids.remove_node(&pid))
+    });
+    drop(removed);
 }
 
 /// Adds a process to sysfs.
@@ -260,12 +275,10 @@ fn add_folder(process: &Process) -> Result {
 pub(super) fn end(process: &Process) {
     process.release();
     debugfs::remove(process);
-    let (removed, pid) = List::with(|list| {
-        let is_last = process.is_primary() && list.pids.get(&process.pid()) == Some(&process.mm());
-        let pid = is_last.then(|| list.pids.remove_node(&process.pid()));
-        (list.processes.remove_node(&key_of(process)), pid)
-    });
-    drop(pid);
+    if process.is_primary() {
+        unlist_pid(process.pid(), process.mm());
+    }
+    let removed = List::with(|list| list.processes.remove_node(&key_of(process)));
     if let Some(node) = removed {
         let (
             _,

@@ -4,8 +4,11 @@
  * snapshots, permissions. In most tests the process debugs itself.
  */
 #define _GNU_SOURCE
+#include <fcntl.h>
+#include <poll.h>
 #include <sched.h>
 #include <signal.h>
+#include <stdlib.h>
 #include <sys/mman.h>
 #include <sys/ptrace.h>
 #include <sys/wait.h>
@@ -14,6 +17,7 @@
 #include <linux/kfd_sysfs.h>
 
 #include "debugger.h"
+#include "device.h"
 #include "svm.h"
 
 TEST(session)
@@ -612,6 +616,94 @@ TEST(debug_before_the_first_open)
 	EXPECT_RET(dbg_trap_plain(&s, KFD_IOC_DBG_TRAP_DISABLE), -ESRCH);
 }
 
+/*
+ * Executes this program again, until the parent goes on; then reports that and waits. Each second
+ * program opens the device: a debugger creates the process of the one before, while that executes
+ * the second one.
+ */
+static int execute_again(bool opens, char *ready, char *go)
+{
+	struct pollfd p = { .fd = atoi(go), .events = POLLIN };
+	char byte = 0;
+	struct kfd k;
+
+	if (opens && kfd_open(&k))
+		return 1;
+	if (!opens || !poll(&p, 1, 0)) {
+		execl("/proc/self/exe", "debug", opens ? "--executes" : "--opens", ready, go, NULL);
+		return 2;
+	}
+	if (read(p.fd, &byte, 1) != 1 || write(atoi(ready), &byte, 1) != 1)
+		return 3;
+	return read(p.fd, &byte, 1) == 1 ? 0 : 4;
+}
+
+static void execute_first(struct child *c)
+{
+	char ready[16], go[16];
+
+	wait_for_parent(c);
+	snprintf(ready, sizeof(ready), "%d", dup(c->ready[1]));
+	snprintf(go, sizeof(go), "%d", dup(c->go[0]));
+	_exit(execute_again(false, ready, go));
+}
+
+/* Creates processes; the creation takes long, because the address space has many mappings. */
+static void create_processes(struct child *c)
+{
+	size_t count = 20000;
+	char *p = mmap(NULL, count * KFD_PAGE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	for (size_t i = 0; i < count; i += 2)
+		if (mprotect(p + i * KFD_PAGE, KFD_PAGE, PROT_READ))
+			_exit(1);
+	wait_for_parent(c);
+	for (;;) {
+		pid_t child = fork_child();
+
+		if (!child)
+			_exit(open("/dev/kfd", O_RDWR) < 0);
+		waitpid(child, NULL, 0);
+	}
+}
+
+/* The debugged program executes another one and opens the device while the session begins. */
+TEST(debug_during_execve)
+{
+	double end = 4.0 * ktap_time_factor();
+	struct child c, others;
+	struct session s;
+	unsigned int sessions = 0;
+	char path[64];
+	struct kfd k;
+	int log;
+
+	log = kmsg_open();
+	start_child(&c, execute_first);
+	start_child(&others, create_processes);
+	fixture_open(&k);
+	session_of(&s, &k, c.pid);
+	wait_for_child(&c);
+	ASSERT(!ptrace(PTRACE_SEIZE, c.pid, NULL, NULL));
+	wait_for_child(&others);
+	child_goes_on(&others);
+	child_goes_on(&c);
+	for (end += seconds_now(); seconds_now() < end;)
+		sessions += session_enable(&s, 0) == 0;
+	child_goes_on(&c);
+	wait_for_child(&c);
+	kill(others.pid, SIGKILL);
+	waitpid(others.pid, NULL, 0);
+	ktap_note("%u sessions", sessions);
+	EXPECT(sessions > 0);
+	snprintf(path, sizeof(path), "/sys/devices/virtual/kfd/kfd/proc/%d", c.pid);
+	EXPECT(memory_fails() || !access(path, F_OK), "%s", path);
+	EXPECT_EQ(kmsg_lines_with(log, "duplicate"), 0);
+	close(log);
+	child_goes_on(&c);
+	expect_exit(&c, 0);
+}
+
 static char in_both[4 * KFD_PAGE] __attribute__((aligned(4096)));
 
 /* The GPU writes to pages that the debugger has, too, and to some that it does not have. */
@@ -723,4 +815,11 @@ TEST(kill_the_debugger)
 	wait_for_child(&c[1]);
 	child_goes_on(&c[1]);
 	expect_exit(&c[1], 0);
+}
+
+int main(int argc, char **argv)
+{
+	if (argc == 4)
+		return execute_again(!strcmp(argv[1], "--opens"), argv[2], argv[3]);
+	return ktap_main(argc, argv);
 }
