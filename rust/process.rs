@@ -34,6 +34,7 @@ pub(crate) mod memory;
 pub(crate) mod mmap;
 mod packets;
 mod pdd;
+mod places;
 mod profiler;
 mod recover;
 mod refusals;

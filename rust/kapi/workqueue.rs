@@ -78,6 +78,13 @@ impl Builder {
         }
     }
 
+    /// Limits the number of items at a time, `WQ_MAX_ACTIVE` at most. Each NUMA node has a share of
+    /// it, by its CPUs.
+    pub(crate) const fn max_active(mut self, limit: c_int) -> Self {
+        self.max_active = limit;
+        self
+    }
+
     /// Adds a rescuer thread: items make progress under memory pressure (`WQ_MEM_RECLAIM`). They
     /// must not wait for items of a queue without one.
     pub(crate) const fn mem_reclaim(mut self) -> Self {

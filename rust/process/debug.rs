@@ -342,7 +342,7 @@ impl Process {
         }
         drop(debug);
         if raised.has(enabled) {
-            exceptions::enqueue::<NOTIFY_WORK>(self);
+            self.place().enqueue::<_, NOTIFY_WORK>(self.clone());
         }
     }
 
@@ -351,7 +351,7 @@ impl Process {
         let enabled = debug.is_enabled(exceptions);
         drop(debug);
         if enabled {
-            exceptions::enqueue::<NOTIFY_WORK>(self);
+            self.place().enqueue::<_, NOTIFY_WORK>(self.clone());
         }
         enabled
     }

@@ -14,7 +14,7 @@ use kernel::{
     sync::{lock::mutex::MutexGuard, Arc},
     time::{delay::fsleep, Delta},
     transmute::AsBytes,
-    workqueue::{RawWorkItem, WorkItem},
+    workqueue::WorkItem,
 };
 use rkfd_abi::cwsr;
 
@@ -23,30 +23,13 @@ use super::{
     pdd::ProcessDevice,
 };
 use crate::{
-    kapi::{
-        global::global_mutex,
-        sched_mm,
-        static_queue::Installed,
-        uaccess,
-        workqueue::{Builder, OwnedQueue},
-    },
+    kapi::{sched_mm, uaccess},
     queue::{ExceptionTable, Exceptions},
     trace,
 };
 
 /// Poll interval of DESTROY_QUEUE while a delivery is in progress.
 const POLL_INTERVAL: Delta = Delta::from_millis(1);
-
-global_mutex! {
-    /// Work queue of the deliveries.
-    QUEUE: Option<OwnedQueue> = None;
-    init init
-}
-
-/// Creates the work queue of deliveries.
-pub(super) fn create_workqueue() -> Result<Installed> {
-    Ok(QUEUE.install(Builder::unbound().build(c"rkfd_exceptions")?))
-}
 
 /// Reports exceptions of the queue with a doorbell to the debugger, or schedules their delivery to
 /// the runtime. Returns false if the debugger has not enabled them and the runtime is not enabled,
@@ -79,25 +62,11 @@ pub(super) fn schedule(
         .exceptions()
         .is_some_and(|table| table.raise(doorbell, exceptions));
     if raised {
-        enqueue::<EXCEPTION_WORK>(process);
+        process
+            .place()
+            .enqueue::<_, EXCEPTION_WORK>(process.clone());
     }
     raised
-}
-
-/// Queues a work item of a process, unless it is queued already.
-pub(super) fn enqueue<const ID: u64>(process: &Arc<Process>)
-where
-    Arc<Process>: RawWorkItem<ID, EnqueueOutput = core::result::Result<(), Arc<Process>>>,
-{
-    QUEUE.enqueue::<_, ID>(process.clone());
-}
-
-/// Runs a work item on the work queue of the deliveries.
-pub(super) fn run<T>(item: Arc<T>)
-where
-    Arc<T>: RawWorkItem<0> + Send + 'static,
-{
-    QUEUE.enqueue::<_, 0>(item);
 }
 
 impl WorkItem<EXCEPTION_WORK> for Process {

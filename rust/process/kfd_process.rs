@@ -26,6 +26,7 @@ use super::{
     handles::split_handle,
     memory,
     pdd::{FileVm, ProcessDevice},
+    places::Place,
     smi,
     svm::{Moves, SvmQueues},
     sysfs::ProcessFolder,
@@ -169,6 +170,8 @@ pub(crate) struct Process {
     written: CondVar,
     #[pin]
     folder: Mutex<Option<ProcessFolder>>,
+    // Last: work queues end when no process has a place.
+    place: Place,
 }
 
 impl_has_work! {
@@ -249,6 +252,7 @@ impl Process {
                 writing <- new_mutex!(false, "rkfd_writing"),
                 written <- new_condvar!("rkfd_written"),
                 folder <- new_mutex!(None),
+                place: Place::new()?,
             }? Error),
             GFP_KERNEL,
         )
@@ -290,6 +294,11 @@ impl Process {
     /// Returns the thread group leader.
     pub(super) fn leader(&self) -> &Task {
         &self.leader
+    }
+
+    /// Returns its place on a work queue, for items that wait for user space.
+    pub(super) fn place(&self) -> &Place {
+        &self.place
     }
 
     /// Returns the lock of the flag that is set while a worker writes to the memory of the process.

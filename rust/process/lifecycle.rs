@@ -4,7 +4,7 @@
 
 use kernel::prelude::*;
 
-use super::{debugfs, evict, exceptions, recover, smi, sysfs, table, userptr, vm_fault};
+use super::{debugfs, evict, packets, places, recover, smi, sysfs, table, userptr, vm_fault};
 use crate::{gpu::Gpu, kapi::static_queue::Installed, svm};
 
 /// Initializes the static locks of `process`; called once, at module load.
@@ -15,7 +15,8 @@ pub(crate) fn init() {
     vm_fault::init();
     recover::init();
     evict::init();
-    exceptions::init();
+    packets::init();
+    places::init();
     smi::init();
     userptr::init();
     svm::init();
@@ -25,11 +26,13 @@ pub(crate) fn init() {
 /// are left.
 pub(crate) struct Workqueues {
     _faults: Installed,
-    _exceptions: Installed,
+    _packets: Installed,
     _restores: Installed,
     _refreshes: Installed,
     _svm: Installed,
     _retries: Installed,
+    // Last: items of the others have references to processes.
+    _places: places::Queues,
 }
 
 impl Workqueues {
@@ -37,11 +40,12 @@ impl Workqueues {
     pub(crate) fn new() -> Result<Self> {
         Ok(Self {
             _faults: vm_fault::create_workqueue()?,
-            _exceptions: exceptions::create_workqueue()?,
+            _packets: packets::create_workqueue()?,
             _restores: evict::create_workqueue()?,
             _refreshes: userptr::create_workqueue()?,
             _svm: svm::create_workqueue()?,
             _retries: recover::create_workqueue()?,
+            _places: places::Queues::new(),
         })
     }
 }

@@ -6,16 +6,31 @@
 use kernel::{prelude::*, sync::Arc, workqueue::WorkItem};
 
 use super::{
-    exceptions,
     kfd_process::{Process, PACKET_WORK},
     pdd::ProcessDevice,
 };
 use crate::{
     dqm::DqmQueue,
     hw::SchedKind,
+    kapi::{
+        global::global_mutex,
+        static_queue::Installed,
+        workqueue::{Builder, OwnedQueue},
+    },
     queue::{ExceptionTable, Exceptions},
     trace,
 };
+
+global_mutex! {
+    /// Work queue of the workers, which do not wait for user space.
+    QUEUE: Option<OwnedQueue> = None;
+    init init
+}
+
+/// Creates the work queue.
+pub(super) fn create_workqueue() -> Result<Installed> {
+    Ok(QUEUE.install(Builder::unbound().build(c"rkfd_packets")?))
+}
 
 /// Schedules unmapping the queue with a doorbell. Called by the interrupt thread: allocates
 /// nothing.
@@ -30,7 +45,7 @@ pub(super) fn schedule(
     }
     let table = device.exceptions();
     if table.is_some_and(|table| table.set_invalid(doorbell, exceptions)) {
-        exceptions::enqueue::<PACKET_WORK>(process);
+        QUEUE.enqueue::<_, PACKET_WORK>(process.clone());
     }
 }
 

@@ -4,7 +4,7 @@
 //!
 //! A worker writes as the process itself would: access to user memory may block, for instance on
 //! userfaultfd. The caller waits until a signal. A process has one such worker at most, so that
-//! interrupted calls do not use up the work queue, which all processes share.
+//! interrupted calls do not use up the work queue, which some processes share.
 
 use kernel::{
     impl_has_work, new_condvar, new_mutex, new_work,
@@ -13,7 +13,7 @@ use kernel::{
     workqueue::{Work, WorkItem},
 };
 
-use super::{exceptions, kfd_process::Process};
+use super::kfd_process::Process;
 use crate::{kapi::uaccess::user_slice, queue::SavedWords};
 
 #[pin_data]
@@ -83,7 +83,7 @@ impl Process {
         }
         *writing = true;
         drop(writing);
-        exceptions::run(job.clone());
+        self.place().enqueue::<_, 0>(job.clone());
         let mut result = job.result.lock();
         loop {
             if let Some(result) = *result {

@@ -4,10 +4,12 @@
  * with a trap or in single-step mode, watchpoints. The process debugs itself.
  */
 #define _GNU_SOURCE
+#include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>
 #include <sys/mman.h>
 #include <sys/time.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "debugger.h"
@@ -187,6 +189,101 @@ TEST_TIMEOUT(interrupted_calls_leave_others_alone, 120)
 	expect_exit(&c, 0);
 	close(file);
 	EXPECT_RET(suspend_queues(&s, &id, 1, 0), 1);
+}
+
+/* Debugs itself with an event, of which the driver notifies the pipe `to`. Does not return. */
+static void raise_event(int to, atomic_uint *raised)
+{
+	struct kfd k;
+	struct session s = { .k = &k, .pid = getpid(), .fd = { -1, to } };
+
+	if (kfd_open_device(&k) || session_enable(&s, ALL_EVENTS))
+		_exit(1);
+	atomic_fetch_add(raised, 1);
+	/* Nobody replies. */
+	runtime_enable(&k, KFD_RUNTIME_ENABLE_MODE_ENABLE_MASK);
+	_exit(2);
+}
+
+/* Reads a byte of a pipe. */
+struct reader {
+	int from;
+	char *page;
+};
+
+static void *read_byte(void *data)
+{
+	struct reader *r = data;
+
+	return read(r->from, r->page, 1) == 1 ? NULL : data;
+}
+
+/* Its queue is suspended, and it is notified of a new one. */
+static void use_debugger(struct child *c)
+{
+	struct kfd_queue other;
+	struct session s;
+	struct fixture f;
+	uint32_t id;
+
+	debug_queue(&s, &f);
+	expect_event(&s, EC(QUEUE_NEW), f.k.node.gpu_id, f.q.id);
+	wait_for_parent(c);
+	id = f.q.id;
+	if (suspend_queues(&s, &id, 1, 0) != 1)
+		_exit(1);
+	if (kfd_queue_create(&f.k, &other, 64) || notified(&s) != 1)
+		_exit(2);
+}
+
+/*
+ * The byte that notifies a debugger is written to its pipe. A reader whose memory is not there
+ * holds the pipe's lock, for which the writers of many processes wait.
+ */
+TEST_TIMEOUT(blocked_notifications_leave_others_alone, 120)
+{
+	static pid_t blocked[1100];
+	const unsigned int count = memory_fails() ? 2 : sizeof(blocked) / sizeof(*blocked);
+	int status = 0, ends[2], userfaults, done = 0;
+	pthread_t thread;
+	struct reader r;
+	atomic_uint *raised;
+	struct child c;
+	void *failed;
+
+	raised = mmap(NULL, KFD_PAGE, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	ASSERT(raised != MAP_FAILED && !pipe2(ends, O_CLOEXEC));
+	start_child(&c, use_debugger);
+	wait_for_child(&c);
+	r.from = ends[0];
+	r.page = held_page(&userfaults);
+	ASSERT(write(ends[1], "", 1) == 1 && !pthread_create(&thread, NULL, read_byte, &r));
+	wait_for_access(userfaults);
+	/* A work queue has 1,024 active items. */
+	for (unsigned int i = 0; i < count; i++) {
+		blocked[i] = fork_child();
+		if (!blocked[i])
+			raise_event(ends[1], raised);
+	}
+	for (int ms = 0; ms < 60000 && *raised < count; ms += 10)
+		usleep(10000 * ktap_time_factor());
+	EXPECT_EQ(*raised, count);
+	usleep(500000 * ktap_time_factor());
+	child_goes_on(&c);
+	for (int ms = 0; ms < 10000 && !done; ms += 10) {
+		done = waitpid(c.pid, &status, WNOHANG);
+		usleep(10000 * ktap_time_factor());
+	}
+	EXPECT(done == c.pid && status == 0, "status %#x", status);
+	/* All end. */
+	end_hold(userfaults, r.page);
+	EXPECT(!pthread_join(thread, &failed) && !failed);
+	if (!done)
+		kill(c.pid, SIGKILL);
+	for (unsigned int i = 0; i < count; i++)
+		kill(blocked[i], SIGKILL);
+	for (unsigned int i = 0; i < count; i++)
+		waitpid(blocked[i], NULL, 0);
 }
 
 /* Waits until DESTROY_QUEUE has succeeded. */
