@@ -325,6 +325,32 @@ test_setup_without_headers_of_an_older_kernel() {
 	grep -q 'run scripts/setup --update package' "$work/log" || fail "$(cat "$work/log")"
 }
 
+# packages RELEASE...: makes the folder that RKFD_KERNEL_DEBS names, with the kernel's packages.
+packages() {
+	export RKFD_KERNEL_DEBS=$work/debs
+	mkdir "$work/debs"
+	touch "$work/debs/linux-source-7.3_7.3.0-1_all.deb"
+	for release; do touch "$work/debs"/linux-{headers,binary-unsigned,modules}-"$release"_7.3.0-1_amd64.deb; done
+}
+# The first step after the check.
+no_root() { grep -q '^rkfd: build root' "$work/log"; }
+test_setup_with_packages_of_two_kernels() {
+	packages 7.3.0+deb13-amd64 7.3.1+deb13-amd64
+	! (root http://localhost/debian <<<'') || fail "it passed"
+	grep -q '^rkfd: RKFD_KERNEL_DEBS=.* has headers of several kernels' "$work/log" || fail "$(cat "$work/log")"
+}
+test_setup_with_packages_of_other_flavours() {
+	packages 7.3.0+deb13-amd64 7.3.0+deb13-cloud-amd64 7.3.0+deb13-rt-amd64
+	(root http://localhost/debian <<<'exit 1') || true
+	no_root || fail "$(cat "$work/log")"
+}
+test_setup_with_packages_of_another_flavour_only() {
+	packages 7.3.0+deb13-rt-amd64
+	! (root http://localhost/debian <<<'') || fail "it passed"
+	! no_root || fail "the packages are accepted"
+	grep -q '^rkfd: RKFD_KERNEL_DEBS=.* has no linux-headers-7.3' "$work/log" || fail "$(cat "$work/log")"
+}
+
 # enter COMMAND...: runs in-root with a build root that has busybox only.
 enter() {
 	local root
