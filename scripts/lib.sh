@@ -141,9 +141,9 @@ SNAPSHOT_STATE=state.zst
 [ "$KERNEL" != stock ] || SNAPSHOT_STATE=state
 case " $KERNELS " in *" $KERNEL "*) ;; *) die "unknown kernel KERNEL=$KERNEL: use one of $KERNELS" ;; esac
 export KERNEL
-# Factor for all time limits.
-TIME_FACTOR=1
-[ "$KERNEL" = stock ] || TIME_FACTOR=8
+# Factor for all time limits, and the seconds in which a guest must have started its init.
+TIME_FACTOR=1 START_SECONDS=150
+[ "$KERNEL" = stock ] || TIME_FACTOR=8 START_SECONDS=600
 
 root_key() {
 	printf '%s\n' "$RKFD_SUITE" $ROOT_PACKAGES $ROOT_BACKPORTS | sha256sum | cut -c1-12
@@ -417,6 +417,16 @@ set_disks() {
 }
 
 need_root() { [ "$(id -u)" = 0 ] || die "root privileges are needed to create and enter Debian root file systems: run with sudo"; }
+
+# lock_snapshot FILE DESCRIPTOR [-s]: locks a snapshot, with -s shared. scripts/vm-snapshot removes
+# old locks: one that is removed while this waits for it is made again.
+lock_snapshot() {
+	while :; do
+		eval "exec $2>\"\$1\""
+		flock -w 1800 ${3-} "$2" || die "$1 is still held after 1800 s: a scripts/vm-snapshot hangs"
+		[ ! "$1" -ef "/dev/fd/$2" ] || return 0
+	done
+}
 
 # step TITLE ON_FAILURE COMMAND...: runs COMMAND with its output in a log and shows the time passed.
 # If it fails, calls ON_FAILURE (which ends the script) with $STEP_LOG set. COMMAND runs under

@@ -351,15 +351,34 @@ test_setup_with_packages_of_another_flavour_only() {
 	grep -q '^rkfd: RKFD_KERNEL_DEBS=.* has no linux-headers-7.3' "$work/log" || fail "$(cat "$work/log")"
 }
 
-# enter COMMAND...: runs in-root with a build root that has busybox only.
-enter() {
+# snapshot: runs scripts/vm-snapshot with a QEMU that fails. Locks of snapshots are two weeks old.
+snapshot() {
+	mkdir "$work/snapshots"
+	touch -d '2 weeks ago' "$work"/snapshots/{old,used,new}.lock
+	touch "$work/snapshots/new.lock" "$work/initrd"
+	exec 7<"$work/snapshots/used.lock"
+	flock -s 7
+	scripts/vm-snapshot "$work/snapshots/key" "$work/initrd" false >"$work/log" 2>&1 || true
+	grep -q 'the guest does not start' "$work/log" || fail "$(cat "$work/log")"
+}
+test_old_locks_of_snapshots_are_removed() {
+	snapshot
+	(cd "$work/snapshots" && echo *.lock) >"$work/left"
+	expect "$work/left" 'key.lock new.lock used.lock'
+}
+
+# enter COMMAND...: runs in-root with a build root that has busybox only; enter_for_cargo: with
+# the copy of tests/.
+enter() { enter_with busybox "$@"; }
+enter_for_cargo() { enter_with --target busybox "$@"; }
+enter_with() {
 	local root
 	root=$(. scripts/lib.sh && echo "$RKFD_ROOT")
 	mkdir -p "$root"/{bin,proc,sys}
 	cp "$busybox" "$root/bin/"
 	printf '#!/bin/busybox sh\nexec /bin/busybox sh "$@"\n' >"$root/bin/bash"
 	chmod +x "$root/bin/bash"
-	scripts/in-root busybox "$@"
+	scripts/in-root "$@"
 }
 test_environment_of_the_build_root() {
 	export CFLAGS=-O0 LDFLAGS='' RUSTC_WRAPPER=sccache RUSTFLAGS=-Cx CARGO_BUILD_TARGET=x LLVM=1 ARCH=x KCFLAGS=-x MAKEFLAGS=k CC=x
@@ -375,6 +394,20 @@ test_socket_of_a_gpu_in_run() {
 	trap 'rm -r "${GPU_SOCKET%/*}"' EXIT
 	perl -MSocket -e 'socket(S, AF_UNIX, SOCK_STREAM, 0) && bind(S, pack_sockaddr_un($ARGV[0])) || exit 1' "$GPU_SOCKET"
 	enter test -S "$GPU_SOCKET" || fail "the build root has no $GPU_SOCKET"
+}
+test_target_folders_of_removed_worktrees() {
+	mkdir -p "$RKFD_CACHE"/target-{kept,removed,used}
+	touch "$RKFD_CACHE"/target-{kept,removed,used}/lock
+	echo "$PWD" >"$RKFD_CACHE/target-kept/checkout"
+	for name in removed used; do echo "$work/$name" >"$RKFD_CACHE/target-$name/checkout"; done
+	exec 7<"$RKFD_CACHE/target-used/lock"
+	flock 7
+	mkdir -p rust tests uapi
+	enter true
+	[ -e "$RKFD_CACHE/target-removed" ] || fail "a folder is removed by a command that is not cargo"
+	enter_for_cargo true
+	(cd "$RKFD_CACHE" && echo target-*) >"$work/left"
+	expect "$work/left" 'target-kept target-used'
 }
 test_configuration_of_cargo() {
 	export CARGO_HOME=$work/home
