@@ -63,8 +63,11 @@ class Processes:
 
 
 def main():
-    if len(sys.argv) != 2 or sys.argv[1] in ("-h", "--help"):
+    if sys.argv[1:] in (["-h"], ["--help"]):
         print(USAGE)
+        return 0
+    if len(sys.argv) != 2:
+        print(USAGE, file=sys.stderr)
         return 2
     processes = Processes()
     for _, layer, event, text in gpu_events(sys.argv[1]):
