@@ -2,8 +2,14 @@
 # shellcheck shell=bash
 #
 # Prepares a kernel tree with the Rust crates that Debian's headers package lacks. Sourced by
-# scripts/setup and scripts/dkms; these define in_root, which runs a command where the compilers
-# are.
+# scripts that define in_root, which runs a command where the compilers are.
+
+# config_value NAME FILE...: prints the value of CONFIG_NAME in the first configuration that has it.
+config_value() {
+	local name=$1
+	shift
+	sed -n "s/^CONFIG_$name=\"\{0,1\}\([^\"]*\)\"\{0,1\}$/\1/p" "$@" 2>/dev/null | head -n 1
+}
 
 # kernel_make RELEASE ARGUMENT...: make as Debian builds its kernel RELEASE.
 kernel_make() {

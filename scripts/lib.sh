@@ -116,6 +116,8 @@ case $RKFD_SRC:$RKFD_CACHE:$RKFD_OUT in
 *[[:space:]]*) die "$RKFD_SRC, $RKFD_CACHE and $RKFD_OUT: paths must not contain spaces" ;;
 esac
 
+in_root() { "$RKFD_SRC/scripts/in-root" "$@"; }
+
 # no_arguments NOTE "$@": checks the arguments of a script that takes none, and prints its usage.
 no_arguments() {
 	local usage="usage: scripts/${0##*/}     (no arguments${1:+; $1})"
@@ -375,7 +377,10 @@ side_by_side() {
 }
 
 # compare_logs ARGUMENT...: runs rkfd-compare, which is built with the model.
-compare_logs() { "$RKFD_SRC/scripts/in-root" "$RKFD_OUT/model/rkfd-compare" "$@"; }
+compare_logs() { in_root "$RKFD_OUT/model/rkfd-compare" "$@"; }
+
+# edges ARGUMENT...: runs covered-edges.py.
+edges() { in_root "$RKFD_SRC/scripts/covered-edges.py" "$@"; }
 
 # compare_drivers CHIP NAME=FOLDER...: reports the differences. The first entry that matches gives
 # the reason of a difference: those of the chip come before the common ones.
