@@ -50,7 +50,7 @@ check: ## run the tests of each change (LONG=1: all); the last line is `N passed
 vm: ## start a shell in the VM with rkfd loaded, in a Debian root with ROCm (rocminfo, hipcc)
 	@"$(S)/shell"
 
-lint: ## run the static checks: clippy with the kernel's flags, rustfmt, layers, shellcheck, documentation, columns
+lint: ## run the static checks: clippy, rustfmt, layers, locks, registers, columns, versions, outcomes, shellcheck, Sphinx
 	@"$(S)/lint"
 
 fmt: ## format all Rust code
@@ -59,13 +59,13 @@ fmt: ## format all Rust code
 doc: ## build the documentation: Documentation/ as HTML, rustdoc of the module and of the host crates
 	@"$(S)/doc"
 
-bench: ## count guest instructions of queue ioctls, mappings, launches, preemptions and jobs; measure the speed of copies and of the shader interpreter
+bench: ## count guest instructions of ioctls, launches, preemptions and jobs; measure copies and the shader interpreter
 	@"$(S)/bench"
 
-compare: ## compare rkfd and the stock driver on the same GPU model and workload: topology, packets, MQDs, page tables, cost
+compare: ## compare rkfd and the stock driver on the same model and workload: topology, packets, MQDs, page tables, cost
 	@"$(S)/compare"
 
-coverage: ## run the boots of `make check` with a module that records its coverage, and print the blocks covered by folder
+coverage: ## run the boots of `make check` with a module that records its coverage, and print the covered blocks
 	@"$(S)/coverage"
 
 mutants: ## build the driver with one defect at a time, and count those that the tests find (2 h; ONLY=FAMILY)
@@ -81,13 +81,19 @@ help: ## print this list
 	@echo "  WORKLOAD=svm    a retry fault in anonymous memory in 'make demo' (not on rx9070)"
 	@echo "  WORKLOAD=hip    launch with HIP and unmodified ROCm in 'make demo'; gdb: debug a HIP program with GDB, which is built at"
 	@echo "                  its first use (15 minutes); tinygrad: tokens of a transformer with tinygrad, and what each takes"
-	@echo "  ROOT=trixie     Debian release of the ROCm in 'make vm' and 'make demo WORKLOAD=hip': forky (default), trixie, rocm7 (forky with ROCm 7.2), libraries (the same with rocBLAS and others), library-tests (with test programs of libraries), ggml (forky with ggml) or gdb (forky with GDB); ROOT=none: 'make vm' without ROCm, ROOT=tinygrad: with tinygrad, ROOT=podman: with podman"
-	@echo "  CHIP=mi300x     chip of the GPU model: mi300x, mi300x-1xcc (one XCC), mi308x, mi325x, rx9070; without it 'make check' tests the boots of all,"
-	@echo "                  'make bench' four chips, and 'make compare' and 'make fuzz' use mi300x-1xcc"
-	@echo "  LONG=1          all tests in 'make check', and all boots in 'make coverage'; VMS=n: number of VMs at a time, also in 'make mutants'"
-	@echo "  QUICK=1         'make compare' without costs, with a queue that cannot be preempted; SYSFS=1: files in sysfs only; DRIVERS=rkfd: one driver"
+	@echo "  ROOT=trixie     Debian release of the ROCm in 'make vm' and 'make demo WORKLOAD=hip': forky (default), trixie, rocm7 (forky"
+	@echo "                  with ROCm 7.2), libraries (the same with rocBLAS and others), library-tests (with test programs of"
+	@echo "                  libraries), ggml (forky with ggml) or gdb (forky with GDB); in 'make vm' also none: without ROCm,"
+	@echo "                  tinygrad: with tinygrad, podman: with podman"
+	@echo "  CHIP=mi300x     chip of the GPU model: mi300x, mi300x-1xcc (one XCC), mi308x, mi325x, rx9070; without it 'make check'"
+	@echo "                  tests the boots of all, 'make bench' four chips, and 'make compare' and 'make fuzz' use mi300x-1xcc"
+	@echo "  LONG=1          all tests in 'make check', and all boots in 'make coverage'"
+	@echo "  VMS=n           number of VMs at a time in 'make check' and 'make mutants'"
+	@echo "  QUICK=1         'make compare' without costs, with a queue that cannot be preempted; SYSFS=1: files in sysfs only;"
+	@echo "                  DRIVERS=rkfd: one driver"
 	@echo "  RESUME=1        'make mutants' continues an interrupted run"
 	@echo "  DRIVER=amdgpu   load the stock driver instead of rkfd in 'make check' and 'make vm'"
-	@echo "  KERNEL=debug    boot a kernel with lockdep, kmemleak and more; built at its first use (10 to 30 minutes); kasan: one with KASAN, faster, without these"
+	@echo "  KERNEL=debug    boot a kernel with lockdep, kmemleak and more; built at its first use (10 to 30 minutes); kasan: one"
+	@echo "                  with KASAN, faster, without these"
 	@echo "  GPU_SOCKET=path use this vfio-user device instead of the GPU model"
 	@echo "  RKFD_CACHE=dir  folder of downloads and slow products (default ~/.cache/rkfd)"
