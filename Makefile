@@ -50,7 +50,7 @@ check: ## run the tests of each change (LONG=1: all); the last line is `N passed
 vm: ## start a shell in the VM with rkfd loaded, in a Debian root with ROCm (rocminfo, hipcc)
 	@"$(S)/shell"
 
-lint: ## run the static checks: clippy, rustfmt, layers, locks, registers, columns, versions, outcomes, shellcheck, Sphinx
+lint: ## run the static checks: clippy, rustfmt, layers, locks, registers, columns, versions, outcomes, shell, Sphinx
 	@"$(S)/lint"
 
 fmt: ## format all Rust code

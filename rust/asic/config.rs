@@ -90,7 +90,7 @@ static NO_CORE: Core = Core {
 pub(crate) struct Config {
     /// PCI identity.
     pub(crate) pci: PciInfo,
-    /// Returns the GC version.
+    /// GC version.
     pub(crate) gc: Version,
     /// Version of the DMA engines.
     pub(crate) sdma: Version,

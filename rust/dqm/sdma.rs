@@ -74,8 +74,8 @@ pub(crate) struct SdmaQueueSlot {
 }
 
 impl SdmaQueueIds {
-    /// Returns the free slots of `per_engine` slots on each of these engines. `EINVAL` if these are
-    /// more than 32, `ENOMEM` without memory.
+    /// Returns the free slots of `per_engine` slots on each of these engines. `EINVAL` for more
+    /// than 32 queues of an engine, `ENOMEM` without memory.
     pub(super) fn new(engines: SdmaEngines, per_engine: u32, caps: &Caps) -> Result<Arc<Self>> {
         if per_engine > u32::BITS {
             return Err(EINVAL);
