@@ -24,14 +24,14 @@ use crate::{
 };
 
 mod discovery;
-mod fact;
+mod file;
 mod isolation;
 mod policy;
 mod power;
 mod resets;
 mod smu;
 
-use fact::{attribute, file, line, with_smu, Fact};
+use file::{attribute, file, line, with_smu, Fact};
 
 /// The files. Dropping it removes them and waits for their readers.
 pub(crate) struct Files {

@@ -7,7 +7,7 @@ use core::fmt::Write;
 
 use kernel::prelude::*;
 
-use super::fact::{Action, Fact};
+use super::file::{Action, Fact};
 use crate::{
     asic::xcc::MAX_XCCS,
     gpu::{Gpu, Isolation},

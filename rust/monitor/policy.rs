@@ -7,7 +7,7 @@ use core::fmt::Write;
 
 use kernel::{prelude::*, sync::Arc};
 
-use super::fact::{number, with_smu};
+use super::file::{number, with_smu};
 use crate::{
     gpu::Gpu,
     hw::smu::Policy,

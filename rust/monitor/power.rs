@@ -9,7 +9,7 @@ use core::fmt::Write;
 
 use kernel::prelude::*;
 
-use super::fact::{decimal, line, number, with_smu, Action, Fact};
+use super::file::{decimal, line, number, with_smu, Action, Fact};
 use crate::{
     card::{
         limits::{Level, Limit},

@@ -8,7 +8,7 @@ use core::fmt::Write;
 
 use kernel::prelude::*;
 
-use super::fact::Fact;
+use super::file::Fact;
 use crate::kapi::kobject::Text;
 
 /// The files.

@@ -8,7 +8,7 @@ use core::fmt::Write;
 use kernel::prelude::*;
 use rkfd_abi::discovery::hwid;
 
-use super::fact::{number, with_smu, Action, Fact};
+use super::file::{number, with_smu, Action, Fact};
 use crate::{asic::mmio::Version, card::smu::Smu, gpu::Gpu, kapi::kobject::Text};
 
 /// The features; read-only, as no firmware of these cards changes single features.

@@ -9,9 +9,9 @@ use kernel::prelude::*;
 
 use super::{
     events::{HwException, MemoryException},
-    exceptions,
+    exceptions, invalid_packets,
     kfd_process::Process,
-    packets, recover, smi,
+    retry, smi,
     table::{self, Interrupted},
     vm_fault::report_fault,
 };
@@ -76,7 +76,7 @@ impl EventSink for Sink {
         let exceptions = Exceptions::of_code(code).filter(|e| e.has(Exceptions::OF_PACKETS));
         if let (Some(found), Some(exceptions)) = (found, exceptions) {
             exceptions::raise(&found.process, &found.on, doorbell, exceptions);
-            packets::schedule(&found.process, &found.on, doorbell, exceptions);
+            invalid_packets::schedule(&found.process, &found.on, doorbell, exceptions);
         }
     }
 
@@ -96,7 +96,7 @@ impl EventSink for Sink {
     fn retry_fault(&self, gpu: &Gpu, origin: &Origin, fault: &VmFault) -> bool {
         // The pdd with the PASID: the address space of the fault.
         table::by_interrupt(gpu, origin)
-            .is_some_and(|found| recover::schedule(found.process, &found.device, fault))
+            .is_some_and(|found| retry::worker::schedule(found.process, &found.device, fault))
     }
 
     /// Signals the process, once, and resets the card (`event_interrupt_poison_consumption_v9`).

@@ -4,7 +4,9 @@
 
 use kernel::prelude::*;
 
-use super::{debugfs, evict, packets, places, recover, smi, sysfs, table, userptr, vm_fault};
+use super::{
+    debugfs, evict, invalid_packets, places, retry::worker, smi, sysfs, table, userptr, vm_fault,
+};
 use crate::{gpu::Gpu, kapi::static_queue::Installed, svm};
 
 /// Initializes the static locks of `process`; called once, at module load.
@@ -13,9 +15,9 @@ pub(crate) fn init() {
     sysfs::init();
     debugfs::init();
     vm_fault::init();
-    recover::init();
+    worker::init();
     evict::init();
-    packets::init();
+    invalid_packets::init();
     places::init();
     smi::init();
     userptr::init();
@@ -40,11 +42,11 @@ impl Workqueues {
     pub(crate) fn new() -> Result<Self> {
         Ok(Self {
             _faults: vm_fault::create_workqueue()?,
-            _packets: packets::create_workqueue()?,
+            _packets: invalid_packets::create_workqueue()?,
             _restores: evict::create_workqueue()?,
             _refreshes: userptr::create_workqueue()?,
             _svm: svm::create_workqueue()?,
-            _retries: recover::create_workqueue()?,
+            _retries: worker::create_workqueue()?,
             _places: places::Queues::new(),
         })
     }

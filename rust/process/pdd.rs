@@ -19,7 +19,7 @@ use super::{
     buffer::Buffer,
     events::MemoryException,
     evict::{Evictor, VmEvictor},
-    retry::RetryFaults,
+    retry::pending::RetryFaults,
     smi,
     svm::Counters,
     trap::TrapHandler,

@@ -9,7 +9,7 @@ mod handles;
 #[cfg(test)]
 mod handles_check;
 #[allow(clippy::all)]
-#[path = "../../../rust/process/refusals.rs"]
-mod refusals;
+#[path = "../../../rust/process/retry/refused.rs"]
+mod refused;
 #[cfg(test)]
-mod refusals_check;
+mod refused_check;

@@ -4,7 +4,7 @@
 
 use kernel::alloc::{failing, Fail};
 
-use super::refusals::Refusals;
+use super::refused::Refusals;
 
 /// Faults that can be pending.
 const PENDING: usize = 1024;

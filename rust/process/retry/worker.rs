@@ -15,19 +15,19 @@ use kernel::{
     workqueue::WorkItem,
 };
 
-use super::{
-    kfd_process::{Process, RETRY_WORK},
-    pdd::ProcessDevice,
-    retry::RetryFaults,
-    smi,
-    vm_fault::report_fault,
-};
+use super::pending::RetryFaults;
 use crate::{
     hw::{AccessKind, VmFault},
     kapi::{
         global::global_mutex,
         static_queue::Installed,
         workqueue::{Builder, OwnedQueue},
+    },
+    process::{
+        kfd_process::{Process, RETRY_WORK},
+        pdd::ProcessDevice,
+        smi,
+        vm_fault::report_fault,
     },
     svm::{FaultReport, Svm},
     trace,
@@ -44,13 +44,13 @@ global_mutex! {
 }
 
 /// Creates the work queue.
-pub(super) fn create_workqueue() -> Result<Installed> {
+pub(crate) fn create_workqueue() -> Result<Installed> {
     Ok(QUEUE.install(Builder::unbound().freezable().build(c"rkfd_retry")?))
 }
 
 /// Schedules the handling of a retry fault of the process on a GPU. Returns false if it has no
 /// address space there. Called by the interrupt thread.
-pub(super) fn schedule(process: Arc<Process>, device: &ProcessDevice, fault: &VmFault) -> bool {
+pub(crate) fn schedule(process: Arc<Process>, device: &ProcessDevice, fault: &VmFault) -> bool {
     if !device
         .retry_faults()
         .is_some_and(|faults| faults.add(fault))
