@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Clocks.
+//! Reads of the kernel's clocks in nanoseconds.
 //!
 //! C header: [`include/linux/timekeeping.h`](srctree/include/linux/timekeeping.h)
 

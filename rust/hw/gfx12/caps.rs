@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Numbers of GC 12.0.
+//! Capabilities of GC 12.0: sizes, limits, doorbell assignments and flags of the topology.
 
 use rkfd_abi::{doorbell as db, mmio, pte};
 
@@ -23,7 +23,7 @@ const MES_QUEUE_FENCE: u32 = 1 << 24;
 /// `no_atomic_fw_version` (`kfd_device_info_init`, `kfd_device.c`).
 const NO_ATOMIC_MEC_FW: u32 = 2090;
 
-/// Numbers of the generation.
+/// Capabilities of the generation.
 pub(super) static CAPS: Caps = Caps {
     retries: false,
     trap_handler: &FIRST_LEVEL,

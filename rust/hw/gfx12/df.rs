@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! DF 4.15.
+//! Forwarding of atomic operations by the data fabric, DF 4.15.
 
 use kernel::prelude::*;
 use rkfd_abi::{discovery::hwid, regs::df_4_15 as n};

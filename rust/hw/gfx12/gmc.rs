@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! GFXHUB and MMHUB 4.1.0.
+//! Registers of GFXHUB and MMHUB 4.1.0: start, TLB flushes, status of faults.
 //!
 //! MMHUB loses invalidation ACKs when it is power gated: invalidation takes a semaphore there.
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Numbers of GC 9.4.3.
+//! Capabilities of GC 9.4.3: sizes, limits, doorbell assignments and flags of the topology.
 
 use rkfd_abi::{doorbell as db, mmio, pte};
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! GFXHUB and MMHUB 1.8.0.
+//! Registers of GFXHUB and MMHUB 1.8.0: start, TLB flushes, status of faults.
 //!
 //! Of the four levels of page tables the hubs are programmed with three, see [`super::format`].
 

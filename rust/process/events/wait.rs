@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! WAIT_EVENTS.
+//! Waits for events: the loop and the results of WAIT_EVENTS.
 //!
 //! A wait adds each of its requests to the [`Waiters`] of the event and sleeps on its own condition
 //! variable. Signalling an event marks its requests as activated, destroying it marks them as
