@@ -21,6 +21,7 @@ use kernel::{
     },
     types::ScopeGuard, //
 };
+use rkfd_abi::mmio::BAR_REGISTER;
 
 use crate::{
     asic::{
@@ -65,8 +66,6 @@ use psp::{Psp, PspContext};
 use smu::Smu;
 use vram::{Vram, VramRange, VramUser};
 
-/// The BAR of the registers.
-const MMIO_BAR: u32 = 5;
 /// Pages of the GART that BOs of user space may take: half, so that queues, evictions and resets
 /// have room.
 const WINDOWS: usize = Gart::PAGES / 2;
@@ -134,8 +133,8 @@ impl Card {
         make_id: impl FnOnce(&Config, &XccList) -> u32,
     ) -> Result<Arc<Self>> {
         let normal: &pci::Device = pdev;
-        let mmio_phys = pdev.resource_start(MMIO_BAR)?;
-        let early = EarlyMmio::new(pdev.iomap_region(MMIO_BAR, c"rkfd/registers")?)?;
+        let mmio_phys = pdev.resource_start(BAR_REGISTER)?;
+        let early = EarlyMmio::new(pdev.iomap_region(BAR_REGISTER, c"rkfd/registers")?)?;
         kapi::pci::remove_boot_display(pdev)?;
         let bar = Vram::map_bar(pdev)?;
         let found = discovery::read(pdev, &early, &bar)?;

@@ -11,6 +11,7 @@ use kernel::{
     prelude::*,
     sync::{Arc, Mutex}, //
 };
+use rkfd_abi::mmio::{DEVICE_MI300X, DEVICE_MI308X, DEVICE_MI325X, DEVICE_RX9070};
 
 use crate::{
     compat, drm,
@@ -42,19 +43,19 @@ kernel::pci_device_table!(
     <Driver as pci::Driver>::IdInfo,
     [
         (
-            pci::DeviceId::from_id(pci::Vendor::ATI, 0x74a1),
+            pci::DeviceId::from_id(pci::Vendor::ATI, DEVICE_MI300X),
             Card { name: "MI300X" }
         ),
         (
-            pci::DeviceId::from_id(pci::Vendor::ATI, 0x74a2),
+            pci::DeviceId::from_id(pci::Vendor::ATI, DEVICE_MI308X),
             Card { name: "MI308X" }
         ),
         (
-            pci::DeviceId::from_id(pci::Vendor::ATI, 0x74a5),
+            pci::DeviceId::from_id(pci::Vendor::ATI, DEVICE_MI325X),
             Card { name: "MI325X" }
         ),
         (
-            pci::DeviceId::from_id(pci::Vendor::ATI, 0x7550),
+            pci::DeviceId::from_id(pci::Vendor::ATI, DEVICE_RX9070),
             Card {
                 name: "Radeon RX 9070"
             }

@@ -129,8 +129,6 @@ pub mod vendor {
     pub const DW_CNT_REMAIN: usize = 20;
     /// Required value of `DW_CNT_REMAIN`.
     pub const DW_CNT_REMAIN_VALUE: u32 = 10;
-    /// PM4 format, `u32[8]`: must be zero.
-    pub const PM4_RESERVED: usize = 24;
     /// Barrier-value format, u64: address of the signal.
     pub const BARRIER_SIGNAL: usize = 8;
     /// Barrier-value format, i64: the value to compare with.
@@ -295,8 +293,6 @@ pub mod kernel_descriptor {
     pub const PRIVATE_SEGMENT_FIXED_SIZE: usize = 4;
     /// u32: size of the kernarg segment, in bytes.
     pub const KERNARG_SIZE: usize = 8;
-    /// i64: offset of the entry point from the descriptor, a multiple of 256 bytes.
-    pub const KERNEL_CODE_ENTRY_BYTE_OFFSET: usize = 16;
     /// u32: value of register COMPUTE_PGM_RSRC3.
     pub const COMPUTE_PGM_RSRC3: usize = 44;
     /// u32: value of register COMPUTE_PGM_RSRC1.

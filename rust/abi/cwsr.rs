@@ -13,10 +13,6 @@ pub const CNTL_STACK_BYTES_PER_WAVE_GFX9: u32 = 8;
 pub const CNTL_STACK_BYTES_PER_WAVE_GFX10: u32 = 12;
 /// Control stack bytes added to those of the waves.
 pub const CNTL_STACK_TAIL: u32 = 8;
-/// Waves per CU on gfx9 that the area is sized for (`get_num_waves`).
-pub const WAVES_PER_CU_GFX9: u32 = 40;
-/// Limit of waves per shader engine on gfx9 (`get_num_waves`).
-pub const WAVES_PER_SE: u32 = 512;
 /// VGPR bytes of one CU on gfx90a, gfx942 and gfx950 (`kfd_get_vgpr_size_per_cu`).
 pub const VGPR_SIZE_PER_CU_GFX942: u32 = 0x80000;
 /// SGPR bytes of one CU (`kfd_get_sgpr_size_per_cu`).

@@ -323,7 +323,7 @@ pub mod signed {
     pub const MAGIC: [u8; 4] = *b"$PS1";
     /// Size of the body that follows the header, in bytes.
     pub const BODY_BYTES: usize = 0x14;
-    /// Firmware id, one of [`id`].
+    /// Firmware id.
     pub const ID_AT: usize = 0x58;
     /// Version of the firmware.
     pub const VERSION: usize = 0x60;
@@ -331,22 +331,4 @@ pub mod signed {
     pub const TOTAL_BYTES: usize = 0x6c;
     /// Size of the header, in bytes.
     pub const SIZE: usize = 0x100;
-
-    /// Ids found in the firmware files of GC 9.4.3.
-    pub mod id {
-        /// MEC.
-        pub const CP_MEC: u32 = 0x8101_2004;
-        /// MEC jump table.
-        pub const CP_MEC_JT: u32 = 0x8101_2005;
-        /// RLC.
-        pub const RLC_G: u32 = 0x8101_2009;
-        /// RLC save/restore list GPM.
-        pub const RLC_GPM: u32 = 0x8101_200b;
-        /// RLC save/restore list SRM.
-        pub const RLC_SRM: u32 = 0x8101_200c;
-        /// RLC save/restore list CNTL.
-        pub const RLC_CNTL: u32 = 0x8101_200d;
-        /// SDMA.
-        pub const SDMA: u32 = 0x8101_2025;
-    }
 }

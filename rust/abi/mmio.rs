@@ -6,17 +6,14 @@
 //! `amdgpu/nbif_v6_3_1.c`, `amdgpu/soc15.c`, `include/uapi/linux/kfd_ioctl.h` (`enum
 //! kfd_mmio_remap`).
 
-/// PCI vendor id of AMD/ATI (`PCI_VENDOR_ID_ATI`).
-pub const VENDOR_AMD: u16 = 0x1002;
 /// PCI device id of MI300X.
-pub const DEVICE_MI300X: u16 = 0x74a1;
+pub const DEVICE_MI300X: u32 = 0x74a1;
 /// PCI device id of MI308X.
-pub const DEVICE_MI308X: u16 = 0x74a2;
+pub const DEVICE_MI308X: u32 = 0x74a2;
+/// PCI device id of MI325X.
+pub const DEVICE_MI325X: u32 = 0x74a5;
 /// PCI device id of Radeon RX 9070 and 9070 XT (Navi 48).
-pub const DEVICE_RX9070: u16 = 0x7550;
-/// PCI class of a processing accelerator, base class and subclass
-/// (`PCI_CLASS_ACCELERATOR_PROCESSING`).
-pub const CLASS_ACCELERATOR: u16 = 0x1200;
+pub const DEVICE_RX9070: u32 = 0x7550;
 
 /// VRAM BAR: 64-bit, prefetchable.
 pub const BAR_VRAM: u32 = 0;

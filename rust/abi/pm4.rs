@@ -25,8 +25,6 @@ pub const HEADER_COUNT: Field = Field::span(29, 16);
 pub const HEADER_OPCODE: Field = Field::span(15, 8);
 /// Header: shader type, set for compute (`PACKET3_COMPUTE`).
 pub const HEADER_SHADER_TYPE: Field = Field::span(1, 1);
-/// Header: predication enable.
-pub const HEADER_PREDICATE: Field = Field::span(0, 0);
 /// Header: reserved bits of type 3, must be zero.
 pub const HEADER_RESERVED: u32 = 0xfc;
 /// Count of a NOP without body.

@@ -67,8 +67,6 @@ pub mod ras_block {
     /// Graphics cores.
     pub const GFX: u32 = 2;
 }
-/// Poison mode is supported ([`RAS_CAPABILITY`]).
-pub const RAS_POISON: Field = Field::span(24, 24);
 
 /// Shift of the address in [`BOOTLOADER_ADDRESS`].
 pub const BOOTLOADER_ADDRESS_SHIFT: u32 = 20;

@@ -16,12 +16,13 @@ use kernel::{
     ptr::Alignment,
     sync::Mutex, //
 };
-use rkfd_abi::doorbell::{self, PROCESS_SLICE};
+use rkfd_abi::{
+    doorbell::{self, PROCESS_SLICE},
+    mmio::BAR_DOORBELL, //
+};
 
 use crate::{asic::caps::Caps, kapi::bitmap::BitmapRanges};
 
-/// The BAR of the doorbells.
-const BAR: u32 = 2;
 /// Bytes of a doorbell.
 pub(crate) const BYTES: u32 = doorbell::SIZE as u32;
 
@@ -46,8 +47,8 @@ impl Aperture {
         pdev: &'a pci::Device<Core<'_>>,
         caps: &'a Caps,
     ) -> Result<impl PinInit<Self, Error> + 'a> {
-        let phys = pdev.resource_start(BAR)?;
-        let size = usize::try_from(pdev.resource_len(BAR)?)?;
+        let phys = pdev.resource_start(BAR_DOORBELL)?;
+        let size = usize::try_from(pdev.resource_len(BAR_DOORBELL)?)?;
         // Doorbells of the kernel: its engines, a second page for the page queues of the SDMA
         // engines (NBIO routes the mirror to them), and a page for the scheduler
         // (amdgpu_doorbell_init()).
@@ -62,7 +63,9 @@ impl Aperture {
             );
             return Err(ENOSPC);
         }
-        let bar = pdev.iomap_region(BAR, c"rkfd/doorbells")?.into_devres()?;
+        let bar = pdev
+            .iomap_region(BAR_DOORBELL, c"rkfd/doorbells")?
+            .into_devres()?;
         let slices = BitmapVec::new(count, GFP_KERNEL)?;
         Ok(try_pin_init!(Self {
             bar,

@@ -4,10 +4,8 @@
 
 use core::{iter, ops::Range};
 
-use kernel::{new_mutex, prelude::*, sizes::SZ_4K, sync::Mutex};
-
-/// Bytes of a page, the unit of allocation of VRAM.
-pub(super) const PAGE: u64 = SZ_4K as u64;
+use kernel::{new_mutex, prelude::*, sync::Mutex};
+use rkfd_abi::pte::PAGE_SIZE;
 
 /// Returns first bit and length of each run of set bits.
 fn runs(mut word: u64) -> impl Iterator<Item = (u32, u32)> {
@@ -38,7 +36,7 @@ struct Bits {
 impl PageMap {
     /// Returns a map of `bytes` of VRAM with all bits clear. `ENOMEM` without memory.
     pub(super) fn new(bytes: u64) -> Result<impl PinInit<Self, Error>> {
-        let pages = usize::try_from(bytes / PAGE)?;
+        let pages = usize::try_from(bytes / PAGE_SIZE)?;
         let words = KVVec::<u64>::zeroed(pages.div_ceil(64), GFP_KERNEL)?;
         Ok(try_pin_init!(Self {
             inner <- new_mutex!(Bits { words, epoch: 0 }, "rkfd_pages"),
@@ -82,8 +80,8 @@ impl PageMap {
         let inner = self.inner.lock();
         for (i, word) in inner.words.iter().enumerate() {
             for (bit, count) in runs(*word) {
-                let start = (i as u64 * 64 + u64::from(bit)) * PAGE;
-                let len = u64::from(count) * PAGE;
+                let start = (i as u64 * 64 + u64::from(bit)) * PAGE_SIZE;
+                let len = u64::from(count) * PAGE_SIZE;
                 match pieces.last_mut() {
                     Some((s, l)) if *s + *l == start => *l += len,
                     _ => pieces.push((start, len), GFP_KERNEL)?,
@@ -110,13 +108,13 @@ impl PageMap {
             let mut result = Ok(());
             for_words(*start, *len, |words, mask| {
                 for i in words {
-                    let word_at = i as u64 * 64 * PAGE;
+                    let word_at = i as u64 * 64 * PAGE_SIZE;
                     for (bit, count) in runs(inner.words[i] & mask) {
-                        let first = word_at + u64::from(bit) * PAGE;
+                        let first = word_at + u64::from(bit) * PAGE_SIZE;
                         if from < first && result.is_ok() {
                             result = missing(from, first - from);
                         }
-                        from = first + u64::from(count) * PAGE;
+                        from = first + u64::from(count) * PAGE_SIZE;
                     }
                 }
             });
@@ -165,8 +163,8 @@ impl Bits {
 /// these bits: once for the words that hold nothing else, and before and after them for a word that
 /// holds other bits, too.
 fn for_words(start: u64, len: u64, mut f: impl FnMut(Range<usize>, u64)) {
-    let end = (start + len) / PAGE;
-    let mut page = start / PAGE;
+    let end = (start + len) / PAGE_SIZE;
+    let mut page = start / PAGE_SIZE;
     while page < end {
         let (word, bit) = ((page / 64) as usize, page % 64);
         let words = match bit {

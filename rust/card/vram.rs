@@ -15,20 +15,17 @@ use kernel::{
         Arc, //
     },
 };
+use rkfd_abi::{mmio::BAR_VRAM, pte::PAGE_SIZE};
 
 use super::{
     clear::{ClearEngine, Clearing},
     memory::MemoryPartition,
-    page_map::PAGE,
     pool::{Blocks, VramPool},
 };
 use crate::{
     asic::caps::Caps,
     kapi::{fence::Fence, iomem::WcBar, workqueue::Delayed},
 };
-
-/// The BAR of the frame buffer.
-const BAR: u32 = 0;
 
 /// The VRAM of a card.
 #[pin_data]
@@ -148,7 +145,7 @@ impl Vram {
 
     /// Maps the frame buffer BAR, before the size of VRAM is known.
     pub(crate) fn map_bar(pdev: &pci::Device<Core<'_>>) -> Result<WcBar> {
-        WcBar::new(pdev, BAR, c"rkfd/vram")
+        WcBar::new(pdev, BAR_VRAM, c"rkfd/vram")
     }
 
     /// Returns the size of VRAM in bytes.
@@ -316,9 +313,9 @@ impl Vram {
     /// Retires the page at an offset permanently. Returns false for a page that is beyond the
     /// usable VRAM, or retired already. `EBUSY` when it is allocated, `ENOMEM` without memory.
     pub(crate) fn retire(&self, page: u64) -> Result<bool> {
-        let new = page < self.usable() && self.pool.retire(page..page + PAGE)?;
+        let new = page < self.usable() && self.pool.retire(page..page + PAGE_SIZE)?;
         if new {
-            self.by_user[VramUser::Retired as usize].fetch_add(PAGE, Relaxed);
+            self.by_user[VramUser::Retired as usize].fetch_add(PAGE_SIZE, Relaxed);
         }
         Ok(new)
     }
@@ -327,8 +324,8 @@ impl Vram {
     /// [`Vram::retire`].
     pub(crate) fn leave_to_firmware(&self, range: &Range<u64>) -> Result {
         // In this order: the range is a value of the firmware, which may be any.
-        let end = range.end.min(self.usable()).next_multiple_of(PAGE);
-        let start = range.start / PAGE * PAGE;
+        let end = range.end.min(self.usable()).next_multiple_of(PAGE_SIZE);
+        let start = range.start / PAGE_SIZE * PAGE_SIZE;
         if start < end && self.pool.retire(start..end)? {
             self.by_user[VramUser::Firmware as usize].fetch_add(end - start, Relaxed);
         }
@@ -385,7 +382,7 @@ impl Vram {
         memory: Option<u32>,
     ) -> Result<VramRange> {
         let size = size
-            .checked_next_multiple_of(PAGE)
+            .checked_next_multiple_of(PAGE_SIZE)
             .filter(|s| *s > 0 && *s <= self.usable())
             .ok_or(ENOMEM)?;
         let within = self.usable_range(memory);

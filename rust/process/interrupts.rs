@@ -6,6 +6,7 @@
 //! hardware.
 
 use kernel::prelude::*;
+use rkfd_abi::ih::event_bits::{CP_END_OF_PIPE, SDMA_TRAP, SQ_MSG};
 
 use super::{
     events::{HwException, MemoryException},
@@ -24,11 +25,6 @@ use crate::{
     trace, uapi,
 };
 
-/// Bits of the event id in interrupts of CP, SDMA and SQ.
-const CP_ID_BITS: u32 = 32;
-const SDMA_ID_BITS: u32 = 28;
-const SQ_ID_BITS: u32 = 24;
-
 /// Receives the events of all GPUs.
 pub(crate) struct Sink;
 
@@ -45,13 +41,13 @@ impl EventSink for Sink {
     fn cp_eop(&self, gpu: &Gpu, origin: &Origin, ctx0: u32) {
         // Without a process, it has ended.
         if let Some(Interrupted { process, .. }) = table::by_interrupt(gpu, origin) {
-            signal(&process, ctx0, CP_ID_BITS);
+            signal(&process, ctx0, CP_END_OF_PIPE);
         }
     }
 
     fn sdma_trap(&self, gpu: &Gpu, origin: &Origin, ctx0: u32) {
         if let Some(Interrupted { process, .. }) = table::by_interrupt(gpu, origin) {
-            signal(&process, ctx0 & ((1 << SDMA_ID_BITS) - 1), SDMA_ID_BITS);
+            signal(&process, ctx0 & ((1 << SDMA_TRAP) - 1), SDMA_TRAP);
         }
     }
 
@@ -66,7 +62,7 @@ impl EventSink for Sink {
                 return;
             }
         }
-        signal(&process, data & ((1 << SQ_ID_BITS) - 1), SQ_ID_BITS);
+        signal(&process, data & ((1 << SQ_MSG) - 1), SQ_MSG);
     }
 
     /// Without an enabled runtime, the error signal of the queue, which the firmware writes, is the

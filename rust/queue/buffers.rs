@@ -2,7 +2,8 @@
 
 //! Buffers that the hardware of a queue accesses: checked to be mapped and pinned.
 
-use kernel::{num::casts::usize_as_u64, page::PAGE_SIZE, prelude::*, sync::Arc};
+use kernel::{prelude::*, sync::Arc};
+use rkfd_abi::pte::PAGE_SIZE;
 
 use super::request::{QueueEngine, QueueRequest};
 use crate::{
@@ -14,9 +15,6 @@ use crate::{
 
 /// Minimum size of the end-of-pipe buffer in bytes.
 const EOP_MIN: u32 = 4096;
-
-/// Bytes of a page.
-const PAGE: u64 = usize_as_u64(PAGE_SIZE);
 
 /// Alignment in bytes that the registers and packets require of an address.
 pub(crate) const RING_ALIGN: u64 = 256;
@@ -30,7 +28,7 @@ fn check_alignment(request: &QueueRequest) -> Result {
         && request.rptr_va % RPTR_ALIGN == 0
         && request.ring_va % RING_ALIGN == 0
         && request.eop_va % RING_ALIGN == 0
-        && request.cwsr_va % PAGE == 0;
+        && request.cwsr_va % PAGE_SIZE == 0;
     if aligned {
         Ok(())
     } else {
@@ -69,8 +67,8 @@ pub(super) struct QueueBuffers {
 /// Pins the mapping that covers exactly the pages of `size` bytes at `va`: it starts at the page
 /// of `va` and has the same length. `EINVAL` if there is none.
 fn pin_exact(vm: &Arc<Vm>, va: u64, size: u64) -> Result<Pin> {
-    let size = size.checked_next_multiple_of(PAGE).ok_or(EINVAL)?;
-    vm.pin(va / PAGE * PAGE, size)
+    let size = size.checked_next_multiple_of(PAGE_SIZE).ok_or(EINVAL)?;
+    vm.pin(va / PAGE_SIZE * PAGE_SIZE, size)
 }
 
 /// Returns the bytes of the whole context save area of a queue. `EINVAL` if the size per XCC or
@@ -78,7 +76,7 @@ fn pin_exact(vm: &Arc<Vm>, va: u64, size: u64) -> Result<Pin> {
 /// the first do not start at a page: the register ignores the low bits of the address.
 fn cwsr_size(node: &Node, request: &QueueRequest) -> Result<u64> {
     let sizes = node.cwsr()?;
-    if node.xccs().count() > 1 && u64::from(request.cwsr_size) % PAGE != 0 {
+    if node.xccs().count() > 1 && u64::from(request.cwsr_size) % PAGE_SIZE != 0 {
         return Err(EINVAL);
     }
     if request.ctl_stack_size != sizes.ctl_stack || request.cwsr_size < sizes.total {
@@ -101,8 +99,8 @@ impl QueueBuffers {
         request: &QueueRequest,
     ) -> Result<Self> {
         check_alignment(request)?;
-        let wptr = pin_exact(vm, request.wptr_va, PAGE)?;
-        let rptr = pin_exact(vm, request.rptr_va, PAGE)?;
+        let wptr = pin_exact(vm, request.wptr_va, PAGE_SIZE)?;
+        let rptr = pin_exact(vm, request.rptr_va, PAGE_SIZE)?;
         let ring = pin_exact(vm, request.ring_va, request.ring_and_metadata())?;
         let mut buffers = Self {
             wptr_kernel: None,
@@ -125,7 +123,7 @@ impl QueueBuffers {
         buffers._cwsr = Some(match pin_exact(vm, request.cwsr_va, size) {
             Ok(_pin) => SaveArea::Buffer { _pin },
             Err(_) => {
-                let size = size.checked_next_multiple_of(PAGE).ok_or(EINVAL)?;
+                let size = size.checked_next_multiple_of(PAGE_SIZE).ok_or(EINVAL)?;
                 let _pin = Svm::pin(&shared.svm, shared.gpu, request.cwsr_va, size)?;
                 SaveArea::Shared { _pin }
             }
@@ -137,7 +135,7 @@ impl QueueBuffers {
     /// pointer in VMID 0.
     pub(super) fn map_wptr_to_kernel(&mut self, va: u64) -> Result<u64> {
         let page = self.wptr.map_to_kernel()?;
-        let addr = page.addr() + va % PAGE;
+        let addr = page.addr() + va % PAGE_SIZE;
         self.wptr_kernel = Some(page);
         Ok(addr)
     }
@@ -148,8 +146,8 @@ impl QueueBuffers {
         if va % RING_ALIGN != 0 {
             return Err(EFAULT);
         }
-        let size = size / PAGE * PAGE;
-        vm.pin(va / PAGE * PAGE, size).map_err(|_| EFAULT)
+        let size = size / PAGE_SIZE * PAGE_SIZE;
+        vm.pin(va / PAGE_SIZE * PAGE_SIZE, size).map_err(|_| EFAULT)
     }
 
     /// Replaces the pinned ring and unpins the old one.

@@ -187,8 +187,6 @@ packet! {
         pub const ENGINE_SEL_SDMA0: u32 = 2;
         /// SDMA engine 1.
         pub const ENGINE_SEL_SDMA1: u32 = 3;
-        /// Graphics engine.
-        pub const ENGINE_SEL_GFX: u32 = 4;
         /// `ENGINE_SEL` is one of `ENGINE_SEL_*`.
         pub const EXTENDED_ENGINE_SEL_LEGACY: u32 = 0;
         /// `ENGINE_SEL` is the number of an SDMA engine, 0 to 7.

@@ -5,11 +5,9 @@
 use core::ops::Range;
 
 use kernel::{fmt, prelude::*, sizes::*};
+use rkfd_abi::pte::PAGE_SIZE;
 
 use crate::asic::discovery::MemoryTable;
-
-/// Bytes of a page.
-const PAGE: u64 = SZ_4K as u64;
 
 /// Error in a table of memory partitions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -88,8 +86,8 @@ pub(super) fn check(
         let range = first
             .checked_sub(offset)
             .zip(end)
-            .filter(|(start, end)| end > start && *start % PAGE == 0 && *end <= vram_size)
-            .map(|(start, end)| start..end / PAGE * PAGE)
+            .filter(|(start, end)| end > start && *start % PAGE_SIZE == 0 && *end <= vram_size)
+            .map(|(start, end)| start..end / PAGE_SIZE * PAGE_SIZE)
             .filter(|new| {
                 let mut earlier = ranges.iter();
                 !earlier.any(|old| new.start < old.end && old.start < new.end)
@@ -107,7 +105,7 @@ pub(super) fn check(
 /// no VRAM.
 pub(super) fn divide(vram_size: u64, count: u32) -> Result<KVec<Range<u64>>> {
     let count = u64::from(count);
-    let size = (vram_size + SZ_16M as u64) / PAGE / count * PAGE;
+    let size = (vram_size + SZ_16M as u64) / PAGE_SIZE / count * PAGE_SIZE;
     let mut ranges = KVec::new();
     for n in 0..count {
         let part = n * size..((n + 1) * size).min(vram_size);

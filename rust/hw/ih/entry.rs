@@ -128,7 +128,7 @@ pub(crate) struct IhEntry {
 }
 
 /// Dwords of an IH entry.
-pub(crate) const IH_ENTRY_DWORDS: usize = 8;
+pub(crate) const IH_ENTRY_DWORDS: usize = ih::ENTRY_DWORDS;
 /// Bytes of an entry.
 pub(crate) const IH_ENTRY_BYTES: u32 = IH_ENTRY_DWORDS as u32 * 4;
 

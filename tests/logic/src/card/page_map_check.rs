@@ -11,19 +11,23 @@ use kernel::{
     prelude::*,
     sync::{Arc, Mutex},
 };
+use rkfd_abi::pte::PAGE_SIZE;
 
-use super::page_map::{PageMap, PAGE};
+use super::page_map::PageMap;
 use crate::random::Random;
 
 /// Pages of the maps: several words, and not a multiple of their bits.
 const PAGES: u64 = 278;
 
 fn map(pages: u64) -> PageMap {
-    build(PageMap::new(pages * PAGE).expect("memory")).expect("memory")
+    build(PageMap::new(pages * PAGE_SIZE).expect("memory")).expect("memory")
 }
 
 fn bytes(pages: &Range<u64>) -> (u64, u64) {
-    (pages.start * PAGE, (pages.end - pages.start) * PAGE)
+    (
+        pages.start * PAGE_SIZE,
+        (pages.end - pages.start) * PAGE_SIZE,
+    )
 }
 
 /// Returns offset and bytes of each run of pages.
@@ -31,8 +35,8 @@ fn runs(pages: impl Iterator<Item = u64>) -> Vec<(u64, u64)> {
     let mut runs: Vec<(u64, u64)> = Vec::new();
     for page in pages {
         match runs.last_mut() {
-            Some((start, len)) if *start + *len == page * PAGE => *len += PAGE,
-            _ => runs.push((page * PAGE, PAGE)),
+            Some((start, len)) if *start + *len == page * PAGE_SIZE => *len += PAGE_SIZE,
+            _ => runs.push((page * PAGE_SIZE, PAGE_SIZE)),
         }
     }
     runs
@@ -158,7 +162,7 @@ fn clean_pages_are_zero_after_a_reset() {
             model::thread::spawn(move || {
                 let epoch = map.epoch();
                 *zero.lock() = true;
-                map.set_since(epoch, &[(0, PAGE)]);
+                map.set_since(epoch, &[(0, PAGE_SIZE)]);
             })
         };
         map.unset_all();
