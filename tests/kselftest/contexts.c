@@ -337,8 +337,7 @@ TEST(no_folder_in_debugfs_after_the_exit)
 	pid_t child;
 	void *n;
 
-	if (access(DEBUGFS, F_OK))
-		SKIP("no kfd/process in debugfs");
+	need_debugfs("process");
 	if (memory_fails())
 		SKIP("without memory there are no folders");
 	r.page = held_page(&userfaults);

@@ -213,14 +213,24 @@ uint64_t evicted_ms(struct kfd *k)
 	return process_number(k, "stats", "evicted_ms");
 }
 
+void need_debugfs(const char *file)
+{
+	char path[128];
+
+	snprintf(path, sizeof(path), "/sys/kernel/debug/kfd/%s", file);
+	if (access(path, F_OK))
+		SKIP("no kfd/%s in debugfs", file);
+}
+
 long gart_pages(void)
 {
-	FILE *f = fopen("/sys/kernel/debug/kfd/rings", "r");
 	char line[256];
 	long used = -1;
+	FILE *f;
 
-	if (!f)
-		SKIP("no debugfs of this driver");
+	need_debugfs("rings");
+	f = fopen("/sys/kernel/debug/kfd/rings", "r");
+	ASSERT(f != NULL);
 	while (used < 0 && fgets(line, sizeof(line), f))
 		if (sscanf(line, "  GART: %ld of", &used) != 1)
 			used = -1;

@@ -134,14 +134,16 @@ uint64_t process_number(struct kfd *k, const char *folder, const char *file);
 uint64_t evicted_ms(struct kfd *k);
 /* Returns the VRAM available to programs in bytes, from the render node. */
 uint64_t vram_bytes(struct kfd *k);
-/* Returns the pages in use of the GART of the first GPU. */
-long gart_pages(void);
 /* Same; skips a test that fills VRAM by the BAR if it is large or not mapped there. */
 uint64_t small_vram_bytes(struct kfd *k);
 /* Same including the driver's reservations, which count as used. */
 uint64_t all_vram_bytes(struct kfd *k);
+/* Returns the pages in use of the GART of the first GPU. */
+long gart_pages(void);
 /* Whether the GPU of the tests is a gfx12; for those that do not open it. */
 bool gpu_is_gfx12(void);
+/* Skips the test without this file or folder of kfd/ in debugfs. */
+void need_debugfs(const char *file);
 /*
  * Blocks the accesses to memory that `mode` (UFFDIO_REGISTER_MODE_*) selects, also those of the
  * kernel, until the userfaultfd returned is closed or resolves them. Skips the test without

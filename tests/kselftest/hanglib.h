@@ -14,9 +14,9 @@
 
 struct kfd;
 
-/* Returns whether the GPU hangs once only, at the second frame: MES with the C driver. */
+/* Returns whether the GPU hangs once only, by a knob of the boot: MES without control socket. */
 bool hangs_once(void);
-/* Skips the test if the GPU hangs once only, or if there is no control socket for MES. */
+/* Skips the test if the GPU hangs once only. */
 void hangs_needed(void);
 /* Makes the scheduler hang at the next preemption, or with MES at the next frame. */
 void hang_next(void);

@@ -131,21 +131,10 @@ TEST_TIMEOUT(processes_run_at_the_same_time, 120)
 	EXPECT_EQ(together(), SAMPLES);
 }
 
-/*
- * The runlist of the C driver is not chained for this reason alone, so that the firmware has no
- * second process to change to (amdkfd/kfd_packet_manager.c: pm_calc_rlib_size).
- */
-static void need_chained_runlist(void)
-{
-	if (!ktap_is_rkfd() && !gpu_is_gfx12())
-		SKIP("the runlist of isolated processes is not chained");
-}
-
-TEST_TIMEOUT(one_process_at_a_time, 120)
+static void expect_one_at_a_time(void)
 {
 	unsigned int both;
 
-	need_chained_runlist();
 	device_find();
 	ASSERT_OK(device_try_set(FILE_NAME, "1\n"));
 	both = together();
@@ -154,11 +143,24 @@ TEST_TIMEOUT(one_process_at_a_time, 120)
 	EXPECT_EQ(together(), SAMPLES);
 }
 
+TEST_TIMEOUT(runlist_runs_one_process_at_a_time, 120)
+{
+	if (gpu_is_gfx12())
+		SKIP("queues of this GPU are scheduled by MES");
+	expect_one_at_a_time();
+}
+
+TEST_TIMEOUT(mes_runs_one_process_at_a_time, 120)
+{
+	if (!gpu_is_gfx12())
+		SKIP("no MES");
+	expect_one_at_a_time();
+}
+
 TEST_TIMEOUT(one_process_at_a_time_after_a_reset, 120)
 {
 	unsigned int both;
 
-	need_chained_runlist();
 	device_need_reset();
 	ASSERT_OK(device_try_set(FILE_NAME, "1\n"));
 	device_reset();

@@ -48,11 +48,12 @@ struct limits {
 
 static struct limits system_limits(void)
 {
-	FILE *f = fopen("/sys/kernel/debug/kfd/mem_limit", "r");
 	struct limits l = { 0 };
+	FILE *f;
 
-	if (!f)
-		SKIP("no debugfs");
+	need_debugfs("mem_limit");
+	f = fopen("/sys/kernel/debug/kfd/mem_limit", "r");
+	ASSERT(f != NULL);
 	ASSERT_EQ(fscanf(f, "System mem used %luM out of %luM\nTTM mem used %luM out of %luM\n",
 			 &l.used, &l.limit, &l.gtt_used, &l.gtt_limit),
 		  4);

@@ -124,8 +124,7 @@ TEST(debugfs_hqds_and_runlists)
 	static const char *const names[] = { "mqds", "hqds", "rings", "rls" };
 	struct fixture f;
 
-	if (access(DEBUGFS, F_OK))
-		SKIP("no debugfs of this driver");
+	need_debugfs("hqds");
 	fixture_launch(&f);
 	EXPECT(fixture_works(&f));
 	/* With MES there are no runlists. */
@@ -150,8 +149,7 @@ TEST(debugfs_hqds_of_each_xcc)
 	struct fixture f;
 	char *text;
 
-	if (access(DEBUGFS "/hqds", F_OK))
-		SKIP("no debugfs of this driver");
+	need_debugfs("hqds");
 	fixture_launch(&f);
 	EXPECT(fixture_works(&f));
 	text = watch_read(DEBUGFS "/hqds");
@@ -174,8 +172,7 @@ TEST(debugfs_mqds)
 	char *text, wanted[32];
 	struct fixture f;
 
-	if (access(DEBUGFS "/mqds", F_OK))
-		SKIP("no debugfs of this driver");
+	need_debugfs("mqds");
 	fixture_launch(&f);
 	text = watch_read(DEBUGFS "/mqds");
 	/* cp_hqd_pq_base holds bits 39 to 8 of the ring address. */
@@ -194,8 +191,7 @@ TEST(debugfs_processes)
 	struct fixture f;
 	int wanted;
 
-	if (access(DEBUGFS "/process", F_OK))
-		SKIP("no debugfs/kfd/process: not rkfd");
+	need_debugfs("process");
 	fixture_launch(&f);
 	snprintf(path, sizeof(path), "/proc/self/fdinfo/%d", f.k.drm);
 	text = watch_read(path);
@@ -224,8 +220,7 @@ TEST(debugfs_rings_have_types)
 	bool mes;
 	char *text;
 
-	if (access(DEBUGFS "/resources", F_OK))
-		SKIP("no debugfs/kfd/resources: not rkfd");
+	need_debugfs("rings");
 	fixture_launch(&f);
 	mes = is_gfx12(&f.k.node);
 	text = watch_read(DEBUGFS "/rings");
@@ -279,8 +274,7 @@ TEST(debugfs_resources)
 	uint32_t event;
 	int before;
 
-	if (access(all, F_OK))
-		SKIP("no debugfs/kfd/resources: not rkfd");
+	need_debugfs("resources");
 	fixture_launch(&f);
 	snprintf(own, sizeof(own), DEBUGFS "/process/%d/resources", getpid());
 	snprintf(device, sizeof(device), "gpu_id %x: ", f.k.node.gpu_id);
@@ -338,8 +332,7 @@ TEST(destroying_a_queue_sends_one_runlist)
 {
 	struct fixture f;
 
-	if (access(DEBUGFS "/resources", F_OK))
-		SKIP("no debugfs/kfd/resources: not rkfd");
+	need_debugfs("resources");
 	fixture_launch(&f);
 	if (is_gfx12(&f.k.node))
 		SKIP("queues of this GPU are scheduled by MES");
@@ -352,8 +345,7 @@ TEST(debugfs_topology)
 	char path[128], other[128], *a, *b;
 	struct kfd_node node;
 
-	if (access(DEBUGFS "/topology", F_OK))
-		SKIP("no debugfs/kfd/topology: not rkfd");
+	need_debugfs("topology");
 	ASSERT_OK(kfd_topology_find_gpu(&node));
 	snprintf(path, sizeof(path), DEBUGFS "/topology/nodes/%d/properties", node.index);
 	snprintf(other, sizeof(other), KFD_TOPOLOGY "/nodes/%d/properties", node.index);

@@ -217,8 +217,6 @@ TEST(queues_are_counted)
 	int status;
 	pid_t child;
 
-	if (!ktap_is_rkfd())
-		SKIP("the C driver takes its DQM lock twice if there are queues");
 	fixture_launch(&f);
 	expect_counting(1, false, &f.k);
 	EXPECT_OK(pmc(&f.k, f.k.node.gpu_id, 1, 1));

@@ -600,8 +600,7 @@ TEST(debugfs_hqds_and_mqds)
 	char base[32];
 	struct plan p;
 
-	if (access(DEBUGFS "/mqds", F_OK))
-		SKIP("no debugfs of this driver");
+	need_debugfs("mqds");
 	plan(&p, KFD_IOC_QUEUE_TYPE_SDMA);
 	ASSERT_OK(sdma_queue_start(&p.q, &p.args));
 	EXPECT(works(&p.q));

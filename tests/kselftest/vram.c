@@ -140,8 +140,7 @@ TEST(bad_pages_are_retired)
 	const char *pages = getenv("BAD_PAGES");
 	struct kfd k;
 
-	if (!has_ledger())
-		SKIP("no " LEDGER);
+	need_debugfs("vram");
 	fixture_open(&k);
 	EXPECT_EQ(ledger(&k).bytes[RETIRED], (pages ? strtoul(pages, NULL, 0) : 0) * 4096);
 }
@@ -152,8 +151,7 @@ TEST(firmware_memory_is_reserved)
 	const char *mib = getenv("FIRMWARE_MEMORY");
 	struct kfd k;
 
-	if (!has_ledger())
-		SKIP("no " LEDGER);
+	need_debugfs("vram");
 	fixture_open(&k);
 	EXPECT_EQ(ledger(&k).bytes[FIRMWARE], (mib ? strtoul(mib, NULL, 0) : 0) * MIB);
 }
@@ -168,8 +166,7 @@ TEST(each_user_has_its_line)
 	struct ledger before, after;
 	struct fixture f;
 
-	if (!has_ledger())
-		SKIP("no " LEDGER);
+	need_debugfs("vram");
 	fixture_load(&f);
 	args.gpu_id = f.k.node.gpu_id;
 	before = settled(&f.k);

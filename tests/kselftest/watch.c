@@ -62,7 +62,7 @@ unsigned int watch_count_jobs(const char *text)
 void watch_need_events(void)
 {
 	if (access(WATCH_EVENTS, F_OK))
-		SKIP("no trace events of this driver");
+		SKIP("no rkfd trace events");
 }
 
 static void make_instance(void)
