@@ -144,25 +144,10 @@ TEST_TIMEOUT(queries_during_a_reset, 120)
 	cs_expect_lost(&cs);
 }
 
-struct waiter {
-	struct cs *cs;
-	uint64_t handle;
-	int ret;
-};
-
-static void *wait_for_job(void *data)
-{
-	struct waiter *w = data;
-	uint64_t busy;
-
-	w->ret = cs_wait(w->cs, 0, w->handle, FOREVER, &busy);
-	return NULL;
-}
-
 /* Pending jobs and waits on them end; new jobs can be submitted. */
 TEST_TIMEOUT(pending_jobs_are_cancelled, 120)
 {
-	struct waiter w = { 0 };
+	struct cs_waiter w = { 0 };
 	pthread_t thread;
 	struct cs cs;
 
@@ -171,7 +156,7 @@ TEST_TIMEOUT(pending_jobs_are_cancelled, 120)
 	w.cs = &cs;
 	for (int n = 0; n < 8; n++)
 		ASSERT_OK(cs_run(&cs, 0, cs_poll(&cs, cs.data.va, 1), &w.handle));
-	ASSERT(pthread_create(&thread, NULL, wait_for_job, &w) == 0);
+	ASSERT(pthread_create(&thread, NULL, cs_wait_in_thread, &w) == 0);
 	usleep(100000);
 	device_reset();
 	pthread_join(thread, NULL);

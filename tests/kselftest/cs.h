@@ -96,6 +96,14 @@ int cs_run(struct cs *cs, uint32_t ring, struct cs_ib ib, uint64_t *handle);
 int cs_run_after(struct cs *cs, uint64_t leader, struct cs_ib ib, uint64_t *handle);
 
 int cs_wait(struct cs *cs, uint32_t ring, uint64_t handle, uint64_t timeout, uint64_t *busy);
+/* Argument of cs_wait_in_thread(): a job on the first ring; `ret` is the result. */
+struct cs_waiter {
+	struct cs *cs;
+	uint64_t handle;
+	int ret;
+};
+/* Waits for a job without a timeout, for pthread_create(). */
+void *cs_wait_in_thread(void *data);
 /* Waits for a job without a timeout; a failure is a failure of the test. */
 void cs_done(struct cs *cs, uint32_t ring, uint64_t handle);
 /* Expects that a reset has cancelled a job on the first ring, and that the next CS fails for it. */

@@ -299,6 +299,15 @@ int cs_wait(struct cs *cs, uint32_t ring, uint64_t handle, uint64_t timeout, uin
 	return ret;
 }
 
+void *cs_wait_in_thread(void *data)
+{
+	struct cs_waiter *w = data;
+	uint64_t busy;
+
+	w->ret = cs_wait(w->cs, 0, w->handle, FOREVER, &busy);
+	return NULL;
+}
+
 void cs_done(struct cs *cs, uint32_t ring, uint64_t handle)
 {
 	uint64_t busy = 7;

@@ -355,15 +355,6 @@ TEST(destroyed_queue_is_not_suspended_again)
 	close(userfaults);
 }
 
-static int set_flags(struct session *s, uint32_t *flags)
-{
-	struct kfd_ioctl_dbg_trap_args args = { .set_flags.flags = *flags };
-	int ret = dbg_trap(s, KFD_IOC_DBG_TRAP_SET_FLAGS, &args);
-
-	*flags = args.set_flags.flags;
-	return ret;
-}
-
 /* RUNTIME_ENABLE with mode 0 resumes suspended queues and clears flags, before the session ends. */
 TEST_TIMEOUT(disabled_runtime_resumes_queues, 60)
 {
@@ -421,16 +412,6 @@ TEST(updated_while_suspended)
 	EXPECT_EQ(f.signal.s->value, 1);
 	EXPECT_RET(resume_queues(&s, &id, 1), 1);
 	EXPECT_OK(kfd_signal_wait(&f.k, &f.signal, WAIT_MS));
-}
-
-static int clear_watch(struct session *s, uint32_t gpu, uint32_t id)
-{
-	struct kfd_ioctl_dbg_trap_args args = { .clear_node_address_watch = {
-		.gpu_id = gpu,
-		.id = id,
-	} };
-
-	return dbg_trap(s, KFD_IOC_DBG_TRAP_CLEAR_NODE_ADDRESS_WATCH, &args);
 }
 
 #define ALL_TRAPS (0x1ffu | KFD_DBG_TRAP_MASK_TRAP_ON_WAVE_START | KFD_DBG_TRAP_MASK_TRAP_ON_WAVE_END)

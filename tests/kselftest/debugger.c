@@ -294,6 +294,25 @@ int launch_mode(struct session *s, uint32_t mode)
 	return dbg_trap(s, KFD_IOC_DBG_TRAP_SET_WAVE_LAUNCH_MODE, &args);
 }
 
+int clear_watch(struct session *s, uint32_t gpu, uint32_t id)
+{
+	struct kfd_ioctl_dbg_trap_args args = { .clear_node_address_watch = {
+		.gpu_id = gpu,
+		.id = id,
+	} };
+
+	return dbg_trap(s, KFD_IOC_DBG_TRAP_CLEAR_NODE_ADDRESS_WATCH, &args);
+}
+
+int set_flags(struct session *s, uint32_t *flags)
+{
+	struct kfd_ioctl_dbg_trap_args args = { .set_flags.flags = *flags };
+	int ret = dbg_trap(s, KFD_IOC_DBG_TRAP_SET_FLAGS, &args);
+
+	*flags = args.set_flags.flags;
+	return ret;
+}
+
 void wait_for_parent(struct child *c)
 {
 	char byte = 0;

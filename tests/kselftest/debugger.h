@@ -77,6 +77,10 @@ int launch_override(struct session *s, uint32_t mode, uint32_t *enable, uint32_t
 int launch_mode(struct session *s, uint32_t mode);
 /* SET_NODE_ADDRESS_WATCH of a word. */
 int set_watch(struct session *s, uint32_t gpu, const volatile void *at, uint32_t mode, uint32_t *id);
+/* CLEAR_NODE_ADDRESS_WATCH. */
+int clear_watch(struct session *s, uint32_t gpu, uint32_t id);
+/* SET_FLAGS: returns the flags before. */
+int set_flags(struct session *s, uint32_t *flags);
 /* Starts 11 endless waves; words[0] of the data counts those that started, words[64] ends them. */
 void start_waves(struct fixture *f);
 /* Opens the GPU and debugs this process. */

@@ -6,10 +6,10 @@
  *   drm-bench copy     bytes per second in each direction
  */
 #define _GNU_SOURCE
-#include <stdlib.h>
 #include <time.h>
 #include <unistd.h>
 
+#include "../workloads/samples.h"
 #include "drm.h"
 
 #define ROUNDS 15u
@@ -23,16 +23,9 @@ static uint64_t now(void)
 	return (uint64_t)t.tv_sec * SECOND + (uint64_t)t.tv_nsec;
 }
 
-static int by_value(const void *a, const void *b)
-{
-	uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
-
-	return x < y ? -1 : x > y;
-}
-
 static void report(const char *what, uint64_t *samples)
 {
-	qsort(samples, ROUNDS, sizeof(samples[0]), by_value);
+	samples_sort(samples, ROUNDS);
 	printf("bench: %-34s median=%-10llu min=%-10llu max=%llu\n", what,
 	       (unsigned long long)samples[ROUNDS / 2], (unsigned long long)samples[0],
 	       (unsigned long long)samples[ROUNDS - 1]);

@@ -177,9 +177,8 @@ TEST(invalid_packet_unmaps_the_queue)
 	char *text;
 
 	watch_need_events();
+	need_mes();
 	fixture_launch(&f);
-	if (!is_gfx12(&f.k.node))
-		SKIP("no MES");
 	ASSERT_OK(kfd_queue_create(&f.k, &bad, 64));
 	watch_start_only("rkfd_mes_submit", NULL);
 	kfd_queue_ring(&bad, kfd_queue_write(&bad, &packet));

@@ -4,7 +4,6 @@
  * unaffected.
  */
 #define _GNU_SOURCE
-#include <signal.h>
 #include <stdlib.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -13,17 +12,6 @@
 #include "fixture.h"
 
 #define NOWHERE 0x7000deadb000ull
-
-/* Creates the memory event before anything can fault. */
-static uint32_t memory_event(struct fixture *f)
-{
-	uint32_t id;
-
-	/* The C driver up to 7.2 also sends SIGSEGV. */
-	signal(SIGSEGV, SIG_IGN);
-	ASSERT_OK(kfd_event_create(&f->k, KFD_IOC_EVENT_MEMORY, false, &id));
-	return id;
-}
 
 static struct kfd_hsa_memory_exception_data expect_fault(struct fixture *f, uint32_t id)
 {
@@ -43,7 +31,7 @@ TEST_TIMEOUT(store_to_unmapped_raises_memory_event, 90)
 	uint32_t id;
 
 	fixture_launch(&f);
-	id = memory_event(&f);
+	id = fixture_memory_event(&f);
 	fixture_start(&f, "poke", NOWHERE, 1);
 	data = expect_fault(&f, id);
 	EXPECT_EQ(data.va, NOWHERE);
@@ -58,7 +46,7 @@ TEST_TIMEOUT(store_to_read_only_raises_memory_event, 90)
 	uint32_t id;
 
 	fixture_launch(&f);
-	id = memory_event(&f);
+	id = fixture_memory_event(&f);
 	ASSERT_OK(kfd_bo_create(&f.k, 4096, KFD_IOC_ALLOC_MEM_FLAGS_GTT, &bo));
 	fixture_start(&f, "poke", kfd_va(bo->va), 77);
 	data = expect_fault(&f, id);
@@ -74,7 +62,7 @@ TEST_TIMEOUT(unmap_takes_effect_at_once, 90)
 	uint32_t id;
 
 	fixture_launch(&f);
-	id = memory_event(&f);
+	id = fixture_memory_event(&f);
 	ASSERT_OK(kfd_bo_create(&f.k, 4096, KFD_FLAGS_GTT, &bo));
 	fixture_start(&f, "poke", kfd_va(bo->va), 5);
 	ASSERT_OK(kfd_signal_wait(&f.k, &f.signal, WAIT_MS));
@@ -112,7 +100,7 @@ static void store_to_read_only(void *data)
 
 	(void)data;
 	fixture_launch(&f);
-	id = memory_event(&f);
+	id = fixture_memory_event(&f);
 	ASSERT_OK(kfd_bo_create(&f.k, 4096, KFD_IOC_ALLOC_MEM_FLAGS_GTT, &bo));
 	fixture_start(&f, "poke", kfd_va(bo->va), 77);
 	expect_fault(&f, id);
@@ -125,7 +113,7 @@ static void fault_and_leave(void *data)
 
 	(void)data;
 	fixture_launch(&f);
-	id = memory_event(&f);
+	id = fixture_memory_event(&f);
 	fixture_start(&f, "poke", NOWHERE, 1);
 	expect_fault(&f, id);
 }
@@ -183,7 +171,7 @@ TEST_TIMEOUT(foreign_memory_faults, 120)
 		uint32_t id;
 
 		fixture_launch(&mine);
-		id = memory_event(&mine);
+		id = fixture_memory_event(&mine);
 		fixture_start(&mine, "poke", va, 0xbad);
 		EXPECT_EQ(expect_fault(&mine, id).va, va);
 		ktap_end();

@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -213,6 +214,12 @@ uint64_t evicted_ms(struct kfd *k)
 	return process_number(k, "stats", "evicted_ms");
 }
 
+void need_mes(void)
+{
+	if (!gpu_is_gfx12())
+		SKIP("no MES");
+}
+
 void need_debugfs(const char *file)
 {
 	char path[128];
@@ -314,6 +321,16 @@ void fixture_wait_for_reset(void *unused)
 		rc = kfd_queue_create(&k, &q, 64);
 	}
 	ASSERT_OK(rc);
+}
+
+uint32_t fixture_memory_event(struct fixture *f)
+{
+	uint32_t id;
+
+	/* The C driver up to 7.2 also sends SIGSEGV. */
+	signal(SIGSEGV, SIG_IGN);
+	ASSERT_OK(kfd_event_create(&f->k, KFD_IOC_EVENT_MEMORY, false, &id));
+	return id;
 }
 
 void fixture_lives(void *unused)

@@ -66,6 +66,8 @@ void fixture_endless(struct fixture *f, unsigned int groups);
 void fixture_lives(void *unused);
 /* Same, but its exit destroys the queue. */
 void fixture_leaves_queue(void *unused);
+/* Creates the memory event, before anything can fault. */
+uint32_t fixture_memory_event(struct fixture *f);
 /*
  * Waits for the end of a reset, in which no queue can be created, for RESET_SECONDS at most; for
  * ktap_in_child.
@@ -142,6 +144,8 @@ uint64_t all_vram_bytes(struct kfd *k);
 long gart_pages(void);
 /* Whether the GPU of the tests is a gfx12; for those that do not open it. */
 bool gpu_is_gfx12(void);
+/* Skips the test on a GPU without MES. */
+void need_mes(void);
 /* Skips the test without this file or folder of kfd/ in debugfs. */
 void need_debugfs(const char *file);
 /*

@@ -152,8 +152,7 @@ TEST_TIMEOUT(runlist_runs_one_process_at_a_time, 120)
 
 TEST_TIMEOUT(mes_runs_one_process_at_a_time, 120)
 {
-	if (!gpu_is_gfx12())
-		SKIP("no MES");
+	need_mes();
 	expect_one_at_a_time();
 }
 

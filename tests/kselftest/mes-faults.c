@@ -23,12 +23,6 @@
 /* Bound on a call one of whose frames fails, which MES does not answer within 2.1 s. */
 #define FRAME_S ((2.1 + 1) * ktap_time_factor())
 
-static void need_mes(void)
-{
-	if (!gpu_is_gfx12())
-		SKIP("no MES");
-}
-
 /* A process with a queue from before the fault, which works all the time. */
 struct bystander {
 	atomic_uint ready, pause, paused, stop;

@@ -17,10 +17,9 @@
 /* Values of the knob mes.op: an opcode, and from 256 on those of MISC (mes_v12_api_def.h). */
 enum { ADD_QUEUE = 2, SET_SHADER_DEBUGGER = 256 + 5 };
 
-static void need_mes(void)
+static void need_mes_and_knobs(void)
 {
-	if (!gpu_is_gfx12())
-		SKIP("no MES");
+	need_mes();
 	knobs_open();
 }
 
@@ -54,7 +53,7 @@ TEST(rejected_update_is_undone)
 	unsigned int before;
 	struct fixture f;
 
-	need_mes();
+	need_mes_and_knobs();
 	fixture_launch(&f);
 	ASSERT(fixture_works(&f));
 	ASSERT_OK(kfd_bo_create(&f.k, f.q.ring->size, KFD_FLAGS_GTT, &ring));
@@ -75,7 +74,7 @@ TEST_TIMEOUT(no_change_after_a_loss, 120)
 	uint32_t event, *words;
 	struct fixture f;
 
-	need_mes();
+	need_mes_and_knobs();
 	fixture_launch(&f);
 	ASSERT_OK(kfd_queue_create(&f.k, &second, 64));
 	ASSERT_OK(kfd_event_create(&f.k, KFD_IOC_EVENT_HW_EXCEPTION, false, &event));
@@ -103,7 +102,7 @@ TEST(rejected_settings_are_repeated)
 	struct session s;
 	struct fixture f;
 
-	need_mes();
+	need_mes_and_knobs();
 	debug_queue(&s, &f);
 	expect_event(&s, EC(QUEUE_NEW), f.k.node.gpu_id, f.q.id);
 	words = f.data->va;
@@ -116,15 +115,6 @@ TEST(rejected_settings_are_repeated)
 	EXPECT_EQ(words[0], 0);
 }
 
-static int set_flags(struct session *s, uint32_t *flags)
-{
-	struct kfd_ioctl_dbg_trap_args args = { .set_flags.flags = *flags };
-	int ret = dbg_trap(s, KFD_IOC_DBG_TRAP_SET_FLAGS, &args);
-
-	*flags = args.set_flags.flags;
-	return ret;
-}
-
 TEST(rejected_flags_are_not_set)
 {
 	uint32_t flags = KFD_DBG_TRAP_FLAG_SINGLE_ALU_OP;
@@ -132,7 +122,7 @@ TEST(rejected_flags_are_not_set)
 	struct session s;
 	struct kfd k;
 
-	need_mes();
+	need_mes_and_knobs();
 	debug_self(&s, &k);
 	enable_own_runtime(&s);
 	before = reject(SET_SHADER_DEBUGGER);
@@ -143,16 +133,6 @@ TEST(rejected_flags_are_not_set)
 	EXPECT_EQ(flags, 0);
 }
 
-static int clear_watch(struct session *s, uint32_t gpu, uint32_t id)
-{
-	struct kfd_ioctl_dbg_trap_args args = { .clear_node_address_watch = {
-		.gpu_id = gpu,
-		.id = id,
-	} };
-
-	return dbg_trap(s, KFD_IOC_DBG_TRAP_CLEAR_NODE_ADDRESS_WATCH, &args);
-}
-
 /* A watchpoint that MES has rejected is free; one that it has not cleared is not. */
 TEST(rejected_watchpoints)
 {
@@ -161,7 +141,7 @@ TEST(rejected_watchpoints)
 	uint32_t id;
 	struct kfd k;
 
-	need_mes();
+	need_mes_and_knobs();
 	debug_self(&s, &k);
 	enable_own_runtime(&s);
 	before = reject(SET_SHADER_DEBUGGER);
@@ -192,7 +172,7 @@ TEST(rejected_mask_is_undone)
 	struct fixture f;
 	uint64_t at;
 
-	need_mes();
+	need_mes_and_knobs();
 	fixture_launch(&f);
 	mask.queue_id = f.q.id;
 	mask.cu_mask_ptr = kfd_va(&first);
@@ -250,7 +230,7 @@ TEST(rejected_queue_is_not_resumed)
 	struct suspended p;
 	unsigned int before;
 
-	need_mes();
+	need_mes_and_knobs();
 	suspend_two(&p);
 	before = reject(ADD_QUEUE);
 	EXPECT_RET(resume_queues(&p.s, p.ids, 2), 1);
@@ -265,7 +245,7 @@ TEST(rejected_queue_at_the_end_of_a_session)
 	struct suspended p;
 	unsigned int before;
 
-	need_mes();
+	need_mes_and_knobs();
 	suspend_two(&p);
 	before = reject(ADD_QUEUE);
 	EXPECT_OK(dbg_trap_plain(&p.s, KFD_IOC_DBG_TRAP_DISABLE));
@@ -292,7 +272,7 @@ TEST_TIMEOUT(runtime_is_enabled_after_a_reset, 120)
 	struct kfd k;
 	char *text;
 
-	need_mes();
+	need_mes_and_knobs();
 	watch_need_events();
 	fixture_open(&k);
 	ASSERT_OK(runtime_enable(&k, KFD_RUNTIME_ENABLE_MODE_ENABLE_MASK));
@@ -344,7 +324,7 @@ TEST_TIMEOUT(rejected_flags_are_undone_on_the_other_gpu, 120)
 {
 	struct kfd_node nodes[2];
 
-	need_mes();
+	need_mes_and_knobs();
 	watch_need_events();
 	if (cards_find(nodes, 2) < 2)
 		SKIP("one GPU");

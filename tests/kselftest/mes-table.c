@@ -34,8 +34,7 @@ static const struct injection frames = {
 
 static void open_control(void)
 {
-	if (!gpu_is_gfx12())
-		SKIP("no MES");
+	need_mes();
 	table_open(&frames);
 }
 

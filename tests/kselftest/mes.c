@@ -89,7 +89,7 @@ static const struct frame *frame_of(const char *op, unsigned int which)
 	return NULL;
 }
 
-static void need_mes(struct kfd *k)
+static void need_frames(struct kfd *k)
 {
 	struct kfd_queue q;
 	char *text;
@@ -112,7 +112,7 @@ TEST(one_frame_per_create_and_destroy)
 	struct kfd k;
 
 	fixture_open(&k);
-	need_mes(&k);
+	need_frames(&k);
 	watch_start();
 	for (int i = 0; i < QUEUES; i++)
 		ASSERT_OK(kfd_queue_create(&k, &q[i], 64));
@@ -132,7 +132,7 @@ TEST(dispatch_sends_no_frame)
 	struct fixture f;
 
 	fixture_launch(&f);
-	need_mes(&f.k);
+	need_frames(&f.k);
 	EXPECT(fixture_works(&f));
 	watch_start();
 	for (int i = 0; i < 50; i++)
@@ -148,7 +148,7 @@ TEST(update_removes_and_adds_one_queue)
 	struct kfd k;
 
 	fixture_open(&k);
-	need_mes(&k);
+	need_frames(&k);
 	for (int i = 0; i < 4; i++)
 		ASSERT_OK(kfd_queue_create(&k, &q[i], 64));
 	watch_start();
@@ -276,7 +276,7 @@ TEST(add_queue_fields_of_compute_queue)
 	struct kfd k;
 
 	fixture_open(&k);
-	need_mes(&k);
+	need_frames(&k);
 	watch_start();
 	for (int i = 0; i < 2; i++)
 		ASSERT_OK(kfd_queue_create(&k, &q[i], 128));
@@ -305,7 +305,7 @@ TEST(add_queue_fields_of_sdma_queue)
 	struct kfd k;
 
 	fixture_open(&k);
-	need_mes(&k);
+	need_frames(&k);
 	watch_start();
 	ASSERT_OK(sdma_queue_create(&k, &q, KFD_IOC_QUEUE_TYPE_SDMA, 0, 8192));
 	stop_and_read();
@@ -325,7 +325,7 @@ TEST(remove_queue_fields)
 	struct kfd k;
 
 	fixture_open(&k);
-	need_mes(&k);
+	need_frames(&k);
 	watch_start();
 	ASSERT_OK(kfd_queue_create(&k, &q, 64));
 	stop_and_read();

@@ -166,3 +166,21 @@ bool mode_run(const char *command, unsigned int tests)
 	EXPECT(!system("sed 's/^/# /' /tmp/mode-run.out"));
 	return false;
 }
+
+void mode_node_works(void *unused)
+{
+	struct fixture f;
+
+	(void)unused;
+	fixture_launch(&f);
+	for (int i = 0; i < 4; i++)
+		EXPECT(fixture_works(&f));
+}
+
+uint64_t mode_available(struct kfd *k, const struct kfd_node *node)
+{
+	struct kfd_ioctl_get_available_memory_args args = { .gpu_id = node->gpu_id };
+
+	EXPECT_OK(kfd_ioctl(k->fd, AMDKFD_IOC_AVAILABLE_MEMORY, &args));
+	return args.available;
+}

@@ -43,5 +43,9 @@ void mode_end(void);
 bool mode_run(const char *command, unsigned int tests);
 /* Calls `fn` with each of `count` nodes, in a process that uses it; all at the same time. */
 void mode_on_nodes(struct kfd_node *nodes, int count, void (*fn)(void *));
+/* Runs four kernels on the node that fixtures use; for ktap_in_child() and mode_on_nodes(). */
+void mode_node_works(void *unused);
+/* Returns AVAILABLE_MEMORY of a node. */
+uint64_t mode_available(struct kfd *k, const struct kfd_node *node);
 
 #endif

@@ -130,31 +130,13 @@ TEST_TIMEOUT(memory_of_the_nodes, 120)
 		EXPECT_EQ(nodes[i].vram_bytes, partition[i]);
 }
 
-static void fills(void *unused)
-{
-	struct fixture f;
-
-	(void)unused;
-	fixture_launch(&f);
-	for (int i = 0; i < 4; i++)
-		EXPECT(fixture_works(&f));
-}
-
 TEST_TIMEOUT(queues_on_all_nodes, 180)
 {
 	begin();
 	for (int i = 0; i < count; i++) {
 		fixture_use_node(nodes[i].index);
-		EXPECT(!ktap_in_child(fills, NULL), "node %d", nodes[i].index);
+		EXPECT(!ktap_in_child(mode_node_works, NULL), "node %d", nodes[i].index);
 	}
-}
-
-static uint64_t available(struct kfd *k, const struct kfd_node *node)
-{
-	struct kfd_ioctl_get_available_memory_args args = { .gpu_id = node->gpu_id };
-
-	EXPECT_OK(kfd_ioctl(k->fd, AMDKFD_IOC_AVAILABLE_MEMORY, &args));
-	return args.available;
 }
 
 /* Allocates all memory of the node; `data` is a node of another memory partition. */
@@ -166,16 +148,16 @@ static void exhaust(void *data)
 	struct kfd k;
 
 	fixture_open(&k);
-	others = available(&k, other);
-	before = available(&k, &k.node);
+	others = mode_available(&k, other);
+	before = mode_available(&k, &k.node);
 	EXPECT(before > 0 && before < k.node.vram_bytes, "%llu", (unsigned long long)before);
 	while (before >= SIZE) {
 		ASSERT_OK(kfd_bo_alloc(&k, SIZE, KFD_FLAGS_VRAM, &bo));
 		before -= SIZE;
-		EXPECT_EQ(available(&k, &k.node), before);
+		EXPECT_EQ(mode_available(&k, &k.node), before);
 	}
 	EXPECT_RET(kfd_bo_alloc(&k, SIZE + 2 * MIB, KFD_FLAGS_VRAM, &bo), -ENOMEM);
-	EXPECT_EQ(available(&k, other), others);
+	EXPECT_EQ(mode_available(&k, other), others);
 }
 
 TEST_TIMEOUT(nodes_are_exhausted_separately, 180)
@@ -209,7 +191,7 @@ static void exhaust_beside_the_others(void *unused)
 	EXPECT_EQ(status, -ENOMEM);
 	__atomic_fetch_add(full, 1, __ATOMIC_SEQ_CST);
 	EXPECT(becomes(full, (uint32_t)count, WAIT_MS), "%u nodes are full", *full);
-	EXPECT(available(&f.k, &f.k.node) < SIZE);
+	EXPECT(mode_available(&f.k, &f.k.node) < SIZE);
 	EXPECT(fixture_works(&f));
 }
 
@@ -420,7 +402,7 @@ static void expect_nps4(void)
 	EXPECT_EQ(mode_nodes(nodes), count);
 	for (int i = 0; i < count; i += count - 1) {
 		fixture_use_node(nodes[i].index);
-		EXPECT(!ktap_in_child(fills, NULL), "node %d", nodes[i].index);
+		EXPECT(!ktap_in_child(mode_node_works, NULL), "node %d", nodes[i].index);
 	}
 }
 
@@ -459,5 +441,5 @@ TEST_TIMEOUT(back_to_nps1, 120)
 	EXPECT_EQ(mode_nodes(nodes), 1);
 	EXPECT(!strcmp(mode_file("available_compute_partition"),
 		       has_qpx() ? "SPX, DPX, QPX, CPX\n" : "SPX, DPX, CPX\n"));
-	EXPECT(!ktap_in_child(fills, NULL));
+	EXPECT(!ktap_in_child(mode_node_works, NULL));
 }

@@ -134,14 +134,6 @@ static int acquire(struct kfd *k, int node, int fd)
 	return kfd_ioctl(k->fd, AMDKFD_IOC_ACQUIRE_VM, &args);
 }
 
-static uint64_t available(struct kfd *k, int node)
-{
-	struct kfd_ioctl_get_available_memory_args args = { .gpu_id = nodes[node].gpu_id };
-
-	EXPECT_OK(kfd_ioctl(k->fd, AMDKFD_IOC_AVAILABLE_MEMORY, &args));
-	return args.available;
-}
-
 static uint64_t alloc_vram(struct kfd *k, int node, uint64_t size)
 {
 	static uint64_t next = 0x200000000ull;
@@ -200,13 +192,13 @@ static void acquires_other(void *unused)
 	EXPECT_OK(acquire(&k, 1, first));
 	/* The partition of the file is charged. */
 	for (int i = 0; i < 2; i++)
-		before[i] = available(&k, i);
+		before[i] = mode_available(&k, &nodes[i]);
 	alloc_vram(&k, 0, 64 << 20);
-	EXPECT_EQ(available(&k, 0), before[0]);
-	EXPECT_EQ(available(&k, 1), before[1] - (64 << 20));
+	EXPECT_EQ(mode_available(&k, &nodes[0]), before[0]);
+	EXPECT_EQ(mode_available(&k, &nodes[1]), before[1] - (64 << 20));
 	alloc_vram(&k, 1, 32 << 20);
-	EXPECT_EQ(available(&k, 0), before[0] - (32 << 20));
-	EXPECT_EQ(available(&k, 1), before[1] - (64 << 20));
+	EXPECT_EQ(mode_available(&k, &nodes[0]), before[0] - (32 << 20));
+	EXPECT_EQ(mode_available(&k, &nodes[1]), before[1] - (64 << 20));
 }
 
 TEST(acquire_vm_with_file_of_another_partition)

@@ -237,16 +237,6 @@ TEST(nodes_of_qpx)
 	check_nodes("QPX", 4);
 }
 
-static void fills(void *unused)
-{
-	struct fixture f;
-
-	(void)unused;
-	fixture_launch(&f);
-	for (int i = 0; i < 4; i++)
-		EXPECT(fixture_works(&f));
-}
-
 /* Runs a kernel on each node, alone and at the same time. */
 static void check_queues(const char *mode)
 {
@@ -257,9 +247,9 @@ static void check_queues(const char *mode)
 	count = mode_nodes(nodes);
 	for (int i = 0; i < count; i++) {
 		fixture_use_node(nodes[i].index);
-		EXPECT(!ktap_in_child(fills, NULL), "node %d", nodes[i].index);
+		EXPECT(!ktap_in_child(mode_node_works, NULL), "node %d", nodes[i].index);
 	}
-	mode_on_nodes(nodes, count, fills);
+	mode_on_nodes(nodes, count, mode_node_works);
 	mode_end();
 }
 
@@ -279,14 +269,6 @@ TEST_TIMEOUT(queues_on_all_nodes_of_qpx, 120)
 	check_queues("QPX");
 }
 
-static uint64_t available(struct kfd *k, const struct kfd_node *node)
-{
-	struct kfd_ioctl_get_available_memory_args args = { .gpu_id = node->gpu_id };
-
-	EXPECT_OK(kfd_ioctl(k->fd, AMDKFD_IOC_AVAILABLE_MEMORY, &args));
-	return args.available;
-}
-
 static void fill_share(void *data)
 {
 	const struct kfd_node *other = data;
@@ -295,8 +277,8 @@ static void fill_share(void *data)
 	struct kfd k;
 
 	fixture_open(&k);
-	before = available(&k, &k.node);
-	others = available(&k, other);
+	before = mode_available(&k, &k.node);
+	others = mode_available(&k, other);
 	EXPECT(before > 0 && before < k.node.vram_bytes, "%llu", (unsigned long long)before);
 	/* Each node deducts the memory of driver and firmware, which no process uses now. */
 	used = amdgpu_info(&k, AMDGPU_INFO_VRAM_USAGE);
@@ -305,9 +287,9 @@ static void fill_share(void *data)
 	EXPECT(before <= k.node.vram_bytes - used && others <= other->vram_bytes - used);
 	EXPECT_RET(kfd_bo_alloc(&k, k.node.vram_bytes, KFD_FLAGS_VRAM, &bo), -ENOMEM);
 	ASSERT_OK(kfd_bo_alloc(&k, 64 << 20, KFD_FLAGS_VRAM, &bo));
-	EXPECT_EQ(available(&k, &k.node), before - (64 << 20));
+	EXPECT_EQ(mode_available(&k, &k.node), before - (64 << 20));
 	/* That of the other node is unchanged. */
-	EXPECT_EQ(available(&k, other), others);
+	EXPECT_EQ(mode_available(&k, other), others);
 }
 
 /* In NPS1 each node may use an equal part of VRAM. */
@@ -333,15 +315,15 @@ static void exceed_share(void *unused)
 
 	(void)unused;
 	fixture_open(&k);
-	capped = available(&k, &k.node);
+	capped = mode_available(&k, &k.node);
 	EXPECT(capped < k.node.vram_bytes);
 	ASSERT_OK(mode_write(ALLOC_FILE, "ALL"));
-	EXPECT(available(&k, &k.node) > 2 * k.node.vram_bytes);
+	EXPECT(mode_available(&k, &k.node) > 2 * k.node.vram_bytes);
 	ASSERT_OK(kfd_bo_alloc(&k, k.node.vram_bytes + (64 << 20), KFD_FLAGS_VRAM, &bo));
 	ASSERT_OK(mode_write(ALLOC_FILE, "CAPPING"));
-	EXPECT_EQ(available(&k, &k.node), 0);
+	EXPECT_EQ(mode_available(&k, &k.node), 0);
 	EXPECT_OK(kfd_bo_free(&k, bo));
-	EXPECT_EQ(available(&k, &k.node), capped);
+	EXPECT_EQ(mode_available(&k, &k.node), capped);
 	EXPECT_RET(kfd_bo_alloc(&k, k.node.vram_bytes, KFD_FLAGS_VRAM, &bo), -ENOMEM);
 }
 

@@ -10,6 +10,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "../workloads/samples.h"
 #include "cs.h"
 #include "fixture.h"
 
@@ -36,13 +37,6 @@ struct progress {
 	uint64_t part[PARTS];
 	bool failed;
 };
-
-static int by_value(const void *a, const void *b)
-{
-	uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
-
-	return x < y ? -1 : x > y;
-}
 
 static uint64_t vram_used(struct kfd *k)
 {
@@ -123,7 +117,7 @@ static void many(uint32_t count, void *(*begin)(uint32_t count), int (*create)(v
 	if (ktap_is_rkfd())
 		expect_freed(&k, count, before, during, start);
 	memcpy(sorted, p->part, sizeof(sorted));
-	qsort(sorted, PARTS, sizeof(sorted[0]), by_value);
+	samples_sort(sorted, PARTS);
 	ktap_note("%u: %lu ns each in the first tenth, %lu in the last, %lu in the median; %lu after SIGKILL",
 		  count, (unsigned long)(p->part[0] * PARTS / count),
 		  (unsigned long)(p->part[PARTS - 1] * PARTS / count),

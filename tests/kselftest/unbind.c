@@ -333,27 +333,12 @@ TEST_TIMEOUT(device_is_disabled, 120)
 	ASSERT_OK(ktap_in_child(fixture_lives, NULL));
 }
 
-struct waiter {
-	struct cs *cs;
-	uint64_t handle;
-	int ret;
-};
-
-static void *wait_for_job(void *data)
-{
-	struct waiter *w = data;
-	uint64_t busy;
-
-	w->ret = cs_wait(w->cs, 0, w->handle, FOREVER, &busy);
-	return NULL;
-}
-
 /* Running and pending jobs end, and so do waits for them. */
 TEST_TIMEOUT(pending_jobs, 120)
 {
 	union drm_amdgpu_fence_to_handle args = { 0 };
 	struct pollfd p = { .events = POLLIN };
-	struct waiter w = { 0 };
+	struct cs_waiter w = { 0 };
 	pthread_t thread;
 	uint64_t busy;
 	struct cs cs;
@@ -372,7 +357,7 @@ TEST_TIMEOUT(pending_jobs, 120)
 		ASSERT_OK(kfd_ioctl(cs.fd, DRM_IOCTL_AMDGPU_FENCE_TO_HANDLE, &args));
 		p.fd = (int)args.out.handle;
 		EXPECT(poll(&p, 1, 0) == 0);
-		ASSERT(pthread_create(&thread, NULL, wait_for_job, &w) == 0);
+		ASSERT(pthread_create(&thread, NULL, cs_wait_in_thread, &w) == 0);
 		usleep(100000);
 		ASSERT_OK(device_unbind());
 		pthread_join(thread, NULL);

@@ -1,21 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 /* Tests GPU access to userptr memory that was unmapped: a memory fault. */
 #define _GNU_SOURCE
-#include <signal.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "userptr.h"
-
-static uint32_t memory_event(struct fixture *f)
-{
-	uint32_t id;
-
-	/* The C driver up to 7.2 also sends SIGSEGV. */
-	signal(SIGSEGV, SIG_IGN);
-	ASSERT_OK(kfd_event_create(&f->k, KFD_IOC_EVENT_MEMORY, false, &id));
-	return id;
-}
 
 static void expect_fault(struct fixture *f, uint32_t id, uint64_t va)
 {
@@ -37,7 +26,7 @@ static void memory_goes(void *how)
 	uint32_t id;
 
 	fixture_launch(&f);
-	id = memory_event(&f);
+	id = fixture_memory_event(&f);
 	register_new(&f.k, 16 * KFD_PAGE, &p);
 	ASSERT(gpu_writes(&f, &p, 3 * KFD_PAGE, 64, 1));
 	if (*(int *)how == 0)

@@ -12,16 +12,6 @@
 #include "device.h"
 #include "userq.h"
 
-static void works_in_child(void *unused)
-{
-	struct cs cs;
-	struct uq q;
-
-	(void)unused;
-	uq_open(&q, &cs);
-	EXPECT(uq_works(&q));
-}
-
 static void need_queues(void)
 {
 	int fd = cs_open_file();
@@ -65,7 +55,7 @@ TEST(killed_while_waiting)
 		ASSERT(waitpid(pid, NULL, 0) == pid);
 		close(ready[0]);
 		close(ready[1]);
-		ASSERT_OK(ktap_in_child(works_in_child, NULL));
+		ASSERT_OK(ktap_in_child(uq_lives, NULL));
 	}
 }
 
@@ -82,7 +72,7 @@ TEST_TIMEOUT(suspend, 180)
 		EXPECT(uq_works(&q));
 	}
 	EXPECT_OK(uq_free(&cs, q.id));
-	ASSERT_OK(ktap_in_child(works_in_child, NULL));
+	ASSERT_OK(ktap_in_child(uq_lives, NULL));
 }
 
 /* A fence that is pending when the device is suspended is signaled after the resume. */
@@ -138,7 +128,7 @@ TEST_TIMEOUT(reset_with_a_fence, 180)
 	uq_open_gate(&cs, 1);
 	usleep(50000);
 	EXPECT_EQ(cs.data.words[UQ_DONE], 0);
-	ASSERT_OK(ktap_in_child(works_in_child, NULL));
+	ASSERT_OK(ktap_in_child(uq_lives, NULL));
 }
 
 TEST_TIMEOUT(unbind, 180)
@@ -154,7 +144,7 @@ TEST_TIMEOUT(unbind, 180)
 	EXPECT_RET(uq_free(&cs, q.id), -ENODEV);
 	close(cs.fd);
 	ASSERT_OK(device_bind());
-	ASSERT_OK(ktap_in_child(works_in_child, NULL));
+	ASSERT_OK(ktap_in_child(uq_lives, NULL));
 }
 
 /* An unbind ends pending fences with an error: nothing waits for a device that is not there. */
@@ -177,5 +167,5 @@ TEST_TIMEOUT(unbind_with_a_fence, 180)
 	EXPECT_RET(uq_wait_ms(&cs, sync, 0), -ENODEV);
 	close(cs.fd);
 	ASSERT_OK(device_bind());
-	ASSERT_OK(ktap_in_child(works_in_child, NULL));
+	ASSERT_OK(ktap_in_child(uq_lives, NULL));
 }

@@ -325,24 +325,13 @@ TEST(close_frees_queues)
 	expect_usage(&k, AMDGPU_INFO_GTT_USAGE, before);
 }
 
-static void dies(void *unused)
-{
-	struct cs cs;
-	struct uq q;
-
-	(void)unused;
-	uq_open(&q, &cs);
-	EXPECT(uq_works(&q));
-	/* Memory that is mapped, and a queue, are left to exit. */
-}
-
 TEST(exit_frees_queues)
 {
 	struct kfd k;
 	uint64_t before = gtt_usage(&k);
 
 	for (int i = 0; i < 3; i++)
-		EXPECT_OK(ktap_in_child(dies, NULL));
+		EXPECT_OK(ktap_in_child(uq_lives, NULL));
 	expect_usage(&k, AMDGPU_INFO_GTT_USAGE, before);
 }
 

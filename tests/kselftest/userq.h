@@ -47,6 +47,8 @@ void uq_put(struct uq *q, const uint32_t *words, uint32_t count);
 void uq_ring(struct uq *q);
 /* Writes a dword of `cs->data` by the queue, with a fence behind it; returns whether it arrives. */
 bool uq_works(struct uq *q);
+/* Creates a queue that works, and leaves it and mapped memory to the exit; for ktap_in_child(). */
+void uq_lives(void *unused);
 
 
 /* Nanoseconds. */

@@ -188,3 +188,13 @@ int uq_wait_ms(struct cs *cs, uint32_t syncobj, unsigned int ms)
 {
 	return syncobj_wait(cs->fd, syncobj, (int64_t)(cs_now() + ms * UQ_MS));
 }
+
+void uq_lives(void *unused)
+{
+	struct cs cs;
+	struct uq q;
+
+	(void)unused;
+	uq_open(&q, &cs);
+	EXPECT(uq_works(&q));
+}

@@ -16,6 +16,7 @@
 
 #include "journal.h"
 #include "kfd.h"
+#include "samples.h"
 #include "sdma-queue.h"
 
 #define ROUNDS 31u
@@ -31,16 +32,9 @@ static int failed(const char *what, int err)
 	return 1;
 }
 
-static int by_value(const void *a, const void *b)
-{
-	uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
-
-	return x < y ? -1 : x > y;
-}
-
 static void report(const char *what, unsigned int live, uint64_t *samples)
 {
-	qsort(samples, ROUNDS, sizeof(samples[0]), by_value);
+	samples_sort(samples, ROUNDS);
 	printf("bench: %-24s live=%-4u median=%-10llu min=%-10llu max=%llu\n", what, live,
 	       (unsigned long long)samples[ROUNDS / 2], (unsigned long long)samples[0],
 	       (unsigned long long)samples[ROUNDS - 1]);

@@ -19,6 +19,7 @@
 #include <unistd.h>
 
 #include "compare.h"
+#include "samples.h"
 
 #define MAX_ROUNDS 16u
 #define MAX_COSTS 128u
@@ -93,20 +94,13 @@ static void weigh_nothing(void)
 	used = 0;
 }
 
-static int by_value(const void *a, const void *b)
-{
-	uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
-
-	return x < y ? -1 : x > y;
-}
-
 void cost_report(void)
 {
 	for (unsigned int i = 0; i < used; i++) {
 		struct cost *c = &costs[i];
 
-		qsort(c->own, c->rounds, sizeof(c->own[0]), by_value);
-		qsort(c->elapsed, c->rounds, sizeof(c->elapsed[0]), by_value);
+		samples_sort(c->own, c->rounds);
+		samples_sort(c->elapsed, c->rounds);
 		printf("cmp call %s ret=%d rounds=%u own=%llu own_min=%llu elapsed=%llu elapsed_min=%llu\n",
 		       c->name, c->ret, c->rounds, (unsigned long long)c->own[c->rounds / 2],
 		       (unsigned long long)c->own[0], (unsigned long long)c->elapsed[c->rounds / 2],
