@@ -7,7 +7,9 @@
 # usage: outcomes.py compare BOOT LOG    prints deviations, then `= PASSED FAILED SKIPPED`
 #        outcomes.py record BOOT LOG     replaces the boot's part of the list
 #        outcomes.py lint                checks the list against the boots and `differ`, and that
-#                                        Documentation/testing.rst, "Boots", has each boot
+#                                        Documentation/testing.rst has each boot, "Boots", and the
+#                                        totals, "Results"
+#        outcomes.py totals              prints the numbers of skipped tests
 #
 # LOG is the KTAP output of the boot, or does not exist. Every deviation counts as a failure: a
 # listed test without a result, a result that is not listed, a test that passes and should be
@@ -192,9 +194,43 @@ def described_groups():
     return found
 
 
+def outcomes_by_driver(listed):
+    """Returns the sets of (driver, PROGRAM.TEST) that are skipped and that pass in some boot."""
+    skipped, passed = set(), set()
+    for boot, programs in listed.items():
+        driver = "amdgpu" if "-amdgpu" in boot or boot.startswith("stock-") else "rkfd"
+        for program, tests in programs.items():
+            for test in tests:
+                name = test.removeprefix("-")
+                found = skipped if test.startswith("-") else passed
+                found.add((driver, program if name == "." else f"{program}.{name}"))
+    return skipped, passed
+
+
+def totals(listed):
+    """Returns the numbers of tests that are skipped in all boots of each driver, and in some."""
+    skipped, passed = outcomes_by_driver(listed)
+    rows = {"in all boots": skipped - passed, "in some boots": skipped & passed}
+    return {row: [sum(driver == d for d, _ in tests) for driver in ("rkfd", "amdgpu")] for row, tests in rows.items()}
+
+
+def wrong_totals(listed):
+    """Returns the lines of DOCUMENT that should have other totals."""
+    with open(os.path.join(TESTS, "..", DOCUMENT), encoding="utf-8") as f:
+        text = f.read()
+    found = re.findall(r"^number (in (?:all|some) boots) +(\d+) +(\d+)$", text, re.M)
+    documented = {row: [int(rkfd), int(amdgpu)] for row, rkfd, amdgpu in found}
+    return [
+        f"{DOCUMENT}: skipped tests, number {row}: rkfd {count[0]}, amdgpu {count[1]}"
+        for row, count in totals(listed).items()
+        if documented.get(row) != count
+    ]
+
+
 def lint():
     """Every boot has its tests listed, and the reverse; every line of `differ` skips a test; every
-    boot is documented, without `long-`, and every group at the start of `run-list`."""
+    boot is documented, without `long-`, and every group at the start of `run-list`; the totals of
+    the document are those of the list."""
     listed = read_list()
     findings = []
     exist, kinds = set(), set()
@@ -212,12 +248,8 @@ def lint():
     findings += [f"there is no boot {boot}" for boot in sorted(listed.keys() - exist)]
     findings += [f"{DOCUMENT} lacks the boot {kind}" for kind in sorted(kinds - documented())]
     findings += [f"{DOCUMENT}: there is no boot {kind}" for kind in sorted(documented() - kinds)]
-    skipped = set()
-    for boot, programs in listed.items():
-        driver = "amdgpu" if "-amdgpu" in boot or boot.startswith("stock-") else "rkfd"
-        for program, tests in programs.items():
-            for test in (t[1:] for t in tests if t.startswith("-")):
-                skipped.add((driver, program if test == "." else f"{program}.{test}"))
+    findings += wrong_totals(listed)
+    skipped, _ = outcomes_by_driver(listed)
     for line in lines_of("kselftest/differ"):
         driver, name = line.split()[:2]
         if (driver, name) not in skipped:
@@ -237,6 +269,10 @@ def lint():
 if __name__ == "__main__":
     if sys.argv[1:] == ["lint"]:
         lint()
+    if sys.argv[1:] == ["totals"]:
+        for row, (rkfd, amdgpu) in totals(read_list()).items():
+            print(f"number {row:<27} {rkfd:<5} {amdgpu}")
+        sys.exit()
     if len(sys.argv) != 4 or sys.argv[1] not in ("compare", "record"):
-        sys.exit("usage: outcomes.py compare|record BOOT LOG, or outcomes.py lint")
+        sys.exit("usage: outcomes.py compare|record BOOT LOG, or outcomes.py lint|totals")
     {"compare": compare, "record": record}[sys.argv[1]](*sys.argv[2:])
