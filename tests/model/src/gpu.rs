@@ -262,6 +262,7 @@ impl Gpu {
         );
         let gmc = gmc
             .with_adversary(adversary.clone())
+            .with_knobs(knobs.clone())
             .with_l2(l2.clone())
             .with_firmware_regions(firmware)
             .with_bad_pages(bad)

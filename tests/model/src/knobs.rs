@@ -159,6 +159,9 @@ knobs! {
     gmc_semaphore = "gmc.semaphore",
         "1: another agent has the semaphore of invalidation engine 17 of MMHUB after a reset of \
         the card, until it is released (gfx12; applies at start and at reset)";
+    gmc_lose_ack = "gmc.lose_ack",
+        "N: the ACKs of the next N invalidations of VMID 0 by engine 17 of a hub are lost: they are \
+        executed";
     discovery_no_nps = "discovery.no_nps",
         "1: the IP discovery binary has no table of memory partitions (applies at reset)";
     discovery_bad_checksum = "discovery.bad_checksum",

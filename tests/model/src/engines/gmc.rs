@@ -39,6 +39,7 @@ use crate::adversary::Adversary;
 use crate::chips::Chip;
 use crate::dma::GuestMemory;
 use crate::engines::nbio::selfring::SelfRing;
+use crate::knobs::Knobs;
 use crate::log::Strict;
 use crate::regs::{Ip, RegId};
 use crate::strict;
@@ -221,6 +222,7 @@ pub struct Gmc {
     dma: Arc<GuestMemory>,
     selfring: Arc<SelfRing>,
     adversary: Option<Arc<Adversary>>,
+    knobs: Arc<Knobs>,
     l2: Option<Arc<Caches>>,
     /// With L2s only.
     cus: Option<CuCaches>,
@@ -301,6 +303,7 @@ impl Gmc {
             dma,
             selfring,
             adversary: None,
+            knobs: Arc::default(),
             l2: None,
             cus: None,
             gfx,
@@ -332,6 +335,12 @@ impl Gmc {
             }
         }
         self.adversary = adversary;
+        self
+    }
+
+    /// Sets the knobs; without them no fault is injected.
+    pub fn with_knobs(mut self, knobs: Arc<Knobs>) -> Self {
+        self.knobs = knobs;
         self
     }
 
@@ -456,8 +465,9 @@ impl Gmc {
     }
 
     /// Handles a request to an invalidation engine.
-    fn request(&self, hub: Hub, request: hub::Request) {
+    fn request(&self, hub: Hub, mut request: hub::Request) {
         self.log_invalidation(hub, request.value);
+        request.has_ack = !(request.is_of_kernel() && self.knobs.gmc_lose_ack.take());
         let state = self.hub(hub);
         match &self.adversary {
             None => state.complete(request),

@@ -34,6 +34,9 @@ pub mod permission {
 /// (`gfxhub_v1_2_xcc_program_invalidation`).
 const ALL_PAGES: u64 = 0x1f_ffff_ffff;
 
+/// Invalidation engine that drivers use on the CPU.
+const CPU_ENGINE: u32 = 17;
+
 /// A request to an invalidation engine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Request {
@@ -46,12 +49,19 @@ pub struct Request {
     /// Whether cached PTEs are dropped. One of the two caches refills from the other, so that a
     /// request for one of them drops nothing.
     pub drops_pages: bool,
+    /// Whether the ACK register tells its completion.
+    pub has_ack: bool,
 }
 
 impl Request {
     /// Returns the mask of VMIDs.
     pub fn vmids(self) -> u16 {
         self.value as u16
+    }
+
+    /// Returns whether the CPU has requested it for the kernel's VMID.
+    pub fn is_of_kernel(self) -> bool {
+        self.engine == CPU_ENGINE && self.vmids() & 1 != 0
     }
 }
 
@@ -185,7 +195,6 @@ impl HubRegs {
 
     /// Takes the semaphore of the engine that the CPU uses, if it needs that.
     pub fn take_semaphore(&self) -> bool {
-        const CPU_ENGINE: u32 = 17;
         self.at.needs_semaphore && self.acquire(CPU_ENGINE) != 0
     }
 
@@ -255,6 +264,7 @@ impl HubRegs {
                 value,
                 levels: levels.sum(),
                 drops_pages: fields.l1_ptes.is_set(value) && fields.l2_ptes.is_set(value),
+                has_ack: true,
             }));
         } else if off == at.l2_cntl2 {
             let bits = gc::VM_L2_CNTL2__INVALIDATE_ALL_L1_TLBS.mask
@@ -279,7 +289,9 @@ impl HubRegs {
 
     /// Sets the ACK bits of a completed request.
     pub fn acknowledge(&self, request: Request) {
-        self.set(self.at.eng0_ack + request.engine, request.vmids().into());
+        if request.has_ack {
+            self.set(self.at.eng0_ack + request.engine, request.vmids().into());
+        }
         let bit = 1 << request.engine;
         self.requested.fetch_and(!bit, Ordering::AcqRel);
     }
