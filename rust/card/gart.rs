@@ -41,6 +41,10 @@ struct PageTable {
     /// Pages in use.
     used: BitmapVec,
     in_use: usize,
+    /// Those of them that were unmapped, but may be in TLBs.
+    stale: BitmapVec,
+    /// How often pages became stale.
+    failures: u64,
     /// Copy of the table.
     ptes: KVVec<u64>,
 }
@@ -54,6 +58,8 @@ impl PageTable {
         Ok(Self {
             used,
             in_use: 1,
+            stale: BitmapVec::new(pages, GFP_KERNEL)?,
+            failures: 0,
             ptes,
         })
     }
@@ -71,6 +77,26 @@ impl PageTable {
     fn put(&mut self, page: usize, count: usize) {
         self.used.clear_range(page, count);
         self.in_use -= count;
+    }
+
+    /// Keeps unmapped pages until [`Self::put_stale`].
+    fn keep(&mut self, page: usize, count: usize) {
+        self.stale.set_range(page, count);
+        self.failures += 1;
+    }
+
+    /// Puts the pages that were kept before [`Self::failures`] was `failures`, unless others were
+    /// since.
+    fn put_stale(&mut self, failures: u64) {
+        if self.failures != failures {
+            return;
+        }
+        let mut from = 0;
+        while let Some(page) = self.stale.next_bit(from) {
+            self.stale.clear_range(page, 1);
+            self.put(page, 1);
+            from = page + 1;
+        }
     }
 }
 
@@ -178,8 +204,13 @@ impl Gart {
 
     /// Makes the table visible to the GPU. `ETIMEDOUT` without an ACK of the TLBs.
     pub(crate) fn flush(&self) -> Result {
+        let failures = self.pages.lock().failures;
         self.hub.hdp_flush()?;
-        self.hub.flush_vmid(0, FlushType::Legacy)
+        self.hub.flush_vmid(0, FlushType::Legacy)?;
+        if failures != 0 {
+            self.pages.lock().put_stale(failures);
+        }
+        Ok(())
     }
 
     /// Maps `count` pages of system memory from bus address `dma` on, at a multiple of `align`
@@ -250,8 +281,9 @@ impl Gart {
         if cleared.is_err_and(|e| e != ENODEV) {
             dev_err!(
                 self.dma.dev(),
-                "GART: {count} pages at {page} were not unmapped and stay allocated\n"
+                "GART: {count} pages at {page} may be in TLBs and stay allocated until a flush\n"
             );
+            self.pages.lock().keep(page, count);
             return;
         }
         self.pages.lock().put(page, count);
