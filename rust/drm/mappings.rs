@@ -136,7 +136,7 @@ impl Mappings {
     }
 
     /// Adds a mapping in place of those in its range, see [`Self::clear`]. After the errors of
-    /// [`Vm::check_replace`] none is removed.
+    /// [`Vm::check_replace`], and `EBUSY` of one that is pinned, none is removed.
     pub(super) fn replace(&mut self, vm: &Vm, queues: &Mutex<UserQueues>, new: Mapping) -> Result {
         let nodes = Nodes::new()?;
         let is_replaced = |va| self.all.get(&va).is_some();
@@ -151,10 +151,18 @@ impl Mappings {
         Ok(())
     }
 
-    /// Removes the mapping at `va`. User queues that use it are stopped.
+    /// Returns `EBUSY` when a mapping in a range is pinned by other users than user queues, which
+    /// are stopped before it is removed.
+    fn check_unpinned(&self, vm: &Vm, queues: &UserQueues, range: &Range<u64>) -> Result {
+        vm.check_unpinned(range, |va| self.all.get(&va).map(|_| queues.pins(va)))
+    }
+
+    /// Removes the mapping at `va`. User queues that use it are stopped. `EBUSY` when others use
+    /// it: none is stopped.
     fn remove(&mut self, vm: &Vm, queues: &Mutex<UserQueues>, va: u64) -> Result {
         let mapping = self.all.get(&va).ok_or(ENOENT)?;
         let mut queues = queues.lock();
+        self.check_unpinned(vm, &queues, &(va..mapping.end()))?;
         queues.stop_users(va);
         // No queue is created with the mapping meanwhile.
         vm.unmap(va, mapping.len)?;
@@ -181,8 +189,8 @@ impl Mappings {
     }
 
     /// Removes all mappings in a range; the caller has waited for the jobs that use them. Parts of
-    /// mappings outside of the range stay. `ENOMEM` without memory: a part of the range may be
-    /// cleared.
+    /// mappings outside of the range stay. `EBUSY` when one is pinned: nothing has changed, and no
+    /// queue was stopped. `ENOMEM` without memory: a part of the range may be cleared.
     ///
     /// A mapping of user memory that exceeds the range is removed as a whole, and its parts outside
     /// are mapped again; they are lost if that fails.
@@ -192,6 +200,7 @@ impl Mappings {
         queues: &Mutex<UserQueues>,
         range: &Range<u64>,
     ) -> Result {
+        self.check_unpinned(vm, &queues.lock(), range)?;
         let mut result = Ok(());
         loop {
             self.clear_whole(vm, queues, range)?;

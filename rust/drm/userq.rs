@@ -112,9 +112,9 @@ impl Memory {
         self.wptr_kernel.addr() + va % PAGE_SIZE as u64
     }
 
-    /// Returns whether a mapping that starts at `va` has a part of it.
-    fn is_in(&self, va: u64) -> bool {
-        self.pins.iter().any(|pin| pin.va() == va)
+    /// Returns how often it pins a mapping that starts at `va`.
+    fn pins(&self, va: u64) -> u32 {
+        self.pins.iter().map(|pin| u32::from(pin.va() == va)).sum()
     }
 }
 
@@ -288,13 +288,28 @@ impl UserQueues {
         pool.map(vm, &mut self.fence_pages)
     }
 
+    /// Returns how often queues have pinned a mapping that starts at `va`.
+    pub(super) fn pins(&self, va: u64) -> u32 {
+        let mut count = 0;
+        let mut from = 0;
+        while let Some((id, queue)) = self.queues.next(from) {
+            count += queue.memory.as_ref().map_or(0, |memory| memory.pins(va));
+            from = id + 1;
+        }
+        count
+    }
+
     /// Stops the queues that use a mapping that starts at `va`, as it is about to be unmapped. They
     /// do not run again.
     pub(super) fn stop_users(&mut self, va: u64) {
         let Some(owner) = &self.owner else { return };
         let mut from = 0;
         while let Some((id, queue)) = self.queues.next_mut(from) {
-            if queue.memory.as_ref().is_some_and(|memory| memory.is_in(va)) {
+            if queue
+                .memory
+                .as_ref()
+                .is_some_and(|memory| memory.pins(va) != 0)
+            {
                 queue.fences.wait();
                 // An error is reported: the queue is not mapped, or the card is wedged.
                 let _ = owner.node.dqm().stop_queue(&queue.hw);

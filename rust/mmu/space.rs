@@ -5,7 +5,7 @@
 //! Mappings are always valid: when a BO moves, the PTEs of all address spaces that map it are
 //! updated before the old memory is freed.
 
-use core::{mem, ops::Range};
+use core::{iter, mem, ops::Range};
 
 use kernel::{
     new_mutex,
@@ -413,17 +413,18 @@ impl Space {
         let Some(inner) = &*guard else {
             return false;
         };
-        let mut end = range.end;
-        while let Some(mapping) = inner.last_below(end) {
-            if mapping.va + mapping.len <= range.start {
-                break;
-            }
-            if !is_known(mapping.va) {
-                return false;
-            }
-            end = mapping.va;
-        }
-        !inner.mirrors(range.start, range.end - range.start)
+        inner.within(range).all(|mapping| is_known(mapping.va))
+            && !inner.mirrors(range.start, range.end - range.start)
+    }
+
+    /// See [`Vm::check_unpinned`](super::vm::Vm::check_unpinned).
+    pub(super) fn has_pins(&self, range: &Range<u64>, known: impl Fn(u64) -> Option<u32>) -> bool {
+        let guard = self.inner.lock();
+        let Some(inner) = &*guard else {
+            return false;
+        };
+        let mut pinned = inner.within(range).filter(|mapping| mapping.pins > 0);
+        pinned.any(|mapping| known(mapping.va).is_some_and(|pins| mapping.pins > pins))
     }
 
     /// Unmaps exactly these ranges, with one flush of the TLBs. `EINVAL` when one is not a mapping,
@@ -760,6 +761,16 @@ impl Inner {
             None => self.mappings.cursor_back().map(|last| *last.current().0),
         };
         self.mappings.get(&last?)
+    }
+
+    /// Returns the mappings in a range, the last one first.
+    fn within(&self, range: &Range<u64>) -> impl Iterator<Item = &Mapping> {
+        let (start, mut end) = (range.start, range.end);
+        iter::from_fn(move || {
+            let last = self.last_below(end)?;
+            end = last.va;
+            (start < last.va + last.len).then_some(last)
+        })
     }
 
     /// Returns the mapping that covers `va`.

@@ -142,6 +142,20 @@ impl Vm {
         }
     }
 
+    /// Returns `EBUSY` when a mapping in `range` has more pins than `known` returns for its
+    /// address; `None`: it does not matter. It may be pinned later, unless the caller excludes
+    /// that.
+    pub(crate) fn check_unpinned(
+        &self,
+        range: &Range<u64>,
+        known: impl Fn(u64) -> Option<u32>,
+    ) -> Result {
+        match self.space.has_pins(range, known) {
+            true => Err(EBUSY),
+            false => Ok(()),
+        }
+    }
+
     fn check_bo(&self, bo: &Bo, offset: u64, len: u64) -> Result {
         let gpu = &self.space.gpu;
         let bo_end = offset.checked_add(len).ok_or(EINVAL)?;

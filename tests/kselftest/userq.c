@@ -9,6 +9,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "queue-calls.h"
 #include "userq.h"
 
 TEST(executes_packets)
@@ -421,6 +422,37 @@ TEST(shares_the_address_space_with_kfd)
 	EXPECT(fixture_works(&f));
 	EXPECT_OK(uq_free(&cs, q.id));
 	EXPECT(fixture_works(&f));
+}
+
+/* A range with memory that a queue of KFD uses is not cleared, and queues in it go on. */
+TEST(busy_range_does_not_stop_queues)
+{
+	struct cs_bo ring;
+	struct fixture f;
+	struct cs cs;
+	struct uq q;
+
+	fixture_launch(&f);
+	cs_open_on(&cs, f.k.drm);
+	uq_need(cs.fd, AMDGPU_HW_IP_COMPUTE);
+	uq_prepare(&q, &cs);
+	ASSERT_OK(uq_start(&q));
+	EXPECT(uq_works(&q));
+	uq_bo_new(&cs, &ring, f.q.ring->size, AMDGPU_GEM_DOMAIN_GTT);
+	ASSERT_OK(update(&f.k, f.q.id, ring.va, (uint32_t)ring.size, 100, 7));
+	EXPECT_RET(cs_va(cs.fd, 0, AMDGPU_VA_OP_CLEAR, 0, q.ring.va, 0,
+			 ring.va + ring.size - q.ring.va), -EBUSY);
+	EXPECT(uq_works(&q));
+	EXPECT_RET(cs_va(cs.fd, q.eop.handle, AMDGPU_VA_OP_REPLACE,
+			 AMDGPU_VM_PAGE_READABLE | AMDGPU_VM_PAGE_WRITEABLE, ring.va, 0, KFD_PAGE),
+		   -EBUSY);
+	EXPECT_RET(cs_va(cs.fd, ring.handle, AMDGPU_VA_OP_UNMAP, 0, ring.va, 0, ring.size), -EBUSY);
+	EXPECT(uq_works(&q));
+	EXPECT_OK(kfd_queue_destroy(&f.q));
+	EXPECT_OK(cs_va(cs.fd, 0, AMDGPU_VA_OP_CLEAR, 0, ring.va, 0, ring.size));
+	EXPECT(uq_works(&q));
+	EXPECT_OK(cs_va(cs.fd, 0, AMDGPU_VA_OP_CLEAR, 0, q.ring.va, 0, q.ring.size));
+	EXPECT_OK(uq_free(&cs, q.id));
 }
 
 /* More queues than the hardware has: they take turns. */
