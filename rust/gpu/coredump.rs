@@ -9,12 +9,14 @@
 use core::fmt::Display;
 
 use kernel::{
+    alloc::flags::__GFP_NOWARN,
     device,
     fmt::{self, Write},
     new_mutex,
     prelude::*,
     sizes::*,
     sync::{aref::ARef, Arc, Mutex},
+    time::Delta,
     workqueue::new_delayed_work,
 };
 
@@ -26,13 +28,15 @@ use crate::kapi::{
 
 /// Maximum size of a dump in bytes; longer ones are truncated.
 const SIZE: usize = SZ_512K;
+/// Time until the worker tries again to allocate memory for the next dump.
+const RETRY: Delta = Delta::from_millis(500);
 
 /// The coredump of a device that is written next.
 #[pin_data]
 pub(crate) struct Coredump {
     dev: ARef<device::Device>,
-    /// Empty until a failure is recorded; `None` while its text is handed over. Held while the text
-    /// is written.
+    /// Empty until a failure is recorded; `None` while its text is handed over, and without memory
+    /// for the next one. Held while the text is written.
     #[pin]
     text: Mutex<Option<VVec<u8>>>,
     /// Work queue of the worker, until the unbind. A leaf.
@@ -88,13 +92,19 @@ impl Coredump {
 
 impl DelayedItem for Coredump {
     fn run(this: Arc<Delayed<Self>>) {
-        let Some(text) = this.text.lock().take() else {
-            return;
-        };
-        devcoredump::submit(&this.dev, text);
-        // Without memory this was the last dump.
-        let next = VVec::with_capacity(SIZE, GFP_KERNEL).ok();
-        *this.text.lock() = next;
+        let text = this.text.lock().take();
+        if let Some(text) = text {
+            devcoredump::submit(&this.dev, text);
+        }
+        match VVec::with_capacity(SIZE, GFP_KERNEL | __GFP_NOWARN) {
+            Ok(next) => *this.text.lock() = Some(next),
+            Err(_) => {
+                if let Some(queue) = &*this.queue.lock() {
+                    // Not queued already: nothing is recorded meanwhile.
+                    let _ = queue.enqueue_delayed(this.clone(), RETRY);
+                }
+            }
+        }
     }
 }
 

@@ -11,6 +11,7 @@
 #include "fixture.h"
 #include "hanglib.h"
 #include "listen.h"
+#include "nomem.h"
 
 /* The dump of a reset queue names it, and has its MQD and its registers from before the reset. */
 TEST_TIMEOUT(reset_queue, 120)
@@ -56,6 +57,41 @@ TEST_TIMEOUT(reset_queue, 120)
 	coredump_expect(registers, "\nUser queues of the SDMA engines\n");
 	/* Behind them, as it is cut off if there are many. */
 	coredump_expect(registers, "\nQueues\n");
+	free(text);
+	coredump_expect_freed();
+}
+
+/* A queue is reset. */
+static void lose_queue(void *data)
+{
+	struct fixture f;
+
+	(void)data;
+	fixture_launch(&f);
+	ASSERT(fixture_works(&f));
+	kfd_queue_destroy(&f.q);
+	_exit(0);
+}
+
+/* A dump for which there was no memory is not the last one. */
+TEST_TIMEOUT(dump_after_failed_allocations, 120)
+{
+	struct kfd k;
+	char *text;
+
+	coredump_free_all();
+	fixture_open(&k);
+	nomem_begin();
+	ktap_in_child(lose_queue, NULL);
+	/* Until the worker has run. */
+	sleep(1);
+	nomem_end();
+	/* It tries to get memory for the next one after half a second. */
+	sleep(1);
+	coredump_free_all();
+	ktap_in_child(lose_queue, NULL);
+	text = coredump_wait(&k);
+	coredump_expect(text, "reason: ");
 	free(text);
 	coredump_expect_freed();
 }
