@@ -6,12 +6,17 @@
 //! write back to them. Other blocks wait in a list: a worker takes them in batches, zeroes each
 //! batch with fill jobs of at most [`JOB_MAX`] bytes and returns it to the allocator. Memory that
 //! jobs still use is not in the list: it is freed when the last of their fences signals. A page map
-//! records the pages that are known to be zero. While no SDMA ring runs (early in probe, after a
-//! hang) freed pages stay dirty, and the CPU zeroes them on allocation.
+//! records the pages that are known to be zero.
+//!
+//! While no SDMA ring runs (early in probe, after a hang), and without memory for the list or a
+//! job, freed pages stay dirty, and are zeroed on allocation: small ones by the CPU, which zeroes
+//! others if SDMA does not. After dirty pages were freed whose lines may be in L2, SDMA zeroes all
+//! dirty pages until the card is reset, or the allocation fails.
 
 use core::mem;
 
 use kernel::{
+    alloc::flags::__GFP_NOWARN,
     device, new_condvar, new_mutex,
     prelude::*,
     sizes::*,
@@ -159,8 +164,10 @@ pub(super) struct Clearing {
     /// Pages known to be zero.
     #[pin]
     clean: PageMap,
-    /// Freed blocks of up to this size are zeroed by the CPU.
-    cpu_max: u64,
+    /// The L2 cache may write back to freed blocks.
+    in_l2: bool,
+    /// It may write back to dirty pages, which were freed since the last card reset.
+    stale: Atomic<bool>,
     /// A card reset is in progress, see [`Clearing::begin_loss`].
     lost: Atomic<bool>,
     #[pin]
@@ -178,7 +185,8 @@ impl Clearing {
         let clearing = try_pin_init!(Self {
             pool: pool.clone(),
             clean <- clean,
-            cpu_max: if caps.sdma_in_l2 { 0 } else { CPU_MAX },
+            in_l2: caps.sdma_in_l2,
+            stale: Atomic::new(false),
             lost: Atomic::new(false),
             state <- new_mutex!(State {
                 attached: None,
@@ -222,6 +230,8 @@ impl Clearing {
         }
         let (attached, list, in_use) = {
             let mut state = self.state.lock();
+            // The engine may be attached again before a reset.
+            self.set_stale();
             state.rounds += 1;
             let list = mem::take(&mut state.list);
             (state.attached.take(), list, state.in_use)
@@ -241,7 +251,7 @@ impl Clearing {
 
     /// Zeroes `blocks`, then returns them to the allocator.
     pub(super) fn free(this: &Arc<Delayed<Self>>, blocks: Blocks) {
-        if blocks.size() > this.cpu_max {
+        if this.in_l2 || blocks.size() > CPU_MAX {
             Self::defer(this, Deferred::Blocks(blocks));
         } else if this.state.lock().attached.is_some() && !this.lost.load(Acquire) {
             // A card reset between the stores and set_since() undoes both.
@@ -287,7 +297,7 @@ impl Clearing {
         // Without an engine nothing accesses the memory; the pages stay dirty.
         let rest = match attached {
             Some(attached) => {
-                let reserved = list.reserve(1, GFP_KERNEL);
+                let reserved = list.reserve(1, GFP_KERNEL | __GFP_NOWARN);
                 if reserved.is_ok() && list.len() < list.capacity() {
                     let pushed = list.push_within_capacity(entry);
                     debug_assert!(pushed.is_ok());
@@ -300,8 +310,16 @@ impl Clearing {
             }
             None => Some(entry),
         };
+        if rest.is_some() && attached.is_some() {
+            this.set_stale();
+        }
         drop(state);
         drop(rest);
+    }
+
+    /// Records that blocks which the GPU has used are about to be freed dirty.
+    fn set_stale(&self) {
+        self.stale.store(self.in_l2, Release);
     }
 
     /// Schedules the worker after [`RETRY`], unless it is scheduled or there is no engine.
@@ -339,6 +357,8 @@ impl Clearing {
     /// Marks all pages dirty. VRAM can be accessed again.
     pub(super) fn end_loss(&self) {
         self.clean.unset_all();
+        // The reset has emptied L2.
+        self.stale.store(false, Release);
         self.lost.store(false, Release);
     }
 
@@ -346,7 +366,8 @@ impl Clearing {
     /// them dirty.
     ///
     /// Waits for a card reset to end, for 30 s at most, then returns `EIO`. `ERESTARTSYS` after a
-    /// signal.
+    /// signal. If only SDMA may zero them, `ENOMEM` without memory for its jobs, or the error of
+    /// one.
     pub(super) fn make_clean(&self, pieces: &[(u64, u64)]) -> Result {
         for poll in 0..RESET_POLLS {
             // The caller may hold locks of its process.
@@ -355,9 +376,9 @@ impl Clearing {
             }
             if !self.lost.load(Acquire) {
                 let epoch = self.clean.epoch();
-                self.clear_dirty(pieces)?;
+                let cleared = self.clear_dirty(pieces);
                 if !self.lost.load(Acquire) && self.clean.epoch() == epoch {
-                    return Ok(());
+                    return cleared;
                 }
             }
             fsleep(Delta::from_millis(10));
@@ -378,32 +399,47 @@ impl Clearing {
         let Some(dirty) = dirty else {
             return Ok(());
         };
-        if bytes > CPU_MAX {
-            let engine = self
-                .state
-                .lock()
-                .attached
-                .as_ref()
-                .map(|a| a.engine.clone());
-            if let Some(engine) = engine {
-                if let Ok(fences) = start(&*engine, dirty.iter().copied()) {
-                    // After a signal the range is freed, and cleared once more behind these fills.
-                    let cleared = fences.iter().try_for_each(|fence| {
-                        fence.wait_interruptible(Timeout::FOREVER)?;
-                        fence.result()
-                    });
-                    match cleared {
-                        // Wait: the other jobs must not zero the range after its allocation.
-                        Err(e) if e != ERESTARTSYS => fences.iter().for_each(|f| f.wait()),
-                        other => return other,
-                    }
-                }
+        // Before the engine: without one nothing is written back before a reset.
+        let stale = self.stale.load(Acquire);
+        if bytes > CPU_MAX || stale {
+            match self.clear_by_engine(&dirty) {
+                Ok(true) => return Ok(()),
+                Err(e) if stale || e == ERESTARTSYS => return Err(e),
+                Ok(false) | Err(_) => {}
             }
         }
         for (start, len) in &dirty {
             self.clear_by_cpu(*start, *len)?;
         }
         Ok(())
+    }
+
+    /// Zeroes `pieces` by the engine. Returns false if it does not run. `ERESTARTSYS` after a
+    /// signal: jobs may still run then. `ENOMEM` without memory, else the error of a job.
+    fn clear_by_engine(&self, pieces: &[(u64, u64)]) -> Result<bool> {
+        let engine = self
+            .state
+            .lock()
+            .attached
+            .as_ref()
+            .map(|a| a.engine.clone());
+        let Some(engine) = engine else {
+            return Ok(false);
+        };
+        let fences = match start(&*engine, pieces.iter().copied()) {
+            Err(e) if e == EIO || e == ENODEV => return Ok(false),
+            fences => fences?,
+        };
+        // After a signal the range is freed, and cleared once more behind these fills.
+        let cleared = fences.iter().try_for_each(|fence| {
+            fence.wait_interruptible(Timeout::FOREVER)?;
+            fence.result()
+        });
+        if cleared.is_err_and(|e| e != ERESTARTSYS) {
+            // The other jobs must not zero the range after its allocation.
+            fences.iter().for_each(|fence| fence.wait());
+        }
+        cleared.map(|()| true)
     }
 
     fn clear_by_cpu(&self, start: u64, len: u64) -> Result {
@@ -456,8 +492,9 @@ impl Clearing {
                 fences.iter().for_each(|fence| fence.wait());
                 fences.iter().try_for_each(|fence| fence.result())
             });
-            if cleared.is_ok() {
-                blocks().for_each(|b| self.clean.set_since(epoch, b.pieces()));
+            match cleared {
+                Ok(()) => blocks().for_each(|b| self.clean.set_since(epoch, b.pieces())),
+                Err(_) => self.set_stale(),
             }
         }
         batch.clear();
