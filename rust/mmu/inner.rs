@@ -53,6 +53,10 @@ pub(crate) trait EvictionHandler: Send + Sync {
     ///
     /// An error of the queue manager, or `ENOMEM`; the BO stays where it is then.
     fn evict_queues(&self, bo: EvictedBo) -> Result;
+
+    /// The card is being reset: evicted BOs may move back to VRAM again afterwards. Does not sleep
+    /// for long.
+    fn restore_later(&self);
 }
 
 /// Owner of user queues in an address space.

@@ -655,6 +655,8 @@ impl PageTables for Space {
         if let Some(owner) = self.mirror_owner.as_ref() {
             owner.lost(&self.gpu);
         }
+        let handlers = self.eviction_handlers();
+        handlers.iter().flatten().for_each(|h| h.restore_later());
         Ok(())
     }
 

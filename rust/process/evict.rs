@@ -4,7 +4,8 @@
 //!
 //! Queues access memory without fences. Before a buffer that is mapped by a process leaves VRAM,
 //! all queues of the process on this GPU are unmapped; they are restored when all its buffers are
-//! back: by a worker, 100 ms after the last eviction, and every 100 ms until it succeeds.
+//! back: by a worker, 100 ms after the last eviction, and every 100 ms until it succeeds, or until
+//! the card is given up. A reset by the PCI core starts the worker again.
 
 use core::mem;
 
@@ -221,6 +222,7 @@ impl Evictor {
 
     /// Moves all buffers back to VRAM, then restores the queues. Returns false if that has to be
     /// tried again, also while the GPU hangs: processes without queues survive a reset.
+    /// [`EvictionHandler::restore_later`] follows if a GPU that was given up is reset nevertheless.
     fn restore(&self) -> bool {
         let _restoring = self.restoring.lock();
         // Also those behind one that VRAM has no room for.
@@ -255,7 +257,7 @@ impl Evictor {
                     let known = node.and_then(|node| state.evicted.insert(node));
                     drop(state);
                     drop(known);
-                    return false;
+                    return self.node.gpu().health().is_dead();
                 }
             }
         }
@@ -283,5 +285,9 @@ impl VmEvictor {
 impl EvictionHandler for VmEvictor {
     fn evict_queues(&self, what: EvictedBo) -> Result {
         Evictor::evict_queues(&self.0, what)
+    }
+
+    fn restore_later(&self) {
+        Evictor::schedule(&self.0, BACK_OFF);
     }
 }
