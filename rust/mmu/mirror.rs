@@ -67,9 +67,20 @@ impl Vm {
         let owned = Pages::NONE;
         let node: RBTreeNode<u64, Mirrored> = node.into_node(va, Mirrored { owned });
         inner.mirrored.insert(node);
-        self.space
-            .finish(&mut inner.tree, &mut update, Before::Invalid)?;
-        Ok(table)
+        let finished = self
+            .space
+            .finish(&mut inner.tree, &mut update, Before::Invalid);
+        drop(update);
+        let mut removed = None;
+        if finished.is_err() {
+            removed = inner.mirrored.remove_node(&va);
+            // Does not fail on a card that was wedged, which is not flushed; the page tables of an
+            // unplugged one are not used any more.
+            let _ = self.unpin(inner, va);
+        }
+        drop(guard);
+        drop(removed);
+        finished.map(|()| table)
     }
 
     /// Makes accesses to the page at `va` fault without retry, if no BO is mapped there. Errors as
@@ -102,15 +113,20 @@ impl Vm {
             return Ok(());
         };
         let removed = inner.mirrored.remove_node(&va);
-        if !self.space.gpu.is_unplugged() {
-            let mut update = Update::by_cpu(&self.space.gpu);
-            inner.tree.unpin(&mut update, va)?;
-            self.space
-                .finish(&mut inner.tree, &mut update, Before::Invalid)?;
-        }
+        let unpinned = match self.space.gpu.is_unplugged() {
+            true => Ok(()),
+            false => self.unpin(inner, va),
+        };
         drop(guard);
         drop(removed);
-        Ok(())
+        unpinned
+    }
+
+    fn unpin(&self, inner: &mut Inner, va: u64) -> Result {
+        let mut update = Update::by_cpu(&self.space.gpu);
+        inner.tree.unpin(&mut update, va)?;
+        self.space
+            .finish(&mut inner.tree, &mut update, Before::Invalid)
     }
 }
 

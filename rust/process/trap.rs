@@ -58,10 +58,11 @@ impl TrapHandler {
         vm.map(self.va, &self.bo, 0, self.bo.size(), access)
     }
 
-    /// Undoes [`Self::map`]. If the TLB flush fails the page stays mapped until the
-    /// address space is freed.
+    /// Undoes [`Self::map`].
     pub(super) fn unmap(&self, vm: &Vm) {
-        if let Err(e) = vm.unmap(self.va, self.bo.size()) {
+        let unmap = || vm.unmap(self.va, self.bo.size());
+        // A flush of the TLBs that fails wedges the card, which is not flushed after that.
+        if let Err(e) = unmap().or_else(|_| unmap()) {
             dev_err!(
                 self.bo.gpu().dev(),
                 "trap handler of PASID {} was not unmapped: {e:?}\n",
