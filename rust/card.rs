@@ -250,13 +250,13 @@ impl Card {
         config.vram_size = vram.size();
         config.vram_visible = vram.visible();
 
-        hub.open(&layout)?;
-        config.board = generation.nbio.board(&mmio)?;
-        config.vram_vendor = generation.nbio.vram_vendor(&mmio)?;
         let closing = ScopeGuard::new_with_data(mmio.clone(), |mmio| {
             // The probe has failed already: its error is returned.
             let _ = generation.nbio.stop(&mmio);
         });
+        hub.open(&layout)?;
+        config.board = generation.nbio.board(&mmio)?;
+        config.vram_vendor = generation.nbio.vram_vendor(&mmio)?;
         let table = vram.alloc(Gart::TABLE_BYTES, VramUser::Driver)?;
         let gart = Gart::new(hub.clone(), dma.clone(), &layout, table)?;
         let copy_windows = CopyWindows::new(gart.clone())?;
@@ -299,6 +299,13 @@ impl Card {
         )?;
         closing.dismiss();
         Ok(card)
+    }
+
+    /// Undoes what [`Card::new`] has done to the bus interface, for a probe that fails before
+    /// anything runs.
+    pub(crate) fn close_bus(&self) {
+        // The error of the probe is returned.
+        let _ = self.generation().nbio.stop(self.hub.raw_mmio());
     }
 
     /// Returns the id of the card, for messages and trace events: the gpu_id of its node in SPX.

@@ -91,9 +91,10 @@ struct Listed {
 impl Up {
     fn new(pdev: &pci::Device<Core<'_>>) -> Result<Self> {
         let gpu = Gpu::new(pdev, &process::SINK, node::make_card_id)?;
+        let nodes = NodeSet::new(&gpu).inspect_err(|_| gpu.close_bus())?;
         Ok(Up {
-            nodes: NodeSet::new(&gpu)?,
             gpu,
+            nodes,
             recovery: None,
         })
     }

@@ -220,10 +220,7 @@ impl Gpu {
     ) -> Result<Arc<Self>> {
         let card = Card::new(pdev, make_id)?;
         let unused = card.clone();
-        let stop = |_: &Error| {
-            // The error is returned.
-            let _ = unused.generation().nbio.stop(unused.hub().raw_mmio());
-        };
+        let stop = |_: &Error| unused.close_bus();
         let mode = initial_mode(&card).inspect_err(stop)?;
         let partitions = mode.partitions(card.xccs().count());
         let migrated = Region::new().inspect_err(stop)?;
