@@ -14,6 +14,7 @@ use rkfd_abi::{
 use crate::{
     asic::mmio::{Block, Mmio},
     hw::gmc::{hub_names, FlushType, GmcVersion, Hub, HubNames, HubNumbers, Hubs, CPU_ENGINE},
+    kapi::{global::global_spinlock, log_limit::LogLimit},
 };
 
 /// The hubs and page table format of gfx12.
@@ -54,16 +55,36 @@ static MEM: Hub = Hub {
 /// Default of VM_L2_CNTL5 (`regGCVM_L2_CNTL5_DEFAULT`, `gfxhub_v12_0.c`).
 const L2_CNTL5: Value<name::VM_L2_CNTL5> = Value::new(0x0000_3fe0);
 
+global_spinlock! {
+    /// Rate limit of [`report_semaphore`].
+    LOG: LogLimit = LogLimit::new();
+    init init_log
+}
+
+/// Reports that the semaphore is not granted.
+fn report_semaphore(b: Block<'_>) {
+    let Some(suppressed) = LOG.lock().allows() else {
+        return;
+    };
+    if suppressed > 0 {
+        dev_err!(
+            b.dev(),
+            "{suppressed} messages about the semaphore of MMHUB were suppressed\n"
+        );
+    }
+    dev_err!(
+        b.dev(),
+        "MMHUB does not grant the semaphore of invalidation engine {CPU_ENGINE}; \
+         invalidating without it\n"
+    );
+}
+
 /// Invalidates a VMID in MMHUB, which supports legacy invalidation only. `ETIMEDOUT` when the ACK
 /// does not come.
 fn flush_memory_hub(b: Block<'_>, vmid: u32) -> Result {
     let sem = MEM.names.VM_INVALIDATE_ENG0_SEM;
     match b.poll(sem, CPU_ENGINE, |sem| sem.raw() & 1 != 0) {
-        Err(e) if e == ETIMEDOUT => dev_err!(
-            b.dev(),
-            "MMHUB does not grant the semaphore of invalidation engine {CPU_ENGINE}; \
-             invalidating without it\n"
-        ),
+        Err(e) if e == ETIMEDOUT => report_semaphore(b),
         granted => {
             granted?;
         }
@@ -99,6 +120,7 @@ impl GmcVersion for Gmc {
     }
 
     fn started(mmio: &Mmio) -> Result {
+        init_log();
         // UTCL1 faults do not halt the CP (`gfxhub_v12_0.c`: CPG_UTCL1_ERROR_HALT_DISABLE).
         for b in mmio.blocks(hwid::GC) {
             b.set(
