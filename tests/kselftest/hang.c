@@ -17,6 +17,7 @@
 #include "fixture.h"
 #include "hanglib.h"
 #include "listen.h"
+#include "userptr.h"
 
 /* Bound on the timeout of a preemption. */
 #define HANG_SECONDS (9.0 * ktap_time_factor())
@@ -162,6 +163,38 @@ TEST_TIMEOUT(kill_after_hang, 180)
 	/* Or it was in the test before. */
 	if (!hangs_once())
 		expect_reset(resets);
+}
+
+/*
+ * munmap() of memory that queues use waits for their preemption. fork() afterwards, which protects
+ * the rest of it, does not wait again.
+ */
+TEST_TIMEOUT(munmap_with_a_silent_scheduler, 180)
+{
+	struct pages pages;
+	double start, took;
+	struct fixture f;
+	int resets;
+	pid_t child;
+
+	hangs_needed();
+	resets = listen_for_resets();
+	fixture_launch(&f);
+	EXPECT(fixture_works(&f));
+	register_new(&f.k, 2 * MIB, &pages);
+	hang_next();
+	start = seconds_now();
+	ASSERT(munmap(pages.cpu, MIB) == 0);
+	took = seconds_now() - start;
+	ktap_note("munmap() took %.1f s", took);
+	EXPECT(took > 1 && took < HANG_SECONDS + RESET_SECONDS, "after %.1f s", took);
+	start = seconds_now();
+	child = fork_child();
+	if (!child)
+		_exit(0);
+	EXPECT(seconds_now() - start < RESET_SECONDS, "fork() took %.1f s", seconds_now() - start);
+	ASSERT(waitpid(child, NULL, 0) == child);
+	expect_reset(resets);
 }
 
 static void ignore(int signal)
