@@ -47,6 +47,7 @@ pub(crate) mod copy_window;
 pub(crate) mod gart;
 pub(crate) mod health;
 pub(crate) mod hub;
+mod identify;
 pub(crate) mod ih;
 pub(crate) mod limits;
 pub(crate) mod memory;
@@ -138,37 +139,14 @@ impl Card {
         kapi::pci::remove_boot_display(pdev)?;
         let bar = Vram::map_bar(pdev)?;
         let found = discovery::read(pdev, &early, &bar)?;
-        let generation = found
-            .gc_version()
-            .ok_or(ENODEV)
-            .and_then(hw::select)
-            .inspect_err(|_| match found.gc_version() {
-                Some(v) => dev_err!(pdev, "GC version {v} is not supported\n"),
-                None => dev_err!(pdev, "no GC in the IP discovery table\n"),
-            })?;
+        let generation = identify::generation(pdev, &found)?;
         let dma = dma::Device::new(pdev, generation.caps.dma_bits)?;
 
         let mut config = found.config(generation.caps);
-        config.pci = PciInfo {
-            domain: kapi::pci::domain(pdev),
-            bdf: pdev.dev_id(),
-            vendor: pdev.vendor_id().as_raw(),
-            device: pdev.device_id(),
-            subsystem_vendor: pdev.subsystem_vendor_id(),
-            subsystem: pdev.subsystem_device_id(),
-            revision: pdev.revision_id(),
-        };
+        config.pci = identify::pci_info(pdev);
         let window = |nbif: &_| generation.nbio.window(nbif);
         let mmio = early.into_mmio(found.instances()?, found.gc0, window)?;
-        config.rev_id = generation.nbio.rev_id(&mmio)?;
-        if config.rev_id < generation.caps.first_rev {
-            dev_err!(
-                pdev,
-                "revision {} of the silicon is not supported\n",
-                config.rev_id
-            );
-            return Err(ENODEV);
-        }
+        config.rev_id = identify::revision(pdev, generation, &mmio)?;
         let xccs = mmio.instances().xccs()?;
         let psp = Psp::new(
             pdev.as_ref(),
@@ -188,34 +166,8 @@ impl Card {
             config.ras_blocks = ras.blocks(&mmio)?;
         }
         let smu = generation.smu.map(Smu::new).transpose()?;
-        config.pci_atomics = kapi::pci::enable_atomics(pdev);
-        if !config.pci_atomics {
-            let needed = generation.caps.no_atomic_mec_fw;
-            if config.mec_fw < needed {
-                dev_err!(
-                    pdev,
-                    "the platform has no PCI Express atomics, which MEC firmware {} needs: install version {needed} or later\n",
-                    config.mec_fw
-                );
-                return Err(ENODEV);
-            }
-            dev_info!(
-                pdev,
-                "PCI Express atomics are not supported by the platform\n"
-            );
-        }
-        let mut nps = generation.nbio.nps_modes(&mmio)?;
-        if let Some(NpsModes {
-            requested: true, ..
-        }) = &nps
-        {
-            dev_info!(
-                pdev,
-                "resetting the card to switch its memory partition mode\n"
-            );
-            reset(pdev, &mmio, &psp)?;
-            nps = generation.nbio.nps_modes(&mmio)?;
-        }
+        config.pci_atomics = identify::enable_atomics(pdev, generation, &config)?;
+        let nps = identify::nps_modes(pdev, generation, &mmio, || reset(pdev, &mmio, &psp))?;
         let hub = Arc::pin_init(Hub::new(mmio.clone(), generation), GFP_KERNEL)?;
         let layout = generation.gmc.layout(&mmio).inspect_err(|_| {
             dev_err!(
@@ -234,17 +186,7 @@ impl Card {
             layout.vram_offset,
             found.vram_size,
         )?;
-        let vbios = Vbios::read(pdev, |out| generation.nbio.read_rom(&mmio, out));
-        if vbios.as_ref().is_some_and(Vbios::trains_memory) {
-            dev_warn!(
-                pdev.as_ref(),
-                "the VBIOS requires memory training by the driver, which is not supported: the card may not work after a reset or suspend\n"
-            );
-        }
-        let reserved = match &vbios {
-            Some(vbios) => vbios.reserved(),
-            None => generation.caps.reserved_vram,
-        };
+        let (vbios, reserved) = identify::vbios(pdev, generation, &mmio);
         let size = found.vram_size;
         let vram = Vram::new(pdev, bar, size, ranges, reserved, generation.caps)?;
         config.vram_size = vram.size();
