@@ -124,13 +124,7 @@ pub(super) fn debug_trap(process: &Arc<Process>, data: &mut [u8]) -> Result<isiz
     let [pid, op] = *args::<[u32; 2]>(head)?;
     let is_enable = op == KFD_IOC_DBG_TRAP_ENABLE;
 
-    let task = task::find(Pid::from_ne_bytes(pid.to_ne_bytes())).ok_or(ESRCH)?;
-    let target = match table::by_task(&task) {
-        Some(target) => target,
-        // A program that the debugger started.
-        None if is_enable && task::is_traced_by_current(&task) => table::open_for(&task)?,
-        None => return Err(ESRCH),
-    };
+    let target = find_target(pid, is_enable)?;
     if !target.may_be_debugged_by(process) {
         pr_debug!("process {pid} is not traced and cannot be debugged\n");
         return Err(EPERM);
@@ -141,78 +135,111 @@ pub(super) fn debug_trap(process: &Arc<Process>, data: &mut [u8]) -> Result<isiz
     // The state may change before the operation, which checks it again.
     drop(lock(&target, op)?);
     match op {
+        KFD_IOC_DBG_TRAP_SUSPEND_QUEUES => suspend(&target, op, args(data)?),
+        KFD_IOC_DBG_TRAP_RESUME_QUEUES => resume(&target, op, args(data)?),
+        _ => execute(&target, op, data).map(|()| 0),
+    }
+}
+
+/// Returns the process with a PID, also that of a program that the caller has started as its
+/// debugger, for which it is created. `ESRCH` if there is none.
+fn find_target(pid: u32, is_enable: bool) -> Result<Arc<Process>> {
+    let task = task::find(Pid::from_ne_bytes(pid.to_ne_bytes())).ok_or(ESRCH)?;
+    match table::by_task(&task) {
+        Some(target) => Ok(target),
+        None if is_enable && task::is_traced_by_current(&task) => table::open_for(&task),
+        None => Err(ESRCH),
+    }
+}
+
+/// Executes an operation other than ENABLE, SUSPEND_QUEUES and RESUME_QUEUES.
+fn execute(target: &Arc<Process>, op: u32, data: &mut [u8]) -> Result {
+    match op {
         KFD_IOC_DBG_TRAP_DISABLE => {
-            let state = lock(&target, op)?;
+            let state = lock(target, op)?;
             target.detach_debugger(&state);
+            Ok(())
         }
         KFD_IOC_DBG_TRAP_SEND_RUNTIME_EVENT => {
             let args: &mut kfd_ioctl_dbg_trap_send_runtime_event_args = args(data)?;
             let exceptions = Exceptions(args.exception_mask);
-            let state = lock(&target, op)?;
-            target.send_to_runtime(&state, args.gpu_id, args.queue_id, exceptions)?;
+            let state = lock(target, op)?;
+            target.send_to_runtime(&state, args.gpu_id, args.queue_id, exceptions)
         }
         KFD_IOC_DBG_TRAP_SET_EXCEPTIONS_ENABLED => {
             let args: &mut kfd_ioctl_dbg_trap_set_exceptions_enabled_args = args(data)?;
-            let state = lock(&target, op)?;
+            let state = lock(target, op)?;
             target.enable_exceptions(&state, Exceptions(args.exception_mask));
+            Ok(())
         }
-        KFD_IOC_DBG_TRAP_SET_WAVE_LAUNCH_OVERRIDE => {
-            set_launch_override(&target, op, args(data)?)?;
-        }
-        KFD_IOC_DBG_TRAP_SET_WAVE_LAUNCH_MODE => {
-            let args: &mut kfd_ioctl_dbg_trap_set_wave_launch_mode_args = args(data)?;
-            // C: an u8.
-            let [mode, ..] = args.launch_mode.to_le_bytes();
-            if !LAUNCH_MODES.contains(&mode.into()) {
-                return Err(EINVAL);
-            }
-            let state = lock(&target, op)?;
-            target.change_waves(&state, |waves| waves.launch_mode = mode)?;
-        }
-        KFD_IOC_DBG_TRAP_SET_NODE_ADDRESS_WATCH => {
-            let args: &mut kfd_ioctl_dbg_trap_set_node_address_watch_args = args(data)?;
-            let _state = lock(&target, op)?;
-            let device = target.device(args.gpu_id).map_err(|_| ENODEV)?;
-            let dqm = device.node().dqm();
-            let slot = device.slot()?;
-            args.id = dqm.set_watchpoint(&slot, args.address, args.mask, args.mode)?;
-        }
-        KFD_IOC_DBG_TRAP_CLEAR_NODE_ADDRESS_WATCH => {
-            let args: &mut kfd_ioctl_dbg_trap_clear_node_address_watch_args = args(data)?;
-            let _state = lock(&target, op)?;
-            let device = target.device(args.gpu_id).map_err(|_| ENODEV)?;
-            let slot = device.slot()?;
-            device.node().dqm().clear_watchpoint(&slot, args.id)?;
-        }
-        KFD_IOC_DBG_TRAP_SET_FLAGS => set_flags(&target, op, args(data)?)?,
-        KFD_IOC_DBG_TRAP_SUSPEND_QUEUES => {
-            return suspend(&target, op, args(data)?);
-        }
-        KFD_IOC_DBG_TRAP_RESUME_QUEUES => {
-            return resume(&target, op, args(data)?);
-        }
-        KFD_IOC_DBG_TRAP_QUERY_DEBUG_EVENT => {
-            let args: &mut kfd_ioctl_dbg_trap_query_debug_event_args = args(data)?;
-            let clear = Exceptions(args.exception_mask);
-            let state = lock(&target, op)?;
-            (args.exception_mask, args.queue_id, args.gpu_id) = (0, 0, 0);
-            let event = target.take_event(&state, clear)?;
-            args.exception_mask = event.exceptions.0;
-            args.queue_id = event.queue;
-            args.gpu_id = event.gpu;
-        }
-        KFD_IOC_DBG_TRAP_QUERY_EXCEPTION_INFO => {
-            exception_info(&target, op, args(data)?)?;
-        }
-        KFD_IOC_DBG_TRAP_GET_QUEUE_SNAPSHOT => {
-            queue_snapshot(&target, op, args(data)?)?;
-        }
-        KFD_IOC_DBG_TRAP_GET_DEVICE_SNAPSHOT => {
-            device_snapshot(&target, op, args(data)?)?;
-        }
-        _ => return Err(EINVAL),
+        KFD_IOC_DBG_TRAP_SET_WAVE_LAUNCH_OVERRIDE => set_launch_override(target, op, args(data)?),
+        KFD_IOC_DBG_TRAP_SET_WAVE_LAUNCH_MODE => set_launch_mode(target, op, args(data)?),
+        KFD_IOC_DBG_TRAP_SET_NODE_ADDRESS_WATCH => set_watchpoint(target, op, args(data)?),
+        KFD_IOC_DBG_TRAP_CLEAR_NODE_ADDRESS_WATCH => clear_watchpoint(target, op, args(data)?),
+        KFD_IOC_DBG_TRAP_SET_FLAGS => set_flags(target, op, args(data)?),
+        KFD_IOC_DBG_TRAP_QUERY_DEBUG_EVENT => query_event(target, op, args(data)?),
+        KFD_IOC_DBG_TRAP_QUERY_EXCEPTION_INFO => exception_info(target, op, args(data)?),
+        KFD_IOC_DBG_TRAP_GET_QUEUE_SNAPSHOT => queue_snapshot(target, op, args(data)?),
+        KFD_IOC_DBG_TRAP_GET_DEVICE_SNAPSHOT => device_snapshot(target, op, args(data)?),
+        _ => Err(EINVAL),
     }
-    Ok(0)
+}
+
+/// `EINVAL` for an unknown mode, otherwise as [`lock`].
+fn set_launch_mode(
+    target: &Process,
+    op: u32,
+    args: &mut kfd_ioctl_dbg_trap_set_wave_launch_mode_args,
+) -> Result {
+    // C: an u8.
+    let [mode, ..] = args.launch_mode.to_le_bytes();
+    if !LAUNCH_MODES.contains(&mode.into()) {
+        return Err(EINVAL);
+    }
+    let state = lock(target, op)?;
+    target.change_waves(&state, |waves| waves.launch_mode = mode)
+}
+
+/// `ENODEV` without such a GPU.
+fn set_watchpoint(
+    target: &Process,
+    op: u32,
+    args: &mut kfd_ioctl_dbg_trap_set_node_address_watch_args,
+) -> Result {
+    let _state = lock(target, op)?;
+    let device = target.device(args.gpu_id).map_err(|_| ENODEV)?;
+    let slot = device.slot()?;
+    let dqm = device.node().dqm();
+    args.id = dqm.set_watchpoint(&slot, args.address, args.mask, args.mode)?;
+    Ok(())
+}
+
+/// `ENODEV` without such a GPU.
+fn clear_watchpoint(
+    target: &Process,
+    op: u32,
+    args: &mut kfd_ioctl_dbg_trap_clear_node_address_watch_args,
+) -> Result {
+    let _state = lock(target, op)?;
+    let device = target.device(args.gpu_id).map_err(|_| ENODEV)?;
+    let slot = device.slot()?;
+    device.node().dqm().clear_watchpoint(&slot, args.id)
+}
+
+/// `EAGAIN` without an event.
+fn query_event(
+    target: &Process,
+    op: u32,
+    args: &mut kfd_ioctl_dbg_trap_query_debug_event_args,
+) -> Result {
+    let clear = Exceptions(args.exception_mask);
+    let state = lock(target, op)?;
+    (args.exception_mask, args.queue_id, args.gpu_id) = (0, 0, 0);
+    let event = target.take_event(&state, clear)?;
+    args.exception_mask = event.exceptions.0;
+    args.queue_id = event.queue;
+    args.gpu_id = event.gpu;
+    Ok(())
 }
 
 /// Returns whether an operation changes the hardware, which needs a runtime.
