@@ -7,8 +7,7 @@
 # usage: outcomes.py compare BOOT LOG    prints deviations, then `= PASSED FAILED SKIPPED`
 #        outcomes.py record BOOT LOG     replaces the boot's part of the list
 #        outcomes.py lint                checks the list against the boots and `differ`, and that
-#                                        Documentation/testing.rst has each boot, "Boots", and the
-#                                        totals, "Results"
+#                                        Documentation/testing.rst has each boot, "Boots"
 #        outcomes.py totals              prints the numbers of skipped tests
 #
 # LOG is the KTAP output of the boot, or does not exist. Every deviation counts as a failure: a
@@ -214,23 +213,9 @@ def totals(listed):
     return {row: [sum(driver == d for d, _ in tests) for driver in ("rkfd", "amdgpu")] for row, tests in rows.items()}
 
 
-def wrong_totals(listed):
-    """Returns the lines of DOCUMENT that should have other totals."""
-    with open(os.path.join(TESTS, "..", DOCUMENT), encoding="utf-8") as f:
-        text = f.read()
-    found = re.findall(r"^number (in (?:all|some) boots) +(\d+) +(\d+)$", text, re.M)
-    documented = {row: [int(rkfd), int(amdgpu)] for row, rkfd, amdgpu in found}
-    return [
-        f"{DOCUMENT}: skipped tests, number {row}: rkfd {count[0]}, amdgpu {count[1]}"
-        for row, count in totals(listed).items()
-        if documented.get(row) != count
-    ]
-
-
 def lint():
     """Every boot has its tests listed, and the reverse; every line of `differ` skips a test; every
-    boot is documented, without `long-`, and every group at the start of `run-list`; the totals of
-    the document are those of the list."""
+    boot is documented, without `long-`, and every group at the start of `run-list`."""
     listed = read_list()
     findings = []
     exist, kinds = set(), set()
@@ -248,7 +233,6 @@ def lint():
     findings += [f"there is no boot {boot}" for boot in sorted(listed.keys() - exist)]
     findings += [f"{DOCUMENT} lacks the boot {kind}" for kind in sorted(kinds - documented())]
     findings += [f"{DOCUMENT}: there is no boot {kind}" for kind in sorted(documented() - kinds)]
-    findings += wrong_totals(listed)
     skipped, _ = outcomes_by_driver(listed)
     for line in lines_of("kselftest/differ"):
         driver, name = line.split()[:2]
