@@ -21,10 +21,15 @@ void device_find(void)
 	ssize_t n;
 
 	ASSERT_OK(kfd_topology_find_gpu(&node));
-	snprintf(address, sizeof(address), "%04x:%02x:%02x.%x", node.domain, node.location_id >> 8,
-		 node.location_id >> 3 & 31, node.location_id & 7);
-	snprintf(path, sizeof(path), "/sys/bus/pci/devices/%s/driver", address);
-	n = readlink(path, target, sizeof(target) - 1);
+	/* Later nodes of a card have the numbers of functions that do not exist. */
+	for (uint32_t function = node.location_id & 7;; function = 0) {
+		snprintf(address, sizeof(address), "%04x:%02x:%02x.%x", node.domain,
+			 node.location_id >> 8, node.location_id >> 3 & 31, function);
+		snprintf(path, sizeof(path), "/sys/bus/pci/devices/%s/driver", address);
+		n = readlink(path, target, sizeof(target) - 1);
+		if (n >= 0 || !function)
+			break;
+	}
 	ASSERT(n > 0, "%s: %s", path, strerror(errno));
 	target[n] = 0;
 	snprintf(driver, sizeof(driver), "/sys/bus/pci/drivers/%s", strrchr(target, '/') + 1);
