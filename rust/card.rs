@@ -25,14 +25,14 @@ use rkfd_abi::mmio::BAR_REGISTER;
 
 use crate::{
     asic::{
-        config::{Config, PciInfo},
+        config::Config,
         discovery::{self, Listed},
         mmio::{EarlyMmio, Mmio},
         partition::{NpsMode, NpsModes},
         vbios::Vbios,
         xcc::XccList,
     },
-    hw::{self, psp::FirmwareVersions, smu::SmuFacts, Generation, McLayout},
+    hw::{psp::FirmwareVersions, smu::SmuFacts, Generation, McLayout},
     kapi::{
         self,
         dma, //
