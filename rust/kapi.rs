@@ -42,6 +42,7 @@ pub(crate) mod pci;
 pub(crate) mod pci_driver;
 pub(crate) mod platform;
 pub(crate) mod resv;
+pub(crate) mod room;
 pub(crate) mod sched;
 pub(crate) mod sched_mm;
 pub(crate) mod static_queue;

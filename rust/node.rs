@@ -31,7 +31,7 @@ use crate::{
     },
     dqm::{Dqm, NodeResources, SdmaEngines, Vmids},
     gpu::Gpu,
-    kapi::{drm, global::global_mutex},
+    kapi::{drm, global::global_mutex, room::lock_with_room},
 };
 
 /// A node.
@@ -311,21 +311,13 @@ impl NodeSet {
     }
 
     /// Returns all nodes. `ENOMEM` without memory.
-    pub(crate) fn list(&self) -> Result<KVec<Arc<Node>>> {
-        // Not under the lock, which the reset of the card takes.
-        let mut out = KVec::new();
-        loop {
-            let nodes = self.nodes.lock();
-            if out.capacity() >= nodes.len() {
-                for node in nodes.iter() {
-                    out.push_within_capacity(node.clone())?;
-                }
-                return Ok(out);
-            }
-            let len = nodes.len();
-            drop(nodes);
-            out.reserve(len, GFP_KERNEL)?;
+    pub(crate) fn list(&self) -> Result<KVVec<Arc<Node>>> {
+        // The reset of the card takes the lock: nothing is allocated under it.
+        let (nodes, mut out) = lock_with_room(|| self.nodes.lock(), |nodes| nodes.len())?;
+        for node in nodes.iter() {
+            out.push_within_capacity(node.clone())?;
         }
+        Ok(out)
     }
 
     /// Calls `f` with the queue manager of each node. Returns the first error, after all calls.

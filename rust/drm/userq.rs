@@ -290,33 +290,26 @@ impl UserQueues {
 
     /// Returns how often queues have pinned a mapping that starts at `va`.
     pub(super) fn pins(&self, va: u64) -> u32 {
-        let mut count = 0;
-        let mut from = 0;
-        while let Some((id, queue)) = self.queues.next(from) {
-            count += queue.memory.as_ref().map_or(0, |memory| memory.pins(va));
-            from = id + 1;
-        }
-        count
+        let memory = self
+            .queues
+            .values()
+            .filter_map(|queue| queue.memory.as_ref());
+        memory.map(|memory| memory.pins(va)).sum()
     }
 
     /// Stops the queues that use a mapping that starts at `va`, as it is about to be unmapped. They
     /// do not run again.
     pub(super) fn stop_users(&mut self, va: u64) {
         let Some(owner) = &self.owner else { return };
-        let mut from = 0;
-        while let Some((id, queue)) = self.queues.next_mut(from) {
-            if queue
-                .memory
-                .as_ref()
-                .is_some_and(|memory| memory.pins(va) != 0)
-            {
+        for queue in self.queues.values_mut() {
+            let memory = queue.memory.as_ref();
+            if memory.is_some_and(|memory| memory.pins(va) != 0) {
                 queue.fences.wait();
                 // An error is reported: the queue is not mapped, or the card is wedged.
                 let _ = owner.node.dqm().stop_queue(&queue.hw);
                 queue.fences.end();
                 queue.memory = None;
             }
-            from = id + 1;
         }
     }
 
@@ -331,10 +324,8 @@ impl UserQueues {
         // Unmaps all queues. Errors are reported.
         let _ = dqm.unregister(&owner.process);
         let _ = dqm.release_process(&owner.process);
-        let mut from = 0;
-        while let Some((id, queue)) = self.queues.next(from) {
+        for queue in self.queues.values() {
             UserFences::free(&queue.fences);
-            from = id + 1;
         }
         owner.fences.clear();
         self.queues = HandleTable::new(1);

@@ -10,6 +10,8 @@ use kernel::{
     sync::{Arc, Mutex},
 };
 
+use crate::kapi::room::lock_with_room;
+
 /// An address space whose page tables can be rewritten.
 pub(crate) trait PageTables: Send + Sync {
     /// Writes all page tables again, after VRAM was lost. TLBs are not flushed.
@@ -97,19 +99,12 @@ impl SpaceList {
     /// An address space that is removed meanwhile must not shift others past the iteration. Those
     /// added after the snapshot are rewritten by [`SpaceList::add`].
     fn snapshot(&self, rewrites: u64) -> Result<KVVec<Arc<dyn PageTables>>> {
-        let mut spaces: KVVec<Arc<dyn PageTables>> = KVVec::new();
-        loop {
-            let mut inner = self.inner.lock();
-            if spaces.capacity() >= inner.list.len() {
-                for space in inner.list.iter() {
-                    spaces.push_within_capacity(space.clone())?;
-                }
-                inner.rewrites += rewrites;
-                return Ok(spaces);
-            }
-            let len = inner.list.len();
-            drop(inner);
-            spaces.reserve(len, GFP_KERNEL)?;
+        let (mut inner, mut spaces) =
+            lock_with_room(|| self.inner.lock(), |inner| inner.list.len())?;
+        for space in inner.list.iter() {
+            spaces.push_within_capacity(space.clone())?;
         }
+        inner.rewrites += rewrites;
+        Ok(spaces)
     }
 }

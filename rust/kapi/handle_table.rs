@@ -117,12 +117,6 @@ impl<T> HandleTable<T> {
         slots.find_map(|(n, slot)| Some((self.handle(start + n), &slot.as_ref()?.value)))
     }
 
-    /// As [`Self::next`], to be changed.
-    pub(crate) fn next_mut(&mut self, from: u32) -> Option<(u32, &mut T)> {
-        let (handle, _) = self.next(from)?;
-        Some((handle, self.get_mut(handle)?))
-    }
-
     /// Iterates over all values.
     pub(crate) fn values(&self) -> impl Iterator<Item = &T> {
         let taken = self.slots.iter().filter_map(Option::as_ref);

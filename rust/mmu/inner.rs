@@ -37,6 +37,7 @@ use crate::{
         fence::Timeout,
         gem::{Frame, RemoteAccess, View},
         resv::{Resv, Usage},
+        room::lock_with_room,
     },
     trace,
 };
@@ -275,23 +276,17 @@ impl BoInner {
     /// Returns the eviction handlers of all processes with user queues that map the BO, each once.
     /// `ENOMEM` without memory.
     pub(super) fn eviction_handlers(&self) -> Result<KVVec<Arc<dyn EvictionHandler>>> {
-        let mut handlers: KVVec<Arc<dyn EvictionHandler>> = KVVec::new();
-        loop {
-            let mappings = self.mappings.lock();
-            let len = mappings.len() * QUEUE_OWNERS;
-            if handlers.capacity() < len {
-                drop(mappings);
-                handlers.reserve(len, GFP_KERNEL)?;
-                continue;
+        let (mappings, mut handlers): (_, KVVec<Arc<dyn EvictionHandler>>) = lock_with_room(
+            || self.mappings.lock(),
+            |mappings| mappings.len() * QUEUE_OWNERS,
+        )?;
+        let all = mappings.iter().flat_map(|(_, s)| s.eviction_handlers());
+        for handler in all.flatten() {
+            if !handlers.iter().any(|h| same(&**h, &**handler)) {
+                handlers.push_within_capacity(handler.clone())?;
             }
-            let all = mappings.iter().flat_map(|(_, s)| s.eviction_handlers());
-            for handler in all.flatten() {
-                if !handlers.iter().any(|h| same(&**h, &**handler)) {
-                    handlers.push_within_capacity(handler.clone())?;
-                }
-            }
-            return Ok(handlers);
         }
+        Ok(handlers)
     }
 
     /// Returns the user queues that access the BO through its mappings.
@@ -450,19 +445,12 @@ impl BoInner {
 
     /// Returns a copy of the list of mappings. `ENOMEM` without memory.
     fn mapped_by(&self) -> Result<KVVec<(Arc<dyn BoMapper>, u64)>> {
-        let mut spaces: KVVec<(Arc<dyn BoMapper>, u64)> = KVVec::new();
-        loop {
-            let mappings = self.mappings.lock();
-            if spaces.capacity() >= mappings.len() {
-                for ((_, va), space) in mappings.iter() {
-                    spaces.push_within_capacity((space.clone(), *va))?;
-                }
-                return Ok(spaces);
-            }
-            let len = mappings.len();
-            drop(mappings);
-            spaces.reserve(len, GFP_KERNEL)?;
+        let (mappings, mut spaces) =
+            lock_with_room(|| self.mappings.lock(), |mappings| mappings.len())?;
+        for ((_, va), space) in mappings.iter() {
+            spaces.push_within_capacity((space.clone(), *va))?;
         }
+        Ok(spaces)
     }
 
     /// Prepares the updates of all PTEs for a move to `to`. `ENOMEM` without memory.

@@ -11,6 +11,8 @@ mod handle_table;
 mod handle_table_check;
 #[path = "../../../rust/kapi/log_limit.rs"]
 pub(crate) mod log_limit;
+#[path = "../../../rust/kapi/room.rs"]
+pub(crate) mod room;
 
 #[cfg(test)]
 mod log_limit_check;

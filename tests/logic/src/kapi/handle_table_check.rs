@@ -74,7 +74,6 @@ impl Pair {
             assert_eq!(value, self.model.get(&handle).copied());
             let next = self.model.range(handle..).next().map(|(h, v)| (*h, *v));
             assert_eq!(self.table.next(handle).map(|(h, v)| (h, *v)), next);
-            assert_eq!(self.table.next_mut(handle).map(|(h, v)| (h, *v)), next);
         }
         assert_eq!(self.table.next_handle(), self.lowest());
         assert!(self.table.values().eq(self.model.values()));
