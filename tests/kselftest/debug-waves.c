@@ -142,18 +142,25 @@ static int hold_save_area(struct fixture *f)
 	return fixture_hold(f->q.cwsr->va, size, UFFDIO_REGISTER_MODE_MISSING);
 }
 
+/* Debugs a queue, and suspends it when the parent goes on. */
+static void suspend_queue(struct child *c, struct session *s, struct fixture *f)
+{
+	uint32_t id;
+
+	debug_queue(s, f);
+	expect_event(s, EC(QUEUE_NEW), f->k.node.gpu_id, f->q.id);
+	wait_for_parent(c);
+	id = f->q.id;
+	if (suspend_queues(s, &id, 1, 0) != 1)
+		_exit(1);
+}
+
 static void suspend_own_queue(struct child *c)
 {
 	struct session s;
 	struct fixture f;
-	uint32_t id;
 
-	debug_queue(&s, &f);
-	expect_event(&s, EC(QUEUE_NEW), f.k.node.gpu_id, f.q.id);
-	wait_for_parent(c);
-	id = f.q.id;
-	if (suspend_queues(&s, &id, 1, 0) != 1)
-		_exit(1);
+	suspend_queue(c, &s, &f);
 }
 
 static void nothing(int signal)
@@ -224,14 +231,8 @@ static void use_debugger(struct child *c)
 	struct kfd_queue other;
 	struct session s;
 	struct fixture f;
-	uint32_t id;
 
-	debug_queue(&s, &f);
-	expect_event(&s, EC(QUEUE_NEW), f.k.node.gpu_id, f.q.id);
-	wait_for_parent(c);
-	id = f.q.id;
-	if (suspend_queues(&s, &id, 1, 0) != 1)
-		_exit(1);
+	suspend_queue(c, &s, &f);
 	if (kfd_queue_create(&f.k, &other, 64) || notified(&s) != 1)
 		_exit(2);
 }

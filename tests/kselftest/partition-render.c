@@ -221,6 +221,17 @@ static void prime(int fd, uint32_t *handle, int *buf)
 	}
 }
 
+/* Acquires the address spaces of the first two nodes, with one file of `/dev/kfd`. */
+static void acquire_two(struct kfd k[2])
+{
+	ASSERT_OK(kfd_open_device(&k[0]));
+	k[1] = k[0];
+	for (int i = 0; i < 2; i++) {
+		k[i].node = nodes[i];
+		ASSERT_OK(acquire(&k[i], i, open_node(i)));
+	}
+}
+
 /* Memory in the VRAM of the second node comes back. */
 static void moves_back(void *unused)
 {
@@ -232,13 +243,9 @@ static void moves_back(void *unused)
 	char *p;
 
 	(void)unused;
-	ASSERT_OK(kfd_open_device(&k[0]));
-	k[1] = k[0];
-	for (int i = 0; i < 2; i++) {
-		k[i].node = nodes[i];
-		ASSERT_OK(acquire(&k[i], i, open_node(i)));
+	acquire_two(k);
+	for (int i = 0; i < 2; i++)
 		events[i] = listen_to_svm(&k[i]);
-	}
 	p = anonymous(size);
 	memset(p, 1, size);
 	ASSERT_OK(svm_set(&k[1], p, size, { KFD_IOCTL_SVM_ATTR_ACCESS, nodes[1].gpu_id },
@@ -284,12 +291,7 @@ static void moves_across(void *unused)
 	uint32_t *p;
 
 	(void)unused;
-	ASSERT_OK(kfd_open_device(&k[0]));
-	k[1] = k[0];
-	for (int i = 0; i < 2; i++) {
-		k[i].node = nodes[i];
-		ASSERT_OK(acquire(&k[i], i, open_node(i)));
-	}
+	acquire_two(k);
 	p = (uint32_t *)anonymous(size);
 	for (size_t i = 0; i < size / 4; i++)
 		p[i] = (uint32_t)i * 3 + 1;

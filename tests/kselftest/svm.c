@@ -267,7 +267,31 @@ TEST(fork_copies_on_write)
 	EXPECT(svm_works(&f, p.cpu, p.size, 0x500));
 }
 
-/* The context save area of a queue as shared virtual memory, with the flags of the runtime. */
+/* Makes memory of the process the save area of a queue that is not started. */
+static char *new_save_area(struct fixture *f, struct kfd_queue *q,
+			   struct kfd_ioctl_create_queue_args *args, size_t *size)
+{
+	char *p;
+
+	svm_launch(f);
+	*size = kfd_cwsr_bytes(&f->k.node);
+	p = anonymous(*size);
+	memset(p, 0, *size);
+	ASSERT_OK(kfd_queue_prepare(&f->k, q, 64, args));
+	args->ctx_save_restore_address = kfd_va(p);
+	return p;
+}
+
+/* Registers a save area with the flags of the runtime. */
+static int register_save_area(struct fixture *f, char *p, size_t size)
+{
+	return svm_set(&f->k, p, size, { KFD_IOCTL_SVM_ATTR_PREFERRED_LOC, 0 },
+		       { KFD_IOCTL_SVM_ATTR_CLR_FLAGS, ~0x51u },
+		       { KFD_IOCTL_SVM_ATTR_SET_FLAGS, 0x51 },
+		       { KFD_IOCTL_SVM_ATTR_ACCESS, f->k.node.gpu_id });
+}
+
+/* The context save area of a queue as shared virtual memory. */
 TEST(context_save_area)
 {
 	struct kfd_ioctl_create_queue_args args;
@@ -276,20 +300,12 @@ TEST(context_save_area)
 	size_t size;
 	char *p;
 
-	svm_launch(&f);
-	size = kfd_cwsr_bytes(&f.k.node);
-	p = anonymous(size);
-	memset(p, 0, size);
-	ASSERT_OK(kfd_queue_prepare(&f.k, &q, 64, &args));
-	args.ctx_save_restore_address = kfd_va(p);
+	p = new_save_area(&f, &q, &args, &size);
 	/* Not registered; mapped, but not always. */
 	EXPECT_RET(kfd_queue_start(&q, &args), -EINVAL);
 	ASSERT_OK(svm_access(&f.k, p, size));
 	EXPECT_RET(kfd_queue_start(&q, &args), -EINVAL);
-	ASSERT_OK(svm_set(&f.k, p, size, { KFD_IOCTL_SVM_ATTR_PREFERRED_LOC, 0 },
-			  { KFD_IOCTL_SVM_ATTR_CLR_FLAGS, ~0x51u },
-			  { KFD_IOCTL_SVM_ATTR_SET_FLAGS, 0x51 },
-			  { KFD_IOCTL_SVM_ATTR_ACCESS, f.k.node.gpu_id }));
+	ASSERT_OK(register_save_area(&f, p, size));
 	ASSERT_OK(kfd_queue_start(&q, &args));
 	ASSERT_OK(kfd_queue_map_doorbell(&q));
 	for (uint32_t i = 0; i < 20; i++) {
@@ -314,16 +330,8 @@ TEST(context_save_area_is_replaced_again)
 	size_t size;
 	char *p;
 
-	svm_launch(&f);
-	size = kfd_cwsr_bytes(&f.k.node);
-	p = anonymous(size);
-	memset(p, 0, size);
-	ASSERT_OK(kfd_queue_prepare(&f.k, &q, 64, &args));
-	args.ctx_save_restore_address = kfd_va(p);
-	ASSERT_OK(svm_set(&f.k, p, size, { KFD_IOCTL_SVM_ATTR_PREFERRED_LOC, 0 },
-			  { KFD_IOCTL_SVM_ATTR_CLR_FLAGS, ~0x51u },
-			  { KFD_IOCTL_SVM_ATTR_SET_FLAGS, 0x51 },
-			  { KFD_IOCTL_SVM_ATTR_ACCESS, f.k.node.gpu_id }));
+	p = new_save_area(&f, &q, &args, &size);
+	ASSERT_OK(register_save_area(&f, p, size));
 	ASSERT_OK(kfd_queue_start(&q, &args));
 	events = listen_to_svm(&f.k);
 	for (int i = 0; i < 4; i++) {

@@ -401,6 +401,16 @@ TEST(closed_memory_stops_a_queue)
 	expect_stopped(&a, &b);
 }
 
+/* Starts a queue of each interface in one address space. */
+static void start_both(struct fixture *f, struct uq *q, struct cs *cs)
+{
+	fixture_launch(f);
+	cs_open_on(cs, f->k.drm);
+	uq_need(cs->fd, AMDGPU_HW_IP_COMPUTE);
+	uq_prepare(q, cs);
+	ASSERT_OK(uq_start(q));
+}
+
 /* Queues of both interfaces in one address space. */
 TEST(shares_the_address_space_with_kfd)
 {
@@ -409,11 +419,7 @@ TEST(shares_the_address_space_with_kfd)
 	struct cs cs;
 	struct uq q;
 
-	fixture_launch(&f);
-	cs_open_on(&cs, f.k.drm);
-	uq_need(cs.fd, AMDGPU_HW_IP_COMPUTE);
-	uq_prepare(&q, &cs);
-	ASSERT_OK(uq_start(&q));
+	start_both(&f, &q, &cs);
 	EXPECT(fixture_works(&f));
 	EXPECT(uq_works(&q));
 	uq_put(&q, words, pm4_write_data(words, kfd_va(f.data->va), 0x1234));
@@ -432,11 +438,7 @@ TEST(busy_range_does_not_stop_queues)
 	struct cs cs;
 	struct uq q;
 
-	fixture_launch(&f);
-	cs_open_on(&cs, f.k.drm);
-	uq_need(cs.fd, AMDGPU_HW_IP_COMPUTE);
-	uq_prepare(&q, &cs);
-	ASSERT_OK(uq_start(&q));
+	start_both(&f, &q, &cs);
 	EXPECT(uq_works(&q));
 	uq_bo_new(&cs, &ring, f.q.ring->size, AMDGPU_GEM_DOMAIN_GTT);
 	ASSERT_OK(update(&f.k, f.q.id, ring.va, (uint32_t)ring.size, 100, 7));
