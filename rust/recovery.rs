@@ -283,7 +283,15 @@ impl Recovery {
         };
         gpu.end_reset(back);
         drop(no_reclaim);
+        self.report_queue_reset(state);
         state.report(wedged);
+    }
+
+    /// Reports the reset of a queue, unless that was done.
+    fn report_queue_reset(&self, state: &State) {
+        if self.queue_was_reset.xchg(false, Relaxed) {
+            state.report(Wedged::Recovered);
+        }
     }
 }
 
@@ -291,21 +299,19 @@ impl DelayedItem for Recovery {
     fn run(this: Arc<Delayed<Self>>) {
         let state = this.state.lock();
         let gpu = this.gpu();
-        if !state.ended && !state.held && !state.frozen && gpu.is_hung() {
-            let reset = pci::try_locked(gpu.pdev(), |pdev| {
-                this.abandon_queues();
-                this.reset_and_restart(&state, |gpu| gpu.mode1_reset(pdev));
-            });
-            if reset.is_none() {
-                // The holder of the device lock may wait for `state`, or for this work.
-                drop(state);
-                Self::schedule(&this, RETRY);
-                return;
-            }
+        if state.ended || state.held || state.frozen || !gpu.is_hung() {
+            this.report_queue_reset(&state);
+            return;
         }
-        // After the reset, on which fences depend: a uevent allocates memory.
-        if this.queue_was_reset.xchg(false, Relaxed) {
-            state.report(Wedged::Recovered);
+        // Before a report, as fences depend on it: a uevent allocates memory.
+        let reset = pci::try_locked(gpu.pdev(), |pdev| {
+            this.abandon_queues();
+            this.reset_and_restart(&state, |gpu| gpu.mode1_reset(pdev));
+        });
+        if reset.is_none() {
+            // The holder of the device lock may wait for `state`, or for this work.
+            drop(state);
+            Self::schedule(&this, RETRY);
         }
     }
 }
