@@ -80,6 +80,17 @@ fn start(
     Ok(fences)
 }
 
+/// As [`start`]; returns `None` if no ring runs: a reset of the card empties L2 before one does.
+fn start_if_running(
+    engine: &dyn ClearEngine,
+    pieces: impl Iterator<Item = (u64, u64)>,
+) -> Result<Option<KVVec<ARef<Fence>>>> {
+    match start(engine, pieces) {
+        Err(e) if e == EIO || e == ENODEV => Ok(None),
+        started => started.map(Some),
+    }
+}
+
 /// Submits jobs that zero `pieces`, and adds their fences to `fences`.
 fn submit(
     engine: &dyn ClearEngine,
@@ -166,7 +177,8 @@ pub(super) struct Clearing {
     clean: PageMap,
     /// The L2 cache may write back to freed blocks.
     in_l2: bool,
-    /// It may write back to dirty pages, which were freed since the last card reset.
+    /// The L2 cache may write back to dirty pages: some were freed without being zeroed since the
+    /// last card reset.
     stale: Atomic<bool>,
     /// A card reset is in progress, see [`Clearing::begin_loss`].
     lost: Atomic<bool>,
@@ -426,9 +438,8 @@ impl Clearing {
         let Some(engine) = engine else {
             return Ok(false);
         };
-        let fences = match start(&*engine, pieces.iter().copied()) {
-            Err(e) if e == EIO || e == ENODEV => return Ok(false),
-            fences => fences?,
+        let Some(fences) = start_if_running(&*engine, pieces.iter().copied())? else {
+            return Ok(false);
         };
         // After a signal the range is freed, and cleared once more behind these fills.
         let cleared = fences.iter().try_for_each(|fence| {
@@ -488,12 +499,17 @@ impl Clearing {
             // A card reset between the fill and set_since() undoes both.
             let epoch = self.clean.epoch();
             let pieces = blocks().flat_map(|b| b.pieces()).copied();
-            let cleared = start(engine, pieces).and_then(|fences| {
+            let cleared = start_if_running(engine, pieces).and_then(|started| {
+                let Some(fences) = started else {
+                    return Ok(false);
+                };
                 fences.iter().for_each(|fence| fence.wait());
-                fences.iter().try_for_each(|fence| fence.result())
+                fences.iter().try_for_each(|fence| fence.result())?;
+                Ok(true)
             });
             match cleared {
-                Ok(()) => blocks().for_each(|b| self.clean.set_since(epoch, b.pieces())),
+                Ok(true) => blocks().for_each(|b| self.clean.set_since(epoch, b.pieces())),
+                Ok(false) => {}
                 Err(_) => self.set_stale(),
             }
         }
