@@ -31,8 +31,8 @@ fn preemption_timeout() -> i64 {
         .into()
 }
 
-/// Returns the timeout of the firmware for one queue in ms: two fit into the time above. The packet
-/// has it in units of 100 ms, with 8 bits.
+/// Returns the timeout of the firmware for one queue in ms: two fit into the time above, from
+/// 223 ms on. The packet has it in units of 100 ms, with 8 bits.
 fn unmap_latency_ms() -> u32 {
     let all = crate::module_parameters::queue_preemption_timeout_ms.value();
     ((all - all / 10) / 2).clamp(100, 25_500)
@@ -177,8 +177,8 @@ impl Cpsch {
                 self.hung.push_within_capacity(queue).map_err(|_| ENOMEM)?;
             }
         }
-        // The slots of a queue, which are on all XCCs, at a time.
-        loop {
+        // The slots of a queue, which are on all XCCs, at a time; as often as an XCC has slots.
+        for _ in slots::queue_slots(caps) {
             let mut held: [(Xcc, HqdSlot); MAX_XCCS] = Default::default();
             let mut count = 0;
             for xcc in xccs.iter() {
