@@ -41,9 +41,9 @@ struct PageTable {
     /// Pages in use.
     used: BitmapVec,
     in_use: usize,
-    /// Those of them that were unmapped, but may be in TLBs.
+    /// Pages in use that were unmapped and may be in TLBs.
     stale: BitmapVec,
-    /// How often pages became stale.
+    /// Number of calls of [`Self::keep`].
     failures: u64,
     /// Copy of the table.
     ptes: KVVec<u64>,

@@ -295,7 +295,8 @@ impl GfxNames {
         self.with_selected(b, slot, vmid, f)
     }
 
-    /// The same for a caller that holds the bank lock: each XCC has a selection of its own.
+    /// As [`Self::with_bank`], but the caller holds the bank lock. Each XCC has a selection of its
+    /// own, so that calls for several XCCs nest.
     pub(super) fn with_selected<R>(
         &self,
         b: Block<'_>,

@@ -14,7 +14,7 @@ pub(super) struct GpuQueues {
     trigger: EvictionTrigger,
     /// The queues are evicted here.
     evicted: bool,
-    /// They are so permanently.
+    /// The queues are evicted permanently: [`Self::stop`] was called.
     stopped: bool,
     /// The last eviction failed, which was logged.
     failed: bool,

@@ -2,8 +2,8 @@
 
 //! Work queues for items that wait for user space.
 //!
-//! Access to user memory, or to the pipe that notifies a debugger, may block for as long as a
-//! process likes: on userfaultfd, or because of a reader that is blocked by it. A work queue runs a
+//! Access to user memory, or to the pipe that notifies a debugger, may block for an unlimited time:
+//! on userfaultfd, or because of a reader that is blocked by it. A work queue runs a
 //! limited number of items at a time. If all processes shared one, the blocked items of some would
 //! keep those of all others from running.
 //!
@@ -75,7 +75,7 @@ impl Drop for Places {
     }
 }
 
-/// Those that no process has, and the number of all.
+/// The places that no process has, and the number of all places.
 struct Pool {
     free: Places,
     total: usize,

@@ -53,7 +53,7 @@ struct List {
     debugged: RBTree<(usize, usize), Arc<Process>>,
     /// Key of the address space of the primary process whose folders have a PID as their name.
     pids: RBTree<Pid, usize>,
-    /// Of warnings about folders.
+    /// Rate limit of warnings about folders that were not added.
     warnings: LogLimit,
 }
 

@@ -68,8 +68,10 @@ static void expect_less(uint64_t (*cost)(uint32_t count), uint32_t part, uint32_
 	some = cost(part);
 	all = cost(count);
 	for (int i = 0; i < 2 && 10 * all >= tenths * some; i++) {
-		uint64_t again = cost(count);
+		uint64_t again = cost(part);
 
+		some = again < some ? again : some;
+		again = cost(count);
 		all = again < all ? again : all;
 	}
 	ktap_note("%u: %lu us, %u: %lu us", part, (unsigned long)some / 1000, count,
